@@ -1,4 +1,6 @@
-"""The endpoint back end against a server on this machine: its pace, and what faults do to answers."""
+"""The endpoint back end against a server on this machine: its pace, and what faults do to
+answers.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,27 @@ def elsewhere(habits: Habits) -> Iterator[str]:
 
 async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndarray]:
     """Seconds for all calls, and for each."""
-    client = Client(ModelSpec(name="m", kind="endpoint", id="m", url=url, max_connections=connections), SecretStr(""), Usage(), connections)
-    prompts, seconds = iter([LabelRequest(f"Row {number} of {connections}. Answer:", CONTINUATIONS) for number in range(count)]), []
+    client = Client(
+        ModelSpec(name="m", kind="endpoint", id="m", url=url, max_connections=connections),
+        SecretStr(""),
+        Usage(),
+        connections,
+    )
+    prompts, seconds = (
+        iter(
+            [
+                LabelRequest(f"Row {number} of {connections}. Answer:", CONTINUATIONS)
+                for number in range(count)
+            ]
+        ),
+        [],
+    )
     async with aclosing(client):
-        asker = LabelRequester(client, RequestMode("completions", "top-logprobs", 20), LabelRequest.public(CONTINUATIONS))
+        asker = LabelRequester(
+            client,
+            RequestMode("completions", "top-logprobs", 20),
+            LabelRequest.public(CONTINUATIONS),
+        )
 
         async def one_by_one() -> None:
             for prompt in prompts:
@@ -78,7 +97,10 @@ def pace(figures: Figures) -> None:
             wall, seconds = asyncio.run(_paced(url, connections, count))
             rates[connections] = count / wall
             low, high = np.percentile(seconds, [50, 99]) * 1000
-            print(f"{connections:4} connections: {rates[connections]:7.0f} calls per second, p50 {low:6.1f} ms, p99 {high:6.1f} ms")
+            print(
+                f"{connections:4} connections: {rates[connections]:7.0f} calls per second, p50 "
+                f"{low:6.1f} ms, p99 {high:6.1f} ms"
+            )
     figures.at_least("endpoint-64-connections-over-1", rates[64] / rates[1], 5, "x")
     figures.at_least("endpoint-256-connections-over-64", rates[256] / rates[64], 0.7, "x")
 
@@ -87,12 +109,21 @@ def faults(figures: Figures) -> None:
     """Ten thousand prompts, every tenth request thwarted: all are answered rightly, none twice."""
     prompts = [f"Row {number}. Answer:" for number in range(CALLS)]
     with elsewhere(Habits(echo="ignores", faults=FAULTS, fault_every=FAULTY)) as url:
-        spec = ModelSpec(name="m", kind="endpoint", id="m", url=url, api="completions", max_connections=64, deadline_seconds=20)
+        spec = ModelSpec(
+            name="m",
+            kind="endpoint",
+            id="m",
+            url=url,
+            api="completions",
+            max_connections=64,
+            deadline_seconds=20,
+        )
         started = time.perf_counter()
         scorer = EndpointScorer(spec)
         scores = scorer.score(prompts, CONTINUATIONS)
         print(
-            f"{CALLS} prompts with {100 // FAULTY} % faults: {time.perf_counter() - started:.0f} s, {_shown(scorer.tally(prompts, CONTINUATIONS))}"
+            f"{CALLS} prompts with {100 // FAULTY} % faults: {time.perf_counter() - started:.0f} "
+            f"s, {_shown(scorer.tally(prompts, CONTINUATIONS))}"
         )
         with urllib.request.urlopen(f"{url}/stats") as answer:
             stats = json.loads(answer.read())

@@ -1,4 +1,6 @@
-"""DP-ICL's figures: the published accounting, audits, what the embedder chooses, prompts together against a loop, faults and kills while queries are answered."""
+"""DP-ICL's figures: the published accounting, audits, what the embedder chooses, prompts together
+against a loop, faults and kills while queries are answered.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from benchmarks.guarantees import ensemble_accounting
 from benchmarks.installation import ensemble_faults
 from benchmarks.speed import ensemble_engine
 
-PARTS = (ensemble_accounting.measure, embedder_choice.measure, ensemble_engine.measure, ensemble_faults.measure, ensemble_sets.measure)
+PARTS = (
+    ensemble_accounting.measure,
+    embedder_choice.measure,
+    ensemble_engine.measure,
+    ensemble_faults.measure,
+    ensemble_sets.measure,
+)
 
 if __name__ == "__main__":
     bench(PARTS)

@@ -1,5 +1,5 @@
-"""DP few-shot generation's figures: table 9, calibration, what one record moves, audits, rounding, tokens per second, invisible ink, texts by
-the hundred and kills of their release.
+"""DP few-shot generation's figures: table 9, calibration, what one record moves, audits, rounding,
+tokens per second, invisible ink, texts by the hundred and kills of their release.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How a benchmark reports: one line per figure, exit code 1 if one is short.
 
-A topic is a module with `PARTS` and `bench(PARTS)` at its end: `make bench TOPIC=main`, or `python -m benchmarks.main table_5` for one part.
-With BENCH_SIZE=smoke each number that `sized` gives is its small one, and a figure that is short fails nothing: what is seen is whether a
-topic runs to its end.
+A topic is a module with `PARTS` and `bench(PARTS)` at its end: `make bench TOPIC=main`, or
+`python -m benchmarks.main table_5` for one part. With BENCH_SIZE=smoke each number that `sized`
+gives is its small one, and a figure that is short fails nothing: what is seen is whether a topic
+runs to its end.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Figures:
         self.lines.append((name, f"{value}{beside}", str(goal), value == goal))
 
     def finish(self) -> None:
-        """Print every figure and leave with 1 if one is short; in smoke size none counts as short."""
+        """Print every figure and leave with 1 if one is short; in smoke size none counts as
+        short.
+        """
         print()
         for name, value, goal, good in self.lines:
             print(f"figure {name}: {value} (goal {goal}) {'ok' if good else 'short'}")
@@ -61,7 +64,9 @@ def name_of(part: Part) -> str:
 
 
 def bench(parts: Sequence[Part], after: Part | None = None) -> None:
-    """Measure the parts that the command line names, or all of them in their order; then do what goes by all their figures."""
+    """Measure the parts that the command line names, or all of them in their order; then do what
+    goes by all their figures.
+    """
     known, figures = {name_of(part): part for part in parts}, Figures()
     if unknown := [name for name in sys.argv[1:] if name not in known]:
         sys.exit(f"{', '.join(unknown)}: no part; expected some of {', '.join(known)}")
@@ -90,8 +95,14 @@ def seconds(function: Callable[[], object], repeats: int = 5) -> float:
     return statistics.median(times)
 
 
-def best_of(functions: Sequence[Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Least time of each call, on the wall or by another clock, taken in turn: what else the machine does meets all of them."""
+def best_of(
+    functions: Sequence[Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
+    """Least time of each call, on the wall or by another clock, taken in turn: what else the
+    machine does meets all of them.
+    """
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(rounds):
         for function, taken in zip(functions, times, strict=True):

@@ -1,6 +1,8 @@
-"""Ten thousand files changed at random, and the nasties: no planted value shows, nothing hangs, nothing crashes.
+"""Ten thousand files changed at random, and the nasties: no planted value shows, nothing hangs,
+nothing crashes.
 
-Cases run in processes that are killed when one takes too long; a case that did is tried once more, with the time that others take on a busy machine added.
+Cases run in processes that are killed when one takes too long; a case that did is tried once more,
+with the time that others take on a busy machine added.
 """
 
 from __future__ import annotations
@@ -34,16 +36,30 @@ def measure(figures: Figures, cases: int = CASES) -> None:
     with ThreadPoolExecutor(workers) as pool:
         parts = pool.map(_watch, [names[number::workers] for number in range(workers)])
     outcomes = [outcome for part in parts for outcome in part]
-    verdicts = Counter((outcome.name.split()[0].strip(":"), outcome.verdict) for outcome in outcomes)
-    print(", ".join(f"{kind} {verdict}: {count}" for (kind, verdict), count in sorted(verdicts.items())))
+    verdicts = Counter(
+        (outcome.name.split()[0].strip(":"), outcome.verdict) for outcome in outcomes
+    )
+    print(
+        ", ".join(
+            f"{kind} {verdict}: {count}" for (kind, verdict), count in sorted(verdicts.items())
+        )
+    )
     for outcome in outcomes:
         if outcome.leaks or outcome.verdict not in ("accepted", "refused"):
             print(f"{outcome.name!a}: {outcome.verdict}, {outcome.leaks} leaks: {outcome.told!a}")
     figures.at_least("hostile-cases", sum(name >= 0 for name in names), cases)
     figures.at_least("hostile-nasties", sum(name < 0 for name in names), 100)
     figures.exactly("hostile-values-in-messages", sum(outcome.leaks for outcome in outcomes), 0)
-    figures.exactly(f"hostile-hangs-over-{HANG_SECONDS}-s", sum(outcome.verdict == "hang" for outcome in outcomes), 0)
-    figures.exactly("hostile-tracebacks", sum(outcome.verdict in ("traceback", "died") for outcome in outcomes), 0)
+    figures.exactly(
+        f"hostile-hangs-over-{HANG_SECONDS}-s",
+        sum(outcome.verdict == "hang" for outcome in outcomes),
+        0,
+    )
+    figures.exactly(
+        "hostile-tracebacks",
+        sum(outcome.verdict in ("traceback", "died") for outcome in outcomes),
+        0,
+    )
 
 
 def _watch(numbers: list[int]) -> list[Outcome]:
@@ -107,7 +123,9 @@ def _work(pipe: Connection) -> None:
         while True:
             number = pipe.recv()
             with tempfile.TemporaryDirectory() as folder:
-                outcome = attempt(mutated(number) if number >= 0 else known[-1 - number], Path(folder))
+                outcome = attempt(
+                    mutated(number) if number >= 0 else known[-1 - number], Path(folder)
+                )
             printed.seek(0)
             text = printed.read()
             printed.seek(0)

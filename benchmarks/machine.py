@@ -1,7 +1,8 @@
-"""The guarantee of the whole machine: every hole that was found as a figure, 0 of them open, and bounds from files to bytes.
+"""The guarantee of the whole machine: every hole that was found as a figure, 0 of them open, and
+bounds from files to bytes.
 
-A hole's number is that of the list it was reported in. Each attack goes through the command line in this process, on
-made-up tables in installations of their own, and gives 1 if it succeeds.
+A hole's number is that of the list it was reported in. Each attack goes through the command line in
+this process, on made-up tables in installations of their own, and gives 1 if it succeeds.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _granted(output: Output) -> int:
 
 
 def _refused(act: Callable[[], object], why: str) -> int:
-    """0 where an act is refused by the sentence that is meant: another refusal would hide an attack that is none."""
+    """0 where an act is refused by the sentence that is meant: another refusal would hide an attack
+    that is none.
+    """
     try:
         act()
     except DpiclError as error:
@@ -79,7 +82,9 @@ def _granted_first(output: Output) -> None:
 def another_working_directory() -> int:
     """Hole 4: where a command is typed decides which budget it spends."""
     before, homes = Path.cwd(), set()
-    hidden = {name: os.environ.pop(name) for name in ("DPICL_HOME", "DPICL_RUNS") if name in os.environ}
+    hidden = {
+        name: os.environ.pop(name) for name in ("DPICL_HOME", "DPICL_RUNS") if name in os.environ
+    }
     try:
         for _ in range(2):
             with tempfile.TemporaryDirectory() as folder:
@@ -119,15 +124,32 @@ def a_library_call() -> int:
     with _installation(Declaration()):
         contract = Settings.from_environment().contract("shop")
         unit = unit_of("gdp_tabicl", "shop", 0, (1.0,), contract.shots[:1], (), False, Options())
-        rows = PrivateTable(typed_table(pa.Table.from_pylist(base_rows(Declaration())), contract, "shop.csv"))
+        rows = PrivateTable(
+            typed_table(pa.Table.from_pylist(base_rows(Declaration())), contract, "shop.csv")
+        )
         release = tabular("gdp_tabicl").in_memory
-        return _refused(lambda: release(rows, contract, unit, draws_for(contract, 0)), "charges no ledger")
+        return _refused(
+            lambda: release(rows, contract, unit, draws_for(contract, 0)), "charges no ledger"
+        )
 
 
 def a_model_that_is_not_there() -> int:
     """Hole 10: budget is spent before the model that answers is opened."""
     with _installation(Declaration("texts")):
-        command_line("ask", "who?", "--contract", "shop", "--model", "nobody/nothing", "--shots", "1", "--count", "1", "--epsilon", "1")
+        command_line(
+            "ask",
+            "who?",
+            "--contract",
+            "shop",
+            "--model",
+            "nobody/nothing",
+            "--shots",
+            "1",
+            "--count",
+            "1",
+            "--epsilon",
+            "1",
+        )
         with open_ledger(Settings.from_environment()) as ledger:
             return int(any(ledger.entries(account.name) for account in ledger.accounts()))
 
@@ -173,13 +195,26 @@ def a_benchmark_by_its_word() -> int:
 def a_ledger_for_every_host() -> int:
     """Hole 17: hosts that work on the same rows have a ledger each."""
     with _installation(Declaration()):
-        return _refused(lambda: check_shared([Settings.from_environment().contract("shop")], Settings.from_environment()), "of its own")
+        return _refused(
+            lambda: check_shared(
+                [Settings.from_environment().contract("shop")], Settings.from_environment()
+            ),
+            "of its own",
+        )
 
 
 def an_adaptive_choice() -> int:
-    """Hole 15: different releases with a delta are granted by distributions that hold for what is fixed beforehand only."""
+    """Hole 15: different releases with a delta are granted by distributions that hold for what is
+    fixed beforehand only.
+    """
     different = [
-        price(poisson_sampled(Fraction(1, 20), gaussian(sigma=sigma)), neighbours=ADD, unit="row", delta=1e-5) for sigma in (1.0, 2.0)
+        price(
+            poisson_sampled(Fraction(1, 20), gaussian(sigma=sigma)),
+            neighbours=ADD,
+            unit="row",
+            delta=1e-5,
+        )
+        for sigma in (1.0, 2.0)
     ]
     spent = Spent.nothing()
     for guarantee in different:
@@ -195,12 +230,16 @@ HOLES: Mapping[str, Callable[[], int]] = {
     "5-lost-ledger": a_lost_ledger,
     "6-edited-ledger": an_edited_ledger,
     "7-client-cap": lambda: _broken("a wallet keeps its cap"),
-    "8-unknown-method": lambda: _refused(lambda: type("Toy", (TabularMethod,), {"draw_version": 1}), "is not stated"),
+    "8-unknown-method": lambda: _refused(
+        lambda: type("Toy", (TabularMethod,), {"draw_version": 1}), "is not stated"
+    ),
     "9-library-call": a_library_call,
     "10-model-after-charge": a_model_that_is_not_there,
     "11-one-row-stops": a_voter_that_fails,
     "12-sql-writes": a_query_that_writes,
-    "13-held-out-rows": lambda: _broken("bytes of protect: rows held out", "bytes of a run: rows held out"),
+    "13-held-out-rows": lambda: _broken(
+        "bytes of protect: rows held out", "bytes of a run: rows held out"
+    ),
     "14-hash-of-rows": a_hash_of_rows,
     "15-adaptive-choice": an_adaptive_choice,
     "16-benchmark-by-word": a_benchmark_by_its_word,
@@ -217,7 +256,9 @@ def holes(figures: Figures) -> None:
 def stability(figures: Figures) -> None:
     """Rows that one row moves on its way to the mechanism."""
     for kind in SOURCES:
-        moved = max(moved for declaration in declared(kind) for moved in rows_moved(declaration).values())
+        moved = max(
+            moved for declaration in declared(kind) for moved in rows_moved(declaration).values()
+        )
         figures.at_most(f"rows-that-one-row-moves-{kind}", moved, 1)
 
 
@@ -227,7 +268,8 @@ def bounded(figures: Figures) -> None:
         cells = list(found)
     for one in cells:
         print(
-            f"{one.cell}: at least {one.at_least:.3f} of {one.stated:.3f}, {one.runs} runs a side, {one.seconds / 2 / one.runs:.4f} s a run"
+            f"{one.cell}: at least {one.at_least:.3f} of {one.stated:.3f}, {one.runs} runs a "
+            f"side, {one.seconds / 2 / one.runs:.4f} s a run"
         )
     figures.at_most("end-to-end-highest-bound-over-stated", max(one.share for one in cells), 1)
     figures.at_least("end-to-end-runs-a-side", min(one.runs for one in cells), 100)
@@ -235,7 +277,11 @@ def bounded(figures: Figures) -> None:
 
 def mutants(figures: Figures) -> None:
     """Each mistake of the whole machine is seen by its claim."""
-    missed = [name for name, mutant in sized(list(MUTANTS.items()), list(MUTANTS.items())[:3]) if not caught(mutant)]
+    missed = [
+        name
+        for name, mutant in sized(list(MUTANTS.items()), list(MUTANTS.items())[:3])
+        if not caught(mutant)
+    ]
     print(f"{len(MUTANTS)} mutants of the machine", *missed, sep="\n")
     figures.exactly("end-to-end-mutants-missed", len(missed), 0)
 

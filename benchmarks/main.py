@@ -30,8 +30,14 @@ SLOW_CELLS, CLIENTS = sized(20_000, 200), sized(1_000_000, 10_000)
 def table_5(figures: Figures) -> None:
     """Every cell of table V against the print, misprints corrected, rates from the contracts."""
     settings = Settings.from_environment()
-    rates = {name: settings.contract(name).privacy.sampling_rate for name in {row.dataset for row in table_v()}}
-    right = sum(round(amplified_epsilon(row.epsilon, rates[row.dataset]), 3) == round(row.corrected, 3) for row in table_v())
+    rates = {
+        name: settings.contract(name).privacy.sampling_rate
+        for name in {row.dataset for row in table_v()}
+    }
+    right = sum(
+        round(amplified_epsilon(row.epsilon, rates[row.dataset]), 3) == round(row.corrected, 3)
+        for row in table_v()
+    )
     figures.exactly("table-v-cells-exact-of-40", right, 40)
 
 
@@ -42,7 +48,10 @@ def table_6(figures: Figures) -> None:
     right = 0
     for row in read_table("table-VI"):
         _, split = real_table(row["dataset"])
-        right += (split.train.row_count, len(split.query_positions)) == (int(row["train_row_count"]), int(row["query_count"]))
+        right += (split.train.row_count, len(split.query_positions)) == (
+            int(row["train_row_count"]),
+            int(row["query_count"]),
+        )
     figures.exactly("table-vi-sizes-exact-of-8", right, 8)
 
 
@@ -56,7 +65,12 @@ def reconstruction(figures: Figures) -> None:
         return reduce(np.kron, matrices) @ shares
 
     difference = np.max(np.abs(dense() - invert(shares, laws)) / np.abs(dense()).max())
-    figures.at_least("reconstruct-2^13-speedup-over-dense", seconds(dense, 3) / seconds(lambda: invert(shares, laws), 20), 8000, "x")
+    figures.at_least(
+        "reconstruct-2^13-speedup-over-dense",
+        seconds(dense, 3) / seconds(lambda: invert(shares, laws), 20),
+        8000,
+        "x",
+    )
     figures.at_most("reconstruct-2^13-largest-relative-difference", float(difference), 1e-9)
     figures.at_most("reconstruct-2^20-memory-in-vectors", _memory_in_vectors(20), 4)
 
@@ -76,7 +90,10 @@ def randomisation(figures: Figures) -> None:
     from diffprivlib.mechanisms import Binary
     from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client
 
-    law, truth = response(epsilon=5 / 13, categories=2), np.random.default_rng(0).integers(0, 2, CLIENTS).astype(np.uint8)
+    law, truth = (
+        response(epsilon=5 / 13, categories=2),
+        np.random.default_rng(0).integers(0, 2, CLIENTS).astype(np.uint8),
+    )
 
     def ours() -> None:
         stream = system_stream()
@@ -88,7 +105,10 @@ def randomisation(figures: Figures) -> None:
     rate = 13 * CLIENTS / seconds(ours)
     theirs = SLOW_CELLS / seconds(lambda: [scalar.randomise(text) for text in texts], 3)
     numba = SLOW_CELLS / seconds(lambda: [GRR_Client(code, 2, 5 / 13) for code in few], 3)
-    print(f"cells per second: ours {rate:,.0f}, diffprivlib {theirs:,.0f}, multi-freq-ldpy {numba:,.0f}")
+    print(
+        f"cells per second: ours {rate:,.0f}, diffprivlib {theirs:,.0f}, multi-freq-ldpy "
+        f"{numba:,.0f}"
+    )
     figures.at_least("randomise-1M-x-13-over-diffprivlib", rate / theirs, 2000, "x")
     figures.at_least("randomise-1M-x-13-over-multi-freq-ldpy", rate / numba, 200, "x")
 
@@ -97,7 +117,10 @@ def _run(home: Path, *arguments: str) -> float:
     started = time.perf_counter()
     environment = {**os.environ, "DPICL_HOME": str(home)}
     subprocess.run(
-        [str(Path(sys.executable).with_name("dpicl")), "run", *arguments], env=environment, check=True, stdout=subprocess.DEVNULL
+        [str(Path(sys.executable).with_name("dpicl")), "run", *arguments],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     return time.perf_counter() - started
 
@@ -110,7 +133,10 @@ def _inside(home: Path) -> float:
 
 def _share(name: str, wall: float, inside: float) -> float:
     workers = os.cpu_count() or 1
-    print(f"table-3 on blood and heart, {name}: {wall:.1f} s wall, {inside:.1f} s in the library on {workers} workers")
+    print(
+        f"table-3 on blood and heart, {name}: {wall:.1f} s wall, {inside:.1f} s in the library on "
+        f"{workers} workers"
+    )
     return 100 * (1 - inside / (wall * workers))
 
 
@@ -126,13 +152,37 @@ def overhead(figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DPICL_HOME": folder}
         told = subprocess.run(
-            [sys.executable, "-m", "benchmarks.speed.steady"], env=environment, check=True, capture_output=True, text=True
+            [sys.executable, "-m", "benchmarks.speed.steady"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         wall = float(told.stdout.split()[-1])
-        figures.at_most("table-3-share-outside-the-library", _share("started", wall, _inside(Path(folder))), 15, " %")
+        figures.at_most(
+            "table-3-share-outside-the-library",
+            _share("started", wall, _inside(Path(folder))),
+            15,
+            " %",
+        )
     with tempfile.TemporaryDirectory() as folder:
-        wall = _run(Path(folder), "table-3", *_FEW, "--datasets", "blood,heart", "--seeds", sized("0,1", "0"), "--run-id", "measured")
-        figures.at_most("table-3-share-outside-the-library-from-nothing", _share("from nothing", wall, _inside(Path(folder))), 15, " %")
+        wall = _run(
+            Path(folder),
+            "table-3",
+            *_FEW,
+            "--datasets",
+            "blood,heart",
+            "--seeds",
+            sized("0,1", "0"),
+            "--run-id",
+            "measured",
+        )
+        figures.at_most(
+            "table-3-share-outside-the-library-from-nothing",
+            _share("from nothing", wall, _inside(Path(folder))),
+            15,
+            " %",
+        )
 
 
 def demo(figures: Figures) -> None:

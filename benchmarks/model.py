@@ -1,9 +1,11 @@
-"""The model in the box: held-out synthetic tasks, and real tables with prompts as the pipelines make them.
+"""The model in the box: held-out synthetic tasks, and real tables with prompts as the pipelines
+make them.
 
-held-out    8 shots: area under the curve against logistic regression and a kernel vote on the same shots
+held-out    8 shots: area under the curve against logistic regression and a kernel vote on the same
+            shots
 real        eight sets and breast_cancer, 8 shots: without noise, and at epsilon = 1, 5, 10
-beside it   a kernel vote, logistic regression and the training's own teacher, a Gaussian process, on the very same rows: what 8 shots
-            tell whoever knows nothing else
+beside it   a kernel vote, logistic regression and the training's own teacher, a Gaussian process,
+            on the very same rows: what 8 shots tell whoever knows nothing else
 swapped     the same prompts with the other order of rows, and with Yes and No exchanged
 speed       prompts a second on two threads
 """
@@ -47,9 +49,14 @@ HELD_OUT_TASKS = sized(400, 8)
 CLAUSE_END = re.compile(r"[.,;:] | and ")
 
 
-def prompts_of(method: MethodName, split: SplitTable, contract: Contract, seed: int) -> dict[Cell, list[str]]:
+def prompts_of(
+    method: MethodName, split: SplitTable, contract: Contract, seed: int
+) -> dict[Cell, list[str]]:
     """The in-context prompts of one unit, as its flow sends them."""
-    unit, draws = unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()), draws_for(contract, seed)
+    unit, draws = (
+        unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()),
+        draws_for(contract, seed),
+    )
     released = tabular(method).in_memory(split.train, contract, unit, draws)
     found = tabular(method).prompts(released, split.queries, contract, unit, draws)
     return {cell: texts for cell, texts in found.items() if cell.system == "icl"}
@@ -62,7 +69,9 @@ def auc(scorer: Scorer, texts: Sequence[str], truth: np.ndarray) -> float:
 
 
 def as_features(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """A prompt's rows for a classifier, the query last: which clauses each has, and the answers (0 for the query)."""
+    """A prompt's rows for a classifier, the query last: which clauses each has, and the answers (0
+    for the query).
+    """
     *shown, query = text.split("\n")
     rows = [*(parted(row) for row in shown), (query, "")]
     clauses = [set(CLAUSE_END.split(body)) for body, _ in rows]
@@ -71,7 +80,9 @@ def as_features(text: str) -> tuple[np.ndarray, np.ndarray]:
     return features, np.array([answer == CONTINUATIONS[1] for _, answer in rows], dtype=np.int64)
 
 
-def of_same_shots(classifier: Callable[[np.ndarray, np.ndarray], float], texts: Sequence[str], truth: np.ndarray) -> float:
+def of_same_shots(
+    classifier: Callable[[np.ndarray, np.ndarray], float], texts: Sequence[str], truth: np.ndarray
+) -> float:
     """Area of a classifier that sees the same rows."""
     return float(roc_auc_score(truth, [classifier(*as_features(text)) for text in texts]))
 
@@ -100,51 +111,88 @@ def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
     return contract, replace(split, query_positions=fewer(split.query_positions, QUERIES, name))
 
 
-def real(scorer: Scorer, settings: Settings) -> tuple[dict[tuple[str, str, float], float], dict[tuple[str, str], float]]:
-    """Mean areas over the seeds, by set, method and epsilon; and of the exact rows by set and who was asked or what was swapped."""
+def real(
+    scorer: Scorer, settings: Settings
+) -> tuple[dict[tuple[str, str, float], float], dict[tuple[str, str], float]]:
+    """Mean areas over the seeds, by set, method and epsilon; and of the exact rows by set and who
+    was asked or what was swapped.
+    """
     areas: dict[tuple[str, str, float], float] = {}
     beside: dict[tuple[str, str], float] = {}
     for name in tqdm(SETS, unit="set"):
         contract, split = rows_of(settings, name)
         truth = tabular_answers.truth_of(split.queries, contract)
-        prompts = {(method, seed): prompts_of(method, split, contract, seed) for method in METHODS for seed in SEEDS}
+        prompts = {
+            (method, seed): prompts_of(method, split, contract, seed)
+            for method in METHODS
+            for seed in SEEDS
+        }
         for method, epsilon in product(METHODS, EPSILONS):
-            found = [auc(scorer, prompts[method, seed][Cell("icl", epsilon, SHOTS)], truth) for seed in SEEDS]
+            found = [
+                auc(scorer, prompts[method, seed][Cell("icl", epsilon, SHOTS)], truth)
+                for seed in SEEDS
+            ]
             areas[name, method, epsilon] = float(np.mean(found))
         exact = [prompts["ldp_tabicl", seed][Cell("icl", math.inf, SHOTS)] for seed in SEEDS]
-        found_beside = {who: float(np.mean([ask(texts, truth) for texts in exact])) for who, ask in others(scorer).items()}
+        found_beside = {
+            who: float(np.mean([ask(texts, truth) for texts in exact]))
+            for who, ask in others(scorer).items()
+        }
         beside.update({(name, who): area for who, area in found_beside.items()})
-        told = "  ".join(f"{method[:3]} " + " ".join(f"{areas[name, method, e]:.3f}" for e in EPSILONS) for method in METHODS)
-        tqdm.write(f"{name:14} epsilon 1, 5, 10, inf: {told}  " + "  ".join(f"{who} {area:.3f}" for who, area in found_beside.items()))
+        told = "  ".join(
+            f"{method[:3]} " + " ".join(f"{areas[name, method, e]:.3f}" for e in EPSILONS)
+            for method in METHODS
+        )
+        tqdm.write(
+            f"{name:14} epsilon 1, 5, 10, inf: {told}  "
+            + "  ".join(f"{who} {area:.3f}" for who, area in found_beside.items())
+        )
     return areas, beside
 
 
 def others(scorer: Scorer) -> dict[str, Callable[[Sequence[str], np.ndarray], float]]:
-    """What answers beside the model: classifiers on the same rows, and the model itself on exchanged ones."""
+    """What answers beside the model: classifiers on the same rows, and the model itself on
+    exchanged ones.
+    """
     return {
         "vote": partial(of_same_shots, lambda features, labels: float(vote(features, labels)[-1])),
         "logistic regression": partial(of_same_shots, logistic),
-        "teacher": partial(of_same_shots, lambda features, labels: float(taught(features, labels)[-1])),
+        "teacher": partial(
+            of_same_shots, lambda features, labels: float(taught(features, labels)[-1])
+        ),
         "order": lambda texts, truth: auc(scorer, [reversed_rows(text) for text in texts], truth),
-        "answers": lambda texts, truth: 1 - auc(scorer, [other_answers(text) for text in texts], truth),
+        "answers": lambda texts, truth: (
+            1 - auc(scorer, [other_answers(text) for text in texts], truth)
+        ),
     }
 
 
 def held_out(figures: Figures) -> None:
     """Synthetic tasks that no training draws."""
-    model = AutoModelForCausalLM.from_pretrained(BUNDLED, dtype=torch.float32, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(
+        BUNDLED, dtype=torch.float32, local_files_only=True
+    )
     for found in evaluate(model, BUNDLED, HELD_OUT_TASKS, torch.device("cpu")):
-        print(f"held-out {found.kind}: model {found.model:.3f}, logistic regression {found.logistic:.3f}, vote {found.vote:.3f}")
+        print(
+            f"held-out {found.kind}: model {found.model:.3f}, logistic regression "
+            f"{found.logistic:.3f}, vote {found.vote:.3f}"
+        )
         figures.at_least(f"held-out-{found.kind}-above-vote", found.model - found.vote, 0)
-        figures.at_least(f"held-out-{found.kind}-above-logistic-regression", found.model - found.logistic, -0.03)
+        figures.at_least(
+            f"held-out-{found.kind}-above-logistic-regression", found.model - found.logistic, -0.03
+        )
 
 
 def _bundled(settings: Settings) -> Scorer:
-    return open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    return open_scorer(
+        ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=()
+    )
 
 
 def on_real_sets(figures: Figures) -> None:
-    """Mean and worst area without noise, beside it both methods at three budgets, and what an exchange changes."""
+    """Mean and worst area without noise, beside it both methods at three budgets, and what an
+    exchange changes.
+    """
     if not at_hand():
         return
     areas, beside = real(_bundled(settings := Settings.from_environment()), settings)
@@ -155,7 +203,10 @@ def on_real_sets(figures: Figures) -> None:
         mean = np.mean([areas[name, method, epsilon] for name in SETS])
         print(f"{method} at epsilon = {epsilon:g}: mean AUC {mean:.3f}")
     for who in ("vote", "logistic regression", "teacher"):
-        print(f"{who} on the same rows without noise: mean AUC {np.mean([beside[name, who] for name in SETS]):.3f}")
+        print(
+            f"{who} on the same rows without noise: mean AUC "
+            f"{np.mean([beside[name, who] for name in SETS]):.3f}"
+        )
     for what in ("order", "answers"):
         change = np.mean([abs(beside[name, what] - exact[name]) for name in SETS])
         figures.at_most(f"change-by-swapped-{what}", float(change), 0.05)
@@ -169,7 +220,9 @@ def speed(figures: Figures) -> None:
     contract, split = rows_of(settings, "adult")
     texts = prompts_of("ldp_tabicl", split, contract, 0)[Cell("icl", math.inf, SHOTS)]
     torch.set_num_threads(2)
-    figures.at_least("prompts-per-second", len(texts) / seconds(lambda: scorer.score(texts, CONTINUATIONS), 3), 5)
+    figures.at_least(
+        "prompts-per-second", len(texts) / seconds(lambda: scorer.score(texts, CONTINUATIONS), 3), 5
+    )
 
 
 PARTS = (held_out, on_real_sets, speed)

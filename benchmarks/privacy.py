@@ -1,4 +1,6 @@
-"""What the guarantee rests on: audits, sensitivities, hostile input, concurrent spenders, crashes."""
+"""What the guarantee rests on: audits, sensitivities, hostile input, concurrent spenders,
+crashes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from benchmarks.crash import matrix as crashes
 from benchmarks.figures import bench
 from benchmarks.guarantees import audits, neighbour_pairs, spenders
 
-PARTS = (audits.measure, neighbour_pairs.measure, hostile.measure, spenders.measure, crashes.measure)
+PARTS = (
+    audits.measure,
+    neighbour_pairs.measure,
+    hostile.measure,
+    spenders.measure,
+    crashes.measure,
+)
 
 if __name__ == "__main__":
     bench(PARTS)

@@ -8,7 +8,10 @@ from dpicl.engine.settings import Settings
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
 
-EIGHT = sized(("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle"), ("blood", "heart"))
+EIGHT = sized(
+    ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle"),
+    ("blood", "heart"),
+)
 
 
 def at_hand() -> bool:
@@ -23,4 +26,6 @@ def real_table(name: str) -> tuple[Contract, SplitTable]:
     """A contract and its table, as a run splits it."""
     settings = Settings.from_environment()
     contract = settings.contract(name)
-    return contract, split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    return contract, split_table(
+        load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract
+    )

@@ -1,7 +1,8 @@
-"""Retrieval under an individual filter: 64 processes that ask at once about 10,000 records, and accuracy beside random draws on TREC.
+"""Retrieval under an individual filter: 64 processes that ask at once about 10,000 records, and
+accuracy beside random draws on TREC.
 
-No language model answers: a reader that repeats the label most frequent among a prompt's demonstrations shows what retrieval can bring, not
-what a model makes of it.
+No language model answers: a reader that repeats the label most frequent among a prompt's
+demonstrations shows what retrieval can bring, not what a model makes of it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,14 @@ SIMILARITIES = (0.2, 0.3)
 
 
 def _ask(folder: Path, asker: int) -> int:
-    """One process: the queries of one asker, half of the records near to each; how many took part."""
-    units = stream(0, "bench", "records", "").words(RECORDS * MARK_BYTES, np.uint8).reshape(RECORDS, MARK_BYTES)
+    """One process: the queries of one asker, half of the records near to each; how many took
+    part.
+    """
+    units = (
+        stream(0, "bench", "records", "")
+        .words(RECORDS * MARK_BYTES, np.uint8)
+        .reshape(RECORDS, MARK_BYTES)
+    )
     spending, taken = FileSpending("bench", folder, MOST, b"", set), 0
     for number in range(asker * QUERIES_EACH, (asker + 1) * QUERIES_EACH):
         is_near = stream(0, "bench", "near", str(number)).words(RECORDS, np.uint8) < 128
@@ -58,9 +65,16 @@ def askers(figures: Figures) -> None:
         folder, started = Path(name), time.perf_counter()
         taken = sum(pool.map(partial(_ask, folder), range(ASKERS), chunksize=1))
         took = time.perf_counter() - started
-        bits = [np.unpackbits(np.fromfile(path, dtype=np.uint8), count=RECORDS) for path in folder.glob("*.bits")]
+        bits = [
+            np.unpackbits(np.fromfile(path, dtype=np.uint8), count=RECORDS)
+            for path in folder.glob("*.bits")
+        ]
     uses = np.sum(bits, axis=0, dtype=np.int64)
-    print(f"{ASKERS} processes, {len(bits)} queries, {RECORDS:,} records, {MOST} uses each: {took:.1f} s", flush=True)
+    print(
+        f"{ASKERS} processes, {len(bits)} queries, {RECORDS:,} records, {MOST} uses each: "
+        f"{took:.1f} s",
+        flush=True,
+    )
     figures.exactly("record-filter-overspent", int((uses > MOST).sum()), 0)
     figures.exactly("record-filter-lost", int(uses.sum()) - taken, 0)
 
@@ -76,12 +90,18 @@ class Repeating:
         """A model that is none."""
         return ModelDescription("repeating", "fake", "1", "", False, "local")
 
-    def score(self, prompts: Sequence[str], labels: Sequence[str], *, progress: Any = None) -> np.ndarray:
+    def score(
+        self, prompts: Sequence[str], labels: Sequence[str], *, progress: Any = None
+    ) -> np.ndarray:
         """Shape (prompts, labels)."""
         return np.array([self._scores(prompt, labels) for prompt in prompts])
 
     def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        shown = [line.removeprefix(self._answer).strip() for line in prompt.split("\n") if line.startswith(self._answer)][:-1]
+        shown = [
+            line.removeprefix(self._answer).strip()
+            for line in prompt.split("\n")
+            if line.startswith(self._answer)
+        ][:-1]
         counts = Counter(shown)
         last = {label: place for place, label in enumerate(shown)}
         return [counts[label.strip()] + 1e-3 * last.get(label.strip(), -1) for label in labels]
@@ -96,19 +116,43 @@ def accuracy(figures: Figures) -> None:
     contract = settings.texts(SET)
     split = split_texts(load_texts(contract, data_folder=settings.data), contract)
     near = {
-        f"near-{round(100 * similarity)}-{most}": EnsembleVariant(similarity=similarity, participations=most)
+        f"near-{round(100 * similarity)}-{most}": EnsembleVariant(
+            similarity=similarity, participations=most
+        )
         for similarity in SIMILARITIES
         for most in PARTICIPATIONS
     }
-    unit = unit_of(DpIcl.name, contract.name, 0, EPSILONS, (SHOTS,), (), False, Options(dp_icl=EnsembleOptions(variants=near)))
-    released, _ = DpIcl().in_memory(split.train, split.queries, contract, unit, Repeating(contract), HashedNGrams())
+    unit = unit_of(
+        DpIcl.name,
+        contract.name,
+        0,
+        EPSILONS,
+        (SHOTS,),
+        (),
+        False,
+        Options(dp_icl=EnsembleOptions(variants=near)),
+    )
+    released, _ = DpIcl().in_memory(
+        split.train, split.queries, contract, unit, Repeating(contract), HashedNGrams()
+    )
     truth = split.queries.data.column("label").to_pylist()
-    right = {cell: float(np.mean([one == other for one, other in zip(given, truth, strict=True)])) for cell, given in released.items()}
+    right = {
+        cell: float(np.mean([one == other for one, other in zip(given, truth, strict=True)]))
+        for cell, given in released.items()
+    }
     print(f"{SET}, {len(truth)} queries, share of right answers at epsilon {EPSILONS}")
     for system in ("icl", *(f"icl-{name}" for name in near)):
-        print(f"  {system:12} {[round(right[Cell(system, epsilon, SHOTS)], 3) for epsilon in EPSILONS]}", flush=True)
+        print(
+            f"  {system:12} "
+            f"{[round(right[Cell(system, epsilon, SHOTS)], 3) for epsilon in EPSILONS]}",
+            flush=True,
+        )
     first, last = next(iter(near)), EPSILONS[-1]
-    figures.at_least("near-over-random", right[Cell(f"icl-{first}", last, SHOTS)] - right[Cell("icl", last, SHOTS)], 0.0)
+    figures.at_least(
+        "near-over-random",
+        right[Cell(f"icl-{first}", last, SHOTS)] - right[Cell("icl", last, SHOTS)],
+        0.0,
+    )
 
 
 PARTS = (askers, accuracy)

@@ -1,4 +1,5 @@
-"""A stranger's day: the command line's words, the pages in a browser, installations, stops at random moments, and what a year leaves behind.
+"""A stranger's day: the command line's words, the pages in a browser, installations, stops at
+random moments, and what a year leaves behind.
 
 make bench TOPIC=stranger
 """

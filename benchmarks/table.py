@@ -1,7 +1,9 @@
-"""Any table, one call, one certificate: what a release of a stranger's table takes. `make bench TOPIC=table`.
+"""Any table, one call, one certificate: what a release of a stranger's table takes.
+`make bench TOPIC=table`.
 
-Sixty made-up tables (`answers.generated_tables`), every third of them randomised row by row; a release from `import` to a file;
-a cell of a notebook that runs a hundred times; then what `dpicl plan`, `dpicl audit membership` and certificates hold.
+Sixty made-up tables (`answers.generated_tables`), every third of them randomised row by row; a
+release from `import` to a file; a cell of a notebook that runs a hundred times; then what
+`dpicl plan`, `dpicl audit membership` and certificates hold.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ columns = {f"x{place}": {"type": "real", "bounds": [0, 100]} for place in range(
 columns["bought"] = {"type": "category", "categories": ["no", "yes"]}
 release = dpicl.protect(frame, {"columns": columns, "label": "bought"}, epsilon=1, account="shop", home=sys.argv[1])
 release.table(1000).to_parquet(sys.argv[1] + "/shop.parquet")
-"""
+"""  # noqa: E501
 
 
 def measure_contract(figures: Figures) -> None:
@@ -55,15 +57,20 @@ def measure_contract(figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "customers.yaml").write_text(CONTRACT)
         (Path(folder) / "customers.csv").write_text(
-            "age,spent,since,plan,churned\n" + "40,,2020-02-29,plus,no\n51,9.5,2016-01-01,,yes\n" * 200
+            "age,spent,since,plan,churned\n"
+            + "40,,2020-02-29,plus,no\n51,9.5,2016-01-01,,yes\n" * 200
         )
-        released = Session(Path(folder) / "home", data=folder, contracts=folder).protect("customers", epsilon=1)
+        released = Session(Path(folder) / "home", data=folder, contracts=folder).protect(
+            "customers", epsilon=1
+        )
         figures.exactly("columns-of-a-short-contract", len(released.table(10).columns), 5)
     figures.at_most("lines-of-a-contract-of-five-columns", len(CONTRACT.splitlines()), 12)
 
 
 def measure_speed(figures: Figures) -> None:
-    """A fresh process, best of three: 1,000 rows of 15 columns from `import` to a Parquet file and its certificate."""
+    """A fresh process, best of three: 1,000 rows of 15 columns from `import` to a Parquet file and
+    its certificate.
+    """
     taken = []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as home:
@@ -97,9 +104,15 @@ def measure_tables(figures: Figures) -> None:
             table = made_table(number)
             trust = "local" if number % 3 == 2 else "central"
             try:
-                release = session.protect(table.frame, table.schema, epsilon=1, account=f"made_{number}", trust=trust)
+                release = session.protect(
+                    table.frame, table.schema, epsilon=1, account=f"made_{number}", trust=trust
+                )
                 rows, texts = release.table(100), list(release.demonstrations(4))
-                whole = list(rows.columns) == list(table.frame.columns) and len(rows) == 100 and len(texts) == 4
+                whole = (
+                    list(rows.columns) == list(table.frame.columns)
+                    and len(rows) == 100
+                    and len(texts) == 4
+                )
                 accepted += whole
                 lost += [] if whole else [number]
             except DpiclError as error:

@@ -1,8 +1,11 @@
-"""What is said is so: a figure for each row of what was false around the mechanism, 0 inputs of it failing. `make bench TOPIC=truth`.
+"""What is said is so: a figure for each row of what was false around the mechanism, 0 inputs of it
+failing. `make bench TOPIC=truth`.
 
-rows        `tests/truth` whole: a file `test_a1_….py` is of row a1, `test_d_witness_….py` of d-witness. A test whose name holds `mutant`
-            brings a fault back. A row without a test is short
-borders     the claims of `dpicl audit end-to-end` on worlds at borders, and on spellings of assets; what they see that no list has
+rows        `tests/truth` whole: a file `test_a1_….py` is of row a1, `test_d_witness_….py` of
+            d-witness. A test whose name holds `mutant` brings a fault back. A row without a test is
+            short
+borders     the claims of `dpicl audit end-to-end` on worlds at borders, and on spellings of assets;
+            what they see that no list has
 mutants     of `dpicl audit end-to-end`: all are caught, as `make bench TOPIC=machine` has them
 checklist   every row of the papers' checklist by its command, as `make bench TOPIC=papers` has them
 """
@@ -48,7 +51,9 @@ def row_of(file: str) -> str | None:
 
 
 def read_results(report: Path) -> dict[str, Counter[str]]:
-    """By row how many tests are inputs and mutants, and how many of both failed, from pytest's own XML."""
+    """By row how many tests are inputs and mutants, and how many of both failed, from pytest's own
+    XML.
+    """
     found: dict[str, Counter[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         name = case.get("name") or ""
@@ -63,7 +68,17 @@ def rows(figures: Figures, tests: Path = TESTS, expected: tuple[str, ...] = ROWS
     """The tests in a process of their own; which of them fail, by row."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "", "--continue-on-collection-errors", f"--junitxml={report}", str(tests)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "",
+            "--continue-on-collection-errors",
+            f"--junitxml={report}",
+            str(tests),
+        ]
         told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         print(told.stdout[-6000:], told.stderr[-1000:], flush=True)
         found = read_results(report) if report.exists() else {}
@@ -75,14 +90,22 @@ def rows(figures: Figures, tests: Path = TESTS, expected: tuple[str, ...] = ROWS
 
 
 def borders(figures: Figures) -> None:
-    """Worlds at the borders, and spellings of assets; and how much of what leaves there is on no list."""
+    """Worlds at the borders, and spellings of assets; and how much of what leaves there is on no
+    list.
+    """
     unlisted = set[str]()
     for figure, claims in (("border-worlds-open", BORDERS), ("spellings-open", SPELLINGS)):
         claims = sized(dict(claims), dict(list(claims.items())[:1]))
         broken = {name: found for name, claim in claims.items() if (found := claim())}
-        print(f"{len(claims)} claims", *(f"{name}: {found[:2]}" for name, found in broken.items()), sep="\n")
+        print(
+            f"{len(claims)} claims",
+            *(f"{name}: {found[:2]}" for name, found in broken.items()),
+            sep="\n",
+        )
         figures.exactly(figure, len(broken), 0, f" of {len(claims)} claims")
-        unlisted |= {sentence for found in broken.values() for sentence in found if UNLISTED in sentence}
+        unlisted |= {
+            sentence for found in broken.values() for sentence in found if UNLISTED in sentence
+        }
     figures.exactly("unlisted", len(unlisted), 0)
 
 

@@ -1,7 +1,8 @@
 """Errors a user can fix: one sentence each, of public facts alone.
 
-Every message names the file, key or column, the rule, and the expected shape with the fix. What rows tell, such as how many of them break
-the rule, stands apart (`details`): the command line prints it on the terminal and exits with code 2.
+Every message names the file, key or column, the rule, and the expected shape with the fix. What
+rows tell, such as how many of them break the rule, stands apart (`details`): the command line
+prints it on the terminal and exits with code 2.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from dpicl.printable import printable
 
 _SHOWN_CHARACTERS = 300
 _DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
-"""Beside the errors: what shows, stores or pickles an error with all its attributes has none of it."""
+"""Beside the errors: what shows, stores or pickles an error with all its attributes has none of
+it.
+"""
 
 
 class DpiclError(Exception):
     """Base of everything the command line reports as a user's mistake (exit code 2).
 
-    Control and direction marks in a message are shown in place of being obeyed: it may reach a terminal, a log or a page.
+    Control and direction marks in a message are shown in place of being obeyed: it may reach a
+    terminal, a log or a page.
     """
 
     def __init__(self, message: str = "") -> None:
         super().__init__(printable(message, lines=False))
 
     def details(self) -> str:
-        """The sentence for the person who may see the rows: with counts of private rows, which `str` never has."""
+        """The sentence for the person who may see the rows: with counts of private rows, which
+        `str` never has.
+        """
         return _DETAILS.get(self) or str(self)
 
     def with_details(self, sentence: str) -> Self:
@@ -35,7 +41,9 @@ class DpiclError(Exception):
         return self
 
     def __reduce__(self) -> Any:
-        """Errors cross processes, as public facts; pickle's own way would call the constructor with the message alone."""
+        """Errors cross processes, as public facts; pickle's own way would call the constructor with
+        the message alone.
+        """
         return BaseException.__new__, (type(self), *self.args), vars(self)
 
 
@@ -59,14 +67,18 @@ class DeclarationError(DpiclError):
 class DataError(DpiclError):
     """A table breaks a rule of its contract.
 
-    The message names the file, the column, the rule and the fix: public facts, whatever the rows hold. A name that only the source has is
-    one of them, but where the header may be a row (`dpicl.tabular.reading.header`).
+    The message names the file, the column, the rule and the fix: public facts, whatever the rows
+    hold. A name that only the source has is one of them, but where the header may be a row
+    (`dpicl.tabular.reading.header`).
 
     Args:
-        count: how many values break the rule; like `detail`, what else rows tell, it is in `details()` alone.
+        count: how many values break the rule; like `detail`, what else rows tell, it is in
+            `details()` alone.
     """
 
-    def __init__(self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = "") -> None:
+    def __init__(
+        self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = ""
+    ) -> None:
         self.where, self.rule, self.column = where, rule, column
         sentence = f"{where}: {f'column {column!r}: ' if column else ''}{rule}"
         super().__init__(sentence)
@@ -92,17 +104,23 @@ class PrivacyError(DpiclError):
 
 
 class BudgetError(PrivacyError):
-    """A release would exceed its account's cap; the message says what was requested, spent and left."""
+    """A release would exceed its account's cap; the message says what was requested, spent and
+    left.
+    """
 
 
 class LedgerError(DpiclError):
-    """The privacy ledger cannot be used, perhaps for now: its database is away, or something is not in it."""
+    """The privacy ledger cannot be used, perhaps for now: its database is away, or something is not
+    in it.
+    """
 
 
 class LedgerRefusedError(LedgerError):
-    """The ledger, or what it published, is not to be trusted or not ours to use: trying again changes nothing.
+    """The ledger, or what it published, is not to be trusted or not ours to use: trying again
+    changes nothing.
 
-    It was edited or rolled back, has another key, was made by a newer program, or its address or key file is wrong.
+    It was edited or rolled back, has another key, was made by a newer program, or its address or
+    key file is wrong.
     """
 
 
@@ -115,7 +133,9 @@ class ModelError(DpiclError):
 
 
 class ModelRefusedError(ModelError):
-    """A model's name means nothing here, or it may not be used for this: trying again changes nothing."""
+    """A model's name means nothing here, or it may not be used for this: trying again changes
+    nothing.
+    """
 
 
 class TooLongError(ModelError):
@@ -127,7 +147,9 @@ class RunError(DpiclError):
 
 
 class RefusedError(RunError):
-    """Parts of a run failed, and every one of them because it breaks a rule: trying again changes nothing."""
+    """Parts of a run failed, and every one of them because it breaks a rule: trying again changes
+    nothing.
+    """
 
 
 BROKEN_RULES = (
@@ -141,4 +163,6 @@ BROKEN_RULES = (
     RefusedError,
     TooLongError,
 )
-"""What stays so however often it is tried; a ledger that is away comes back, one that was edited does not mend itself."""
+"""What stays so however often it is tried; a ledger that is away comes back, one that was edited
+does not mend itself.
+"""

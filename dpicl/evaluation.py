@@ -2,7 +2,8 @@
 
 Paper       DP-TabICL: the larger summed log-probability of " Yes" and " No" wins, ties: Yes.
 
-Of more than two classes the AUC is the mean over classes of that of one against the rest. A number is answered by its
+Of more than two classes the AUC is the mean over classes of that of one against the rest. A number
+is answered by its
 bin: accuracy is the share of right bins, and the error that of the bin's middle.
 """
 
@@ -21,8 +22,8 @@ from dpicl.types import LabelNumbers
 class Metrics:
     """Quality of answers.
 
-    Balanced accuracy and AUC are None where one class is missing and of numbers; the absolute error, in the label's unit, but of
-    numbers; all others but of whole texts.
+    Balanced accuracy and AUC are None where one class is missing and of numbers; the absolute
+    error, in the label's unit, but of numbers; all others but of whole texts.
     """
 
     query_count: int
@@ -53,7 +54,9 @@ class _Asked:
 
 @dataclass(frozen=True)
 class Result(Metrics, _Asked):
-    """One cell of a table: what one system answered on one set of queries, `_Asked` before `Metrics`."""
+    """One cell of a table: what one system answered on one set of queries, `_Asked` before
+    `Metrics`.
+    """
 
     def as_row(self) -> dict[str, Any]:
         """A plain dictionary, one entry per column of results.csv."""
@@ -61,15 +64,23 @@ class Result(Metrics, _Asked):
 
 
 def answers(scores: np.ndarray) -> np.ndarray:
-    """The likeliest answer by summed log-probabilities of shape (queries, answers), of equal ones the last: ties of No and Yes are Yes.
-    Shape (queries,), int64.
+    """The likeliest answer by summed log-probabilities of shape (queries, answers), of equal ones
+    the last: ties of No and Yes are Yes. Shape (queries,), int64.
     """
     return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
 
-def values(truth: np.ndarray, answered: np.ndarray, numbers: LabelNumbers | None = None) -> np.ndarray:
-    """What a mean is taken of, shape (queries,): 1 where the answer is right, else 0; of a number its error, NaN where the truth is missing."""
-    return (truth == answered).astype(np.float64) if numbers is None else np.abs(numbers.of_code[answered] - numbers.truth)
+def values(
+    truth: np.ndarray, answered: np.ndarray, numbers: LabelNumbers | None = None
+) -> np.ndarray:
+    """What a mean is taken of, shape (queries,): 1 where the answer is right, else 0; of a number
+    its error, NaN where the truth is missing.
+    """
+    return (
+        (truth == answered).astype(np.float64)
+        if numbers is None
+        else np.abs(numbers.of_code[answered] - numbers.truth)
+    )
 
 
 def measure(
@@ -84,36 +95,48 @@ def measure(
 
     Args:
         truth, answered: classes, or texts that must match; shape (queries,).
-        confidence: any score that rises with the odds of 1, where classes are 0 and 1, shape (queries,); or of every class,
-            shape (queries, classes). Its ranks give the AUC.
+        confidence: any score that rises with the odds of 1, where classes are 0 and 1, shape
+            (queries,); or of every class, shape (queries, classes). Its ranks give the AUC.
         balanced: whether accuracy is balanced over classes too; open answers have none.
         numbers: of a label that is a number, whose classes are bins.
     """
     classes, mean_recall, auc, error = np.unique(truth), None, None, None
     if balanced and numbers is None and len(classes) > 1:
-        from sklearn.metrics import recall_score, roc_auc_score  # a second to import: only where something is measured
+        from sklearn.metrics import (
+            recall_score,
+            roc_auc_score,
+        )  # a second to import: only where something is measured
 
-        mean_recall = float(recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0))
+        mean_recall = float(
+            recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)
+        )
         if confidence is not None and confidence.ndim == 2:
-            auc = float(np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes]))
+            auc = float(
+                np.mean([roc_auc_score(truth == one, confidence[:, one]) for one in classes])
+            )
         elif confidence is not None and len(classes) == 2:
             auc = float(roc_auc_score(truth, confidence))
     if numbers:  # of rows that have a number; None where none has
         distances = values(truth, answered, numbers)
         error = None if np.isnan(distances).all() else float(np.nanmean(distances))
-    return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc, absolute_error=error)
+    return Metrics(
+        len(truth), float(np.mean(truth == answered)), mean_recall, auc, absolute_error=error
+    )
 
 
 def rank_auc(scores: np.ndarray, truth: np.ndarray) -> float:
-    """The mean over answers of the AUC of each against all others, by ranks; 0.5 where there is one answer only.
-    `scores` are of shape (rows, answers), `truth` codes of shape (rows,).
+    """The mean over answers of the AUC of each against all others, by ranks; 0.5 where there is one
+    answer only. `scores` are of shape (rows, answers), `truth` codes of shape (rows,).
     """
     aucs = []
     for code in range(scores.shape[1]):
         positive = truth == code
         count = int(positive.sum())
         if 0 < count < len(truth):
-            aucs.append((_ranks(scores[:, code])[positive].sum() - count * (count + 1) / 2) / (count * (len(truth) - count)))
+            aucs.append(
+                (_ranks(scores[:, code])[positive].sum() - count * (count + 1) / 2)
+                / (count * (len(truth) - count))
+            )
     return float(np.mean(aucs)) if aucs else 0.5
 
 
@@ -123,9 +146,21 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 
 
-def majority(truth: np.ndarray, *, balanced: bool = True, classes: int = 2, numbers: LabelNumbers | None = None) -> Metrics:
+def majority(
+    truth: np.ndarray,
+    *,
+    balanced: bool = True,
+    classes: int = 2,
+    numbers: LabelNumbers | None = None,
+) -> Metrics:
     """Metrics of `most_frequent`: the bar to beat."""
-    return measure(truth, most_frequent(truth), no_confidence(len(truth), classes), balanced=balanced, numbers=numbers)
+    return measure(
+        truth,
+        most_frequent(truth),
+        no_confidence(len(truth), classes),
+        balanced=balanced,
+        numbers=numbers,
+    )
 
 
 def most_frequent(truth: np.ndarray) -> np.ndarray:
@@ -139,11 +174,15 @@ def no_confidence(count: int, classes: int) -> np.ndarray:
     return np.zeros((count, classes) if classes > 2 else count)
 
 
-def measure_scores(truth: np.ndarray, scores: np.ndarray, *, numbers: LabelNumbers | None = None) -> Metrics:
+def measure_scores(
+    truth: np.ndarray, scores: np.ndarray, *, numbers: LabelNumbers | None = None
+) -> Metrics:
     """Metrics of a model's scores, shape (queries, answers)."""
     if scores.shape[1] == 2:
         return measure(truth, answers(scores), scores[:, 1] - scores[:, 0], numbers=numbers)
-    from scipy.special import log_softmax  # a third of a second to import: only where something is measured
+    from scipy.special import (
+        log_softmax,
+    )  # a third of a second to import: only where something is measured
 
     return measure(truth, answers(scores), log_softmax(scores, axis=1), numbers=numbers)
 

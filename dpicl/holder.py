@@ -14,8 +14,12 @@ def tell_holder(sentence: str) -> bool:
 
 
 def tell_left_out(where: str, *, left_out: int, mended: int = 0) -> None:
-    """How many rows were left out, or have a value that was taken as missing, for what they hold by themselves."""
+    """How many rows were left out, or have a value that was taken as missing, for what they hold by
+    themselves.
+    """
     if left_out:
         tell_holder(f"{where}: {left_out} rows that break the contract by themselves are left out")
     if mended:
-        tell_holder(f"{where}: {mended} values that break the contract by themselves are taken as missing")
+        tell_holder(
+            f"{where}: {mended} values that break the contract by themselves are taken as missing"
+        )

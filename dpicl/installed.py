@@ -1,4 +1,6 @@
-"""What packages are installed: what others contribute, and which extra brings one that is missing."""
+"""What packages are installed: what others contribute, and which extra brings one that is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,31 @@ from importlib.util import find_spec
 _EXTRAS = {
     "endpoint": ("httpx", "tenacity"),
     "evaluation": ("diffprivlib", "rapidfuzz", "rouge_score", "sacrebleu"),
-    "local": ("accelerate", "gguf", "safetensors", "sentence_transformers", "torch", "transformers"),
-    "pipeline": ("dask", "distributed", "fastapi", "great_expectations", "matplotlib", "prefect", "prefect_dask", "prometheus_client"),
+    "local": (
+        "accelerate",
+        "gguf",
+        "safetensors",
+        "sentence_transformers",
+        "torch",
+        "transformers",
+    ),
+    "pipeline": (
+        "dask",
+        "distributed",
+        "fastapi",
+        "great_expectations",
+        "matplotlib",
+        "prefect",
+        "prefect_dask",
+        "prometheus_client",
+    ),
     "postgresql": ("psycopg",),
     "tabular": ("tabicl", "tabpfn"),
 }
 EXTRA_OF = {package: extra for extra, packages in _EXTRAS.items() for package in packages}
-"""The extra that brings a package, by the name that it is imported by; any other missing package is a defect."""
+"""The extra that brings a package, by the name that it is imported by; any other missing package is
+a defect.
+"""
 
 _read = cache(entry_points)
 
@@ -29,7 +49,9 @@ def contributed(group: str) -> EntryPoints:
 
 
 def extra_missing(package: str) -> str | None:
-    """What to type, as a sentence without its stop, where a package of an extra is not installed; else None."""
+    """What to type, as a sentence without its stop, where a package of an extra is not installed;
+    else None.
+    """
     with suppress(ModuleNotFoundError):
         if find_spec(package) is not None:
             return None
@@ -44,7 +66,9 @@ def extra_of(error: ImportError) -> str | None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Around imports of much: nothing becomes garbage meanwhile, and looking for it would take an eighth of the time."""
+    """Around imports of much: nothing becomes garbage meanwhile, and looking for it would take an
+    eighth of the time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,10 @@
-"""How a process leaves that is stopped at any moment: what is there only while it works goes with it.
+"""How a process leaves that is stopped at any moment: what is there only while it works goes with
+it.
 
-Nothing is unwound, as nothing has to be: a stopped process leaves what a killed one does, files that are whole or absent and charges
-that are durable. The process is replaced, under its own number, by this file as a program: so none of its threads can write again what
-is removed, and no library has a last word. Imports the standard library alone, and little of it.
+Nothing is unwound, as nothing has to be: a stopped process leaves what a killed one does, files
+that are whole or absent and charges that are durable. The process is replaced, under its own
+number, by this file as a program: so none of its threads can write again what is removed, and no
+library has a last word. Imports the standard library alone, and little of it.
 """
 
 from __future__ import annotations
@@ -17,19 +19,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-SIGNALS = tuple(sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # not every system has the last
+SIGNALS = tuple(
+    sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP")
+)  # not every system has the last
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code, as shells give it: of a termination it is 143."""
 _GONE_SECONDS = 2.0
 PASSING: dict[Path, Path | None] = {}
-"""What goes where this process is stopped, unless another one holds a lock that is named beside it."""
+"""What goes where this process is stopped, unless another one holds a lock that is named beside
+it.
+"""
 GONE = ".gone-"
 """What a name begins with of what is being removed."""
 
 
 @contextmanager
 def passing(*paths: Path, lock: Path | None = None) -> Iterator[None]:
-    """Files and folders that go where this process is stopped inside, but not while another holds the `lock`; they need not be there yet."""
+    """Files and folders that go where this process is stopped inside, but not while another holds
+    the `lock`; they need not be there yet.
+    """
     PASSING.update(dict.fromkeys(paths, lock))
     try:
         yield
@@ -39,22 +47,38 @@ def passing(*paths: Path, lock: Path | None = None) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes that were killed at it have left to remove below the folders in this one."""
+    """Remove what processes that were killed at it have left to remove below the folders in this
+    one.
+    """
     for left in folder.glob(f"*/{GONE}*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def leave(sentence: str, sign: int = signal.SIGINT) -> NoReturn:
-    """End this process and its fork server's processes, remove what is passing, and print a sentence; the exit code says by which signal."""
+    """End this process and its fork server's processes, remove what is passing, and print a
+    sentence; the exit code says by which signal.
+    """
     for ignored in SIGNALS:
         signal.signal(ignored, signal.SIG_IGN)
     module = sys.modules.get("multiprocessing.forkserver")
     workers = getattr(getattr(module, "_forkserver", None), "_forkserver_pid", None) or 0
     paths = [str(part or "") for pair in tuple(PASSING.items()) for part in pair]
-    program = [sys.executable, "-I", "-S", __file__, str(workers), str(128 + sign), sentence, *paths]
-    # Back to back, and both without letting another thread run: nobody here sees that the workers are gone.
+    program = [
+        sys.executable,
+        "-I",
+        "-S",
+        __file__,
+        str(workers),
+        str(128 + sign),
+        sentence,
+        *paths,
+    ]
+    # Back to back, and both without letting another thread run: nobody here sees that the workers
+    # are gone.
     for kill in (os.killpg, os.kill) if workers else ():
-        with suppress(ProcessLookupError):  # of a fork server that has only just been started, and has no group yet (`own_group`)
+        with suppress(
+            ProcessLookupError
+        ):  # of a fork server that has only just been started, and has no group yet (`own_group`)
             kill(workers, signal.SIGKILL)
     os.execv(program[0], program)  # noqa: S606 - our own file
 

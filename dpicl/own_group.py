@@ -1,6 +1,8 @@
-"""Imported first by a fork server: it and its forks are a group of their own, which no signal to the program's group reaches.
+"""Imported first by a fork server: it and its forks are a group of their own, which no signal to
+the program's group reaches.
 
-The program alone is told to stop, and ends them all (`leaving`). A signal that falls into their start would end in a traceback.
+The program alone is told to stop, and ends them all (`leaving`). A signal that falls into their
+start would end in a traceback.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What runs: a *cell* is one entry of a table of results, a system at one epsilon and number of shots; a *unit* is one method on one
-data set with one seed, with all its cells: big enough that scheduling it costs nothing next to running it.
+"""What runs: a *cell* is one entry of a table of results, a system at one epsilon and number of
+shots; a *unit* is one method on one data set with one seed, with all its cells: big enough that
+scheduling it costs nothing next to running it.
 """
 
 from __future__ import annotations
@@ -29,15 +30,20 @@ class CommonOptions(Frozen):
     later: ClassVar[tuple[str, ...]] = ("same_shots",)
 
     same_shots: bool = False
-    """Whether all queries of a draw are shown the same shots, which a model reads once, where each would have shots of its own; of tables."""
+    """Whether all queries of a draw are shown the same shots, which a model reads once, where each
+    would have shots of its own; of tables.
+    """
 
 
 LEAST_EPSILON = 1e-6
-"""Below it a release would be noise alone, and noise would leave the whole numbers that a machine counts in."""
+"""Below it a release would be noise alone, and noise would leave the whole numbers that a machine
+counts in.
+"""
 
 
 def parse_epsilon(value: object) -> float:
-    """A privacy parameter: a number of at least `LEAST_EPSILON`, as JSON writes it, or `inf` for no noise at all.
+    """A privacy parameter: a number of at least `LEAST_EPSILON`, as JSON writes it, or `inf` for no
+    noise at all.
 
     Raises:
         ValueError: anything else.
@@ -53,7 +59,9 @@ def parse_epsilon(value: object) -> float:
 
 
 def is_real(value: object) -> bool:
-    """Whether a program's value is a number, `numpy`'s among them, and no truth value, array or text."""
+    """Whether a program's value is a number, `numpy`'s among them, and no truth value, array or
+    text.
+    """
     return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
@@ -66,7 +74,9 @@ def read_epsilon(value: object) -> float:
     try:
         return parse_epsilon(value)
     except ValueError as error:
-        raise ParameterError("epsilon", str(value)[:40], str(error).partition("; expected ")[2]) from None
+        raise ParameterError(
+            "epsilon", str(value)[:40], str(error).partition("; expected ")[2]
+        ) from None
 
 
 BY = "@"
@@ -74,7 +84,9 @@ BY = "@"
 
 
 def asked_by(system: str) -> tuple[str, str]:
-    """A system, and the model that is asked beside the run's, if it is one of those: `icl`, `bundled` of `icl@bundled`."""
+    """A system, and the model that is asked beside the run's, if it is one of those: `icl`,
+    `bundled` of `icl@bundled`.
+    """
     asked, _, model = system.partition(BY)
     return asked, model
 
@@ -88,10 +100,14 @@ class Cell:
     shots: int | None = None
     sampling_rate: Fraction | None = None
     draw: int | None = None
-    """Of several draws of demonstrations from one release the further ones, from 2 on: they are asked, and measured together."""
+    """Of several draws of demonstrations from one release the further ones, from 2 on: they are
+    asked, and measured together.
+    """
 
     def answered_by(self, model: str) -> Cell:
-        """The same prompts, answered by a model that is asked beside the run's: a system of its own, `icl@bundled`."""
+        """The same prompts, answered by a model that is asked beside the run's: a system of its
+        own, `icl@bundled`.
+        """
         return replace(self, system=f"{self.system}{BY}{model}")
 
     @property
@@ -102,13 +118,22 @@ class Cell:
     @property
     def key(self) -> str:
         """A stable name, e.g. `icl,epsilon=1.0,shots=2`."""
-        parts = (("epsilon", self.epsilon), ("shots", self.shots), ("rate", self.sampling_rate), ("draw", self.draw))
-        return ",".join([self.system, *(f"{name}={value}" for name, value in parts if value is not None)])
+        parts = (
+            ("epsilon", self.epsilon),
+            ("shots", self.shots),
+            ("rate", self.sampling_rate),
+            ("draw", self.draw),
+        )
+        return ",".join(
+            [self.system, *(f"{name}={value}" for name, value in parts if value is not None)]
+        )
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One method on one data set with one seed: everything that is scheduled together. `dpicl.methods.unit_of` makes it."""
+    """One method on one data set with one seed: everything that is scheduled together.
+    `dpicl.methods.unit_of` makes it.
+    """
 
     method: str
     dataset: str
@@ -121,7 +146,9 @@ class Unit:
     evaluated_cells: tuple[Cell, ...]
     """Every cell in which the model is asked with demonstrations."""
     draws: int = 1
-    """How often each query is asked with demonstrations drawn anew from the same release, of methods that draw them."""
+    """How often each query is asked with demonstrations drawn anew from the same release, of
+    methods that draw them.
+    """
 
     @property
     def key(self) -> str:

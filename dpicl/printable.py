@@ -1,8 +1,10 @@
-"""One filter for what reaches a terminal: marks that a terminal obeys are shown in place of being obeyed.
+"""One filter for what reaches a terminal: marks that a terminal obeys are shown in place of being
+obeyed.
 
-A file, a model or a library may have written them. What passes here is everything that a program of ours writes on standard output and
-standard error, tables and progress apart, whose own colours and moves `dpicl.cli.terminal` lets through. They are shown as JSON writes
-them, so that JSON stays JSON.
+A file, a model or a library may have written them. What passes here is everything that a program of
+ours writes on standard output and standard error, tables and progress apart, whose own colours and
+moves `dpicl.cli.terminal` lets through. They are shown as JSON writes them, so that JSON stays
+JSON.
 """
 
 from __future__ import annotations
@@ -16,15 +18,22 @@ from typing import Any
 
 _MARKS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all but the tab and the end of a line
-    "\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # direction, and what is not seen
+    # direction, and what is not seen
+    "\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff]"
 )
 _ALL = re.compile(rf"[\t\n]|{_MARKS.pattern}")
 
 
 def printable(text: str, *, lines: bool = True) -> str:
-    """The text, control and direction marks as JSON escapes them; ends of lines and tabs stay where there may be `lines`."""
-    return text if text.isprintable() else (_MARKS if lines else _ALL).sub(lambda mark: json.dumps(mark[0])[1:-1], text)
+    """The text, control and direction marks as JSON escapes them; ends of lines and tabs stay where
+    there may be `lines`.
+    """
+    return (
+        text
+        if text.isprintable()
+        else (_MARKS if lines else _ALL).sub(lambda mark: json.dumps(mark[0])[1:-1], text)
+    )
 
 
 class _Filtered:
@@ -48,7 +57,9 @@ class _Filtered:
 
 
 def filter_streams() -> None:
-    """From now on what this process writes on standard output and standard error passes the filter, logs that go there too."""
+    """From now on what this process writes on standard output and standard error passes the filter,
+    logs that go there too.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, _Filtered):

@@ -1,4 +1,6 @@
-"""Processes that are forked from one that has imported everything: started in a way that works in any temporary folder."""
+"""Processes that are forked from one that has imported everything: started in a way that works in
+any temporary folder.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,14 @@ _LONGEST_ADDRESS = 107
 _BELOW_FOLDER = len("/pymp-12345678/listener-12345678")
 
 
-def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> ForkServerContext | SpawnContext:
-    """Start this process's fork server, unless it runs, and give the context that makes processes with it.
+def fork_server(
+    preload: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> ForkServerContext | SpawnContext:
+    """Start this process's fork server, unless it runs, and give the context that makes processes
+    with it.
 
-    Its socket lies in the temporary folder (`TMPDIR`); where that path is too long for a socket, as scratch folders of batch systems
-    are, only the socket moves to `/tmp`.
+    Its socket lies in the temporary folder (`TMPDIR`); where that path is too long for a socket, as
+    scratch folders of batch systems are, only the socket moves to `/tmp`.
 
     Args:
         preload: modules that are imported before the first fork.

@@ -46,7 +46,9 @@ class Stream:
         """`count` uniform unsigned integers of `dtype`, shape (count,)."""
         words = np.empty(count, dtype=dtype)
         left = words.view(np.uint8).data
-        for start in range(0, len(left), _BLOCK_BYTES):  # what is encrypted stays in the processor's cache
+        for start in range(
+            0, len(left), _BLOCK_BYTES
+        ):  # what is encrypted stays in the processor's cache
             block = left[start : start + _BLOCK_BYTES]
             self._cipher.update_into(_ZEROS[: len(block)], block)
         return words
@@ -94,7 +96,9 @@ class Draws:
     part: str = ""
 
     def of_batch(self, number: int) -> Draws:
-        """For one batch of a table: streams of its own, so that it draws the same whichever batches are drawn for before it."""
+        """For one batch of a table: streams of its own, so that it draws the same whichever batches
+        are drawn for before it.
+        """
         return replace(self, part=f",batch={number}")
 
     def secret(self, stage: str, replicate: str) -> Stream:

@@ -7,7 +7,8 @@
     session.ask("letters", ["What is asked?"], epsilon=1, model=NAME)
     session.budget()
 
-Asked for again, in any order and however often, the same release is the same bytes and costs nothing.
+Asked for again, in any order and however often, the same release is the same bytes and costs
+nothing.
 """
 
 from __future__ import annotations
@@ -61,9 +62,11 @@ class Session:
     """An installation: where its budgets, contracts and data are.
 
     Args:
-        home: the folder of ledger, keys and releases, an absolute path; else DPICL_HOME, else the platform's state folder of the user.
+        home: the folder of ledger, keys and releases, an absolute path; else DPICL_HOME, else the
+            platform's state folder of the user.
         data: the folder of the files that contracts name; else DPICL_DATA.
-        contracts: the folder of your contracts, before the shipped ones; else DPICL_CONTRACTS, else ./data_contracts.
+        contracts: the folder of your contracts, before the shipped ones; else DPICL_CONTRACTS, else
+            ./data_contracts.
 
     Raises:
         ParameterError: the home goes by the working directory.
@@ -98,7 +101,8 @@ class Session:
         trust: str | None = None,
         processes: int = 1,
     ) -> TablePlan:
-        """What every method on a table would be worth, and which to choose: simulated on made-up tables; reads no row, charges nothing.
+        """What every method on a table would be worth, and which to choose: simulated on made-up
+        tables; reads no row, charges nothing.
 
         Args:
             dataset: the name of a contract, or a schema as `protect` takes it; a file's as a Path.
@@ -108,9 +112,15 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or no method fits.
         """
-        from dpicl.planning.table_plan import plan_table  # a second to import: only where something is planned
+        from dpicl.planning.table_plan import (
+            plan_table,
+        )  # a second to import: only where something is planned
 
-        contract = self._settings.contract(dataset) if isinstance(dataset, str) else schema_contract(dataset, local=trust == "local")
+        contract = (
+            self._settings.contract(dataset)
+            if isinstance(dataset, str)
+            else schema_contract(dataset, local=trust == "local")
+        )
         return plan_table(contract, rows, epsilons, signal=signal, trust=trust, processes=processes)
 
     def quote(
@@ -133,16 +143,27 @@ class Session:
     ) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
-        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that would be passed: then `quote.allowed` is
-        false. Texts that were released cost nothing, and no account is named for them.
+        The arguments are those of `protect`. It refuses what `protect` refuses, but a cap that
+        would be passed: then `quote.allowed` is false. Texts that were released cost nothing, and
+        no account is named for them.
 
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
-        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        settings = self._with_rows(
+            rows, schema, method, trust, account=account, budget=budget, population=population
+        )
+        how: dict[str, Any] = {
+            "epsilon": repr(read_epsilon(epsilon)),
+            "shots": shots,
+            "period": period,
+            "trust": trust,
+            "options": options,
+        }
         if settings.given is None:
-            return quote_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
+            return quote_of(
+                rows, method, settings, generator=generator, anyway=anyway, window=window, **how
+            )
         with one_ledger(settings):
             plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
             settings = with_account(plan, settings)
@@ -168,45 +189,69 @@ class Session:
         window: int | None = None,
         **options: Any,
     ) -> Release:
-        """Release a table, once: charged in its account before a row is read. Of texts, the release that a run has made.
+        """Release a table, once: charged in its account before a row is read. Of texts, the release
+        that a run has made.
 
         Args:
-            rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a path of CSV or Parquet, a folder, an
-                address `s3://…` or a `dpicl.Query`.
-            schema: what is publicly known of the rows: a mapping with `columns`, the path of a YAML file, or a Contract.
+            rows: the name of a contract; or, with a schema, a data frame (pandas, polars, Arrow), a
+                path of CSV or Parquet, a folder, an address `s3://…` or a `dpicl.Query`.
+            schema: what is publicly known of the rows: a mapping with `columns`, the path of a YAML
+                file, or a Contract.
             epsilon: of the release, in nats.
-            account: the data asset that is charged; required of a data frame, whose rows have no address.
+            account: the data asset that is charged; required of a data frame, whose rows have no
+                address.
             method: of `dpicl.methods`, on tables; the usual one of `trust` if left out.
             trust: who sees true rows: `central`, a curator; `local`, the client alone.
             shots: how many demonstrations a method makes whose release depends on their number.
-            budget: the cap of a new account; the schema's if left out, or else what this release costs.
-            period: where the contract releases again each month, say, another one than now; of a horizon, one that is over.
+            budget: the cap of a new account; the schema's if left out, or else what this release
+                costs.
+            period: where the contract releases again each month, say, another one than now; of a
+                horizon, one that is over.
             population: about how many rows there are, as publicly stated.
-            anyway: make a release all the same that would be little but noise at the stated number of rows.
+            anyway: make a release all the same that would be little but noise at the stated number
+                of rows.
             generator: of texts, the model that wrote them, where several have.
-            window: where the contract has a horizon, how many periods the rows are of, up to `period`; all if left out. All that are over and
-                not made yet are made first, in order, under the horizon's one charge.
+            window: where the contract has a horizon, how many periods the rows are of, up to
+                `period`; all if left out. All that are over and not made yet are made first, in
+                order, under the horizon's one charge.
             options: of the method, in place of its usual ones.
 
         Raises:
-            DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
+            DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
+                charged then.
         """
-        settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
-        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        settings = self._with_rows(
+            rows, schema, method, trust, account=account, budget=budget, population=population
+        )
+        how: dict[str, Any] = {
+            "epsilon": repr(read_epsilon(epsilon)),
+            "shots": shots,
+            "period": period,
+            "trust": trust,
+            "options": options,
+        }
         if settings.given is None:
-            return release_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
+            return release_of(
+                rows, method, settings, generator=generator, anyway=anyway, window=window, **how
+            )
         with one_ledger(settings):
             plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
-            return Release(release_planned(plan, with_account(plan, settings), until=period, window=window))
+            return Release(
+                release_planned(plan, with_account(plan, settings), until=period, window=window)
+            )
 
-    def collect(self, contract: str, reports: PathLike[str] | str, *, epsilon: float, **how: Any) -> CollectedRelease:
-        """Rows and demonstrations of reports that clients have sent; nothing is charged, since each client's own wallet paid.
+    def collect(
+        self, contract: str, reports: PathLike[str] | str, *, epsilon: float, **how: Any
+    ) -> CollectedRelease:
+        """Rows and demonstrations of reports that clients have sent; nothing is charged, since each
+        client's own wallet paid.
 
         Args:
             contract: the name of the one that clients answered.
             reports: a file, a folder, or an address `s3://…`.
             epsilon: of a client's answer, in nats.
-            how: further arguments of `dpicl.release.collected.collect`: what clients were told, the period, the estimator.
+            how: further arguments of `dpicl.release.collected.collect`: what clients were told, the
+                period, the estimator.
 
         Raises:
             DpiclError: a name or value breaks a rule, there is no such place, or no report counts.
@@ -215,14 +260,22 @@ class Session:
 
         return collect(contract, str(reports), self._settings, epsilon=read_epsilon(epsilon), **how)
 
-    def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
+    def _with_rows(
+        self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any
+    ) -> Settings:
         if schema is not None:
             kind = METHODS[method].trust if method and method in METHODS else trust
             return given_rows(rows, schema, self._settings, local=kind == "local", **stated)
         if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
-            raise ParameterError("schema", None, "what is publicly known of these rows: a mapping with `columns`, or a YAML file")
+            raise ParameterError(
+                "schema",
+                None,
+                "what is publicly known of these rows: a mapping with `columns`, or a YAML file",
+            )
         if named := [name for name, value in stated.items() if value is not None]:
-            raise ParameterError(named[0], stated[named[0]], f"it in the contract {rows}, or with a schema")
+            raise ParameterError(
+                named[0], stated[named[0]], f"it in the contract {rows}, or with a schema"
+            )
         return self._settings
 
     def ask(
@@ -238,7 +291,8 @@ class Session:
         period: str | None = None,
         **options: Any,
     ) -> Sequence[Answered]:
-        """Answer queries from private texts, each once: a release is charged for `count` of them before a row is read.
+        """Answer queries from private texts, each once: a release is charged for `count` of them
+        before a row is read.
 
         Args:
             account: the name of a contract of texts.
@@ -247,12 +301,20 @@ class Session:
             model: one that may see the rows; to be named unless they are a benchmark's.
             again: charge for as many queries more where all are answered.
             period: where the contract releases again each month, say, another one than now.
-            options: of the ensemble, as in pipelines.yaml: `aggregation`, `subsets`, `similarity` and so on.
+            options: of the ensemble, as in pipelines.yaml: `aggregation`, `subsets`, `similarity`
+                and so on.
 
         Raises:
-            DpiclError: a name or value breaks a rule, or the budget does not allow it; what was answered is free when asked again.
+            DpiclError: a name or value breaks a rule, or the budget does not allow it; what was
+                answered is free when asked again.
         """
-        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "count": count, "model": model, "period": period}
+        how: dict[str, Any] = {
+            "epsilon": repr(read_epsilon(epsilon)),
+            "shots": shots,
+            "count": count,
+            "model": model,
+            "period": period,
+        }
         request = request_of(account, options=options, settings=self._settings, **how)
         return list(QuerySession(request, self._settings, again=again).answer(queries))
 
@@ -264,17 +326,35 @@ class Session:
         """
         with open_ledger(self._settings) as ledger:
             ledger.verify()
-            accounts = [(account, ledger.spent(account.name), ledger.entries(account.name)) for account in ledger.accounts()]
+            accounts = [
+                (account, ledger.spent(account.name), ledger.entries(account.name))
+                for account in ledger.accounts()
+            ]
         return tuple(
-            Budget(account.name, spent.epsilon, account.epsilon_cap, spent.delta, account.delta_cap, len(entries))
+            Budget(
+                account.name,
+                spent.epsilon,
+                account.epsilon_cap,
+                spent.delta,
+                account.delta_cap,
+                len(entries),
+            )
             for account, spent, entries in accounts
         )
 
 
-def protect(rows: Any, schema: Schema | None = None, *, epsilon: float, home: PathLike[str] | str | None = None, **how: Any) -> Release:
+def protect(
+    rows: Any,
+    schema: Schema | None = None,
+    *,
+    epsilon: float,
+    home: PathLike[str] | str | None = None,
+    **how: Any,
+) -> Release:
     """Release a table, once: `Session(home).protect`, whose arguments it takes.
 
     Raises:
-        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
+        DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
+            charged then.
     """
     return Session(home).protect(rows, schema, epsilon=epsilon, **how)

@@ -1,4 +1,5 @@
-"""Intermediate results without noise that must survive a retry: encrypted, with a lifetime, the first written stands.
+"""Intermediate results without noise that must survive a retry: encrypted, with a lifetime, the
+first written stands.
 
 A lost worker then repeats only what is missing. What is stored here is private and was not
 released: `read` it only for a mechanism whose release was reserved in the ledger.
@@ -57,7 +58,8 @@ class SnapshotPlace:
             raise ParameterError("key bytes", len(self.key), f"{KEY_BYTES} secret bytes")
 
     def write(self, name: str, content: bytes, lifetime_seconds: float) -> bool:
-        """Store `content` under a name for a time; False where an earlier one that is not over stands.
+        """Store `content` under a name for a time; False where an earlier one that is not over
+        stands.
 
         Raises:
             ParameterError: the lifetime is not positive.
@@ -70,10 +72,13 @@ class SnapshotPlace:
         self._remove_if_over(path, self.clock())
         head = _HEAD.pack(_MAGIC, math.ceil(self.clock() + lifetime_seconds))
         nonce = os.urandom(_NONCE_BYTES)
-        return write_new(path, head + nonce + AESGCM(self.key).encrypt(nonce, content, head + name.encode()))
+        return write_new(
+            path, head + nonce + AESGCM(self.key).encrypt(nonce, content, head + name.encode())
+        )
 
     def read(self, name: str) -> bytes | None:
-        """The content under a name; None where there is none, or its lifetime is over: then it is deleted.
+        """The content under a name; None where there is none, or its lifetime is over: then it is
+        deleted.
 
         Raises:
             PrivacyError: the file was changed, renamed, or written with another key.
@@ -83,21 +88,31 @@ class SnapshotPlace:
             stored = path.read_bytes()
         except FileNotFoundError:
             return None
-        head, nonce, sealed = stored[: _HEAD.size], stored[_HEAD.size : _HEAD.size + _NONCE_BYTES], stored[_HEAD.size + _NONCE_BYTES :]
+        head, nonce, sealed = (
+            stored[: _HEAD.size],
+            stored[_HEAD.size : _HEAD.size + _NONCE_BYTES],
+            stored[_HEAD.size + _NONCE_BYTES :],
+        )
         try:
             content = AESGCM(self.key).decrypt(nonce, sealed, head + name.encode())
         except (InvalidTag, ValueError):
-            raise PrivacyError(f"{path}: this snapshot was changed, renamed or written with another key; delete it") from None
+            raise PrivacyError(
+                f"{path}: this snapshot was changed, renamed or written with another key; delete it"
+            ) from None
         if _end(head) <= self.clock():
             self._remove_if_over(path, self.clock())
             return None
         return content
 
     def sweep(self, now: float) -> int:
-        """Delete snapshots whose lifetime is over at `now`, and what killed writers left; the number of files deleted."""
+        """Delete snapshots whose lifetime is over at `now`, and what killed writers left; the
+        number of files deleted.
+        """
         if not self.folder.is_dir():
             return 0
-        removed = sum(self._remove_if_over(path, now) for path in sorted(self.folder.glob(f"*{_SUFFIX}")))
+        removed = sum(
+            self._remove_if_over(path, now) for path in sorted(self.folder.glob(f"*{_SUFFIX}"))
+        )
         for path in self.folder.glob(f".*{_SUFFIX}.*"):
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < now - _ABANDONED_SECONDS:
@@ -109,7 +124,9 @@ class SnapshotPlace:
         return self.folder / f"{keyed_hash(self.key, 'snapshot', name)}{_SUFFIX}"
 
     def _remove_if_over(self, path: Path, now: float) -> bool:
-        """Looked at and removed under a lock: else one process might remove what another has just put in its place."""
+        """Looked at and removed under a lock: else one process might remove what another has just
+        put in its place.
+        """
         with locked(self.folder / _LOCK):
             over = is_over(path, now)
             if over:

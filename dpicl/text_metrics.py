@@ -1,10 +1,14 @@
-"""How near written answers come to the right ones: ROUGE, BLEU and Levenshtein similarity, each a mean over queries.
+"""How near written answers come to the right ones: ROUGE, BLEU and Levenshtein similarity, each a
+mean over queries.
 
 Guarantee   none spent: works on a model's answers and the held-out ones.
-Paper       DP-ICL (arXiv 2305.01639): ROUGE of summaries; ROUGE-1, BLEU and Levenshtein of answers on documents.
+Paper       DP-ICL (arXiv 2305.01639): ROUGE of summaries; ROUGE-1, BLEU and Levenshtein of answers
+            on documents.
 
-    rouge1, rouge2, rougeL   F-measures over words, pairs of words, and the longest common subsequence
-    bleu                     of each answer alone, over runs of 1 to 4 words, or of as many as it has
+    rouge1, rouge2, rougeL   F-measures over words, pairs of words, and the longest common
+                             subsequence
+    bleu                     of each answer alone, over runs of 1 to 4 words, or of as many as it
+                             has
     levenshtein              1 - edits / letters of the longer text
 
 All lie in [0, 1]. ROUGE takes words in lower case, without endings, and only a-z and 0-9; the
@@ -25,14 +29,21 @@ _ROUGE = ("rouge1", "rouge2", "rougeL")
 
 
 def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
-    """Compare texts with the right ones, blanks at their ends aside; accuracy is the share of exact matches.
+    """Compare texts with the right ones, blanks at their ends aside; accuracy is the share of exact
+    matches.
 
     Args:
         truth, answered: texts, shape (queries,); at least one query.
     """
     pairs = _pairs(truth, answered)
     exact = float(np.mean([right == answer for right, answer in pairs]))
-    return Metrics(len(pairs), exact, None, None, *np.mean([_similarities(*pair) for pair in pairs], axis=0).tolist())
+    return Metrics(
+        len(pairs),
+        exact,
+        None,
+        None,
+        *np.mean([_similarities(*pair) for pair in pairs], axis=0).tolist(),
+    )
 
 
 def rouge1(truth: np.ndarray, answered: np.ndarray) -> np.ndarray:
@@ -41,7 +52,10 @@ def rouge1(truth: np.ndarray, answered: np.ndarray) -> np.ndarray:
 
 
 def _pairs(truth: np.ndarray, answered: np.ndarray) -> list[tuple[str, str]]:
-    return [(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True)]
+    return [
+        (str(right).strip(), str(answer).strip())
+        for right, answer in zip(truth, answered, strict=True)
+    ]
 
 
 @lru_cache(maxsize=100_000)  # a unit's answers are measured, and then judged one by one
@@ -50,13 +64,17 @@ def _similarities(right: str, answer: str) -> tuple[float, ...]:
     rouge, bleu, levenshtein = scorers()
     words = rouge.score(right, answer)
     of_letters = levenshtein.normalized_similarity(right, answer)
-    return (*(float(words[name].fmeasure) for name in _ROUGE), min(1.0, bleu.sentence_score(answer, [right]).score / 100), of_letters)
+    return (
+        *(float(words[name].fmeasure) for name in _ROUGE),
+        min(1.0, bleu.sentence_score(answer, [right]).score / 100),
+        of_letters,
+    )
 
 
 @cache
 def scorers() -> tuple[Any, Any, Any]:
-    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured.
-    Raises ModuleNotFoundError: the extra `evaluation` is not installed.
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only
+    where texts are measured. Raises ModuleNotFoundError: the extra `evaluation` is not installed.
     """
     from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer

@@ -20,12 +20,16 @@ if TYPE_CHECKING:  # a tenth of a second, which a command that reads no table ne
 LABEL = "label"
 """Name of the label among attributes; its codes are those of the contract's target."""
 NO_NUMBER = -(2**63)
-"""The word of a missing whole number where rows are told apart, and no value; that of a missing real number is NaN's."""
+"""The word of a missing whole number where rows are told apart, and no value; that of a missing
+real number is NaN's.
+"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows typed by a contract: int64 (or shorter integers), float64, or dictionary codes in contract order."""
+    """Rows typed by a contract: int64 (or shorter integers), float64, or dictionary codes in
+    contract order.
+    """
 
     data: pa.Table
 
@@ -35,12 +39,18 @@ class Table:
         return int(self.data.num_rows)
 
     def numbers(self, column: str) -> np.ndarray:
-        """Values of a numeric column, shape (rows,): int64 or float64, or shorter integers where they are stored so."""
+        """Values of a numeric column, shape (rows,): int64 or float64, or shorter integers where
+        they are stored so.
+        """
         return np.asarray(_one_chunk(self.data.column(column)).to_numpy(zero_copy_only=False))
 
     def codes(self, column: str) -> np.ndarray:
-        """Category codes in contract order, shape (rows,): int16, or int8 where they are stored so."""
-        return np.asarray(_one_chunk(self.data.column(column)).indices.to_numpy(zero_copy_only=False))
+        """Category codes in contract order, shape (rows,): int16, or int8 where they are stored
+        so.
+        """
+        return np.asarray(
+            _one_chunk(self.data.column(column)).indices.to_numpy(zero_copy_only=False)
+        )
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -60,7 +70,9 @@ class QueryTable(Table):
 
 @dataclass(frozen=True)
 class SplitTable:
-    """Private rows, the whole test part, and the positions in it of the queries that the model answers."""
+    """Private rows, the whole test part, and the positions in it of the queries that the model
+    answers.
+    """
 
     train: PrivateTable
     test: QueryTable
@@ -84,7 +96,8 @@ class LabelNumbers:
     """Of a label that is a number.
 
     Attributes:
-        of_code: the number that each code is answered with, shape (codes,); the middle of the bounds where it says that the number is missing.
+        of_code: the number that each code is answered with, shape (codes,); the middle of the
+            bounds where it says that the number is missing.
         truth: the number of every row, shape (rows,); NaN where it is missing.
     """
 
@@ -111,7 +124,9 @@ class LocalReports:
 
 @dataclass(frozen=True)
 class ReleasedRows:
-    """Synthetic rows: codes of shape (rows, attributes), post-processing of reports or noisy counts."""
+    """Synthetic rows: codes of shape (rows, attributes), post-processing of reports or noisy
+    counts.
+    """
 
     codes: np.ndarray
 
@@ -134,7 +149,9 @@ class ReleasedGroups:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A text with its label, as a prompt shows it: released, but for real rows at epsilon = infinity."""
+    """A text with its label, as a prompt shows it: released, but for real rows at epsilon =
+    infinity.
+    """
 
     label: str
     text: str
@@ -149,6 +166,8 @@ class ReleasedPrompts:
 
 @dataclass(frozen=True)
 class PrivatePrompts:
-    """Texts that hold rows without noise: only a model on a machine that may see the rows reads them."""
+    """Texts that hold rows without noise: only a model on a machine that may see the rows reads
+    them.
+    """
 
     texts: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Reading a declaration file: safe YAML, no duplicate keys, no aliases, one-sentence errors.
 
 A scalar without quotes is a number only in the notation of JSON, and a boolean only as `true` or
-`false`: `010`, `1_000`, `12:30`, `0x1f`, `yes` and `2020-01-01` are read as text, not as the 8, 1000,
-750, 31, true and date of YAML 1.1.
+`false`: `010`, `1_000`, `12:30`, `0x1f`, `yes` and `2020-01-01` are read as text, not as the 8,
+1000, 750, 31, true and date of YAML 1.1.
 """
 
 from __future__ import annotations
@@ -38,12 +38,18 @@ _PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
 Model = TypeVar("Model", bound=BaseModel)
 
 
-_BASES: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
-"""Events of libyaml where PyYAML was built with it, as its wheels are: a fifth of the time. It takes tabs between words, and has other words for errors."""
+_BASES: Any = (
+    (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
+)
+"""Events of libyaml where PyYAML was built with it, as its wheels are: a fifth of the time. It
+takes tabs between words, and has other words for errors.
+"""
 
 
 class _Loader(*_BASES):  # type: ignore[misc]
-    """SafeLoader that refuses duplicate keys, aliases, tags and deep nesting, and reads unusual scalars as text."""
+    """SafeLoader that refuses duplicate keys, aliases, tags and deep nesting, and reads unusual
+    scalars as text.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     _values = _depth = 0
@@ -75,7 +81,9 @@ class _Loader(*_BASES):  # type: ignore[misc]
             if not isinstance(key, str | int):
                 raise _problem(key_node, "a key is not a word; expected `word: value`")
             if str(key) in seen:  # 1 and "1" would meet where keys are text
-                raise _problem(key_node, f"key {str(key)[:60]!r} is repeated; expected every key once")
+                raise _problem(
+                    key_node, f"key {str(key)[:60]!r} is repeated; expected every key once"
+                )
             seen.add(str(key))
         return super().construct_mapping(node, deep)
 
@@ -92,18 +100,26 @@ _SCALARS = {
     "float": (rf"{_NUMBER}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.0123456789")),
     "merge": (r"<<", ["<"]),
 }
-"""What a scalar without quotes is read as: pattern of the whole, and its possible first characters."""
+"""What a scalar without quotes is read as: pattern of the whole, and its possible first
+characters.
+"""
 for _kind, (_pattern, _first) in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first)
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first
+    )
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number in the notation of JSON, as it stands in files and is typed in commands: not `1_0`, `+1`, ` 1` or `1,5`."""
+    """Whether a text is a number in the notation of JSON, as it stands in files and is typed in
+    commands: not `1_0`, `+1`, ` 1` or `1,5`.
+    """
     return re.fullmatch(_NUMBER, text, re.ASCII) is not None
 
 
 def typed_value(text: str) -> int | float | str:
-    """A word that is typed in a command, as a file would have it: a number if it is written as one, else text."""
+    """A word that is typed in a command, as a file would have it: a number if it is written as one,
+    else text.
+    """
     if not is_number(text):
         return text
     return int(text) if text.removeprefix("-").isdecimal() else float(text)
@@ -131,11 +147,15 @@ def read_declaration(path: Path) -> bytes:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise DeclarationError(path.name, "", f"cannot be read ({error.strerror})", "a YAML file") from None
+        raise DeclarationError(
+            path.name, "", f"cannot be read ({error.strerror})", "a YAML file"
+        ) from None
     except ValueError:
         raise DeclarationError(path.name, "", "is no path", "a name without NUL") from None
     if len(raw) > MAX_BYTES:
-        raise DeclarationError(path.name, "", f"has {max(status.st_size, len(raw))} bytes", f"at most {MAX_BYTES}")
+        raise DeclarationError(
+            path.name, "", f"has {max(status.st_size, len(raw))} bytes", f"at most {MAX_BYTES}"
+        )
     return raw
 
 
@@ -151,9 +171,16 @@ def parse_yaml(raw: bytes, file: str) -> Any:
     except UnicodeDecodeError:
         raise DeclarationError(file, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", None) or "is not valid YAML")
-        last = max(1, len(text.splitlines()))  # libyaml is a line further where a file ends too early
-        raise DeclarationError(file, f"line {min(mark.line + 1, last)}" if mark is not None else "", problem) from None
+        mark, problem = (
+            getattr(error, "problem_mark", None),
+            str(getattr(error, "problem", None) or "is not valid YAML"),
+        )
+        last = max(
+            1, len(text.splitlines())
+        )  # libyaml is a line further where a file ends too early
+        raise DeclarationError(
+            file, f"line {min(mark.line + 1, last)}" if mark is not None else "", problem
+        ) from None
     except (ValueError, OverflowError):
         raise DeclarationError(file, "", "cannot be parsed", "plain, flat YAML") from None
 
@@ -172,18 +199,29 @@ def validate(model: type[Model], content: Any, file: str) -> Model:
         return model.model_validate(content, context=renamed)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise DeclarationError(file, _key(first, content, renamed), *_explain(first, len(error.errors()))) from None
+        raise DeclarationError(
+            file, _key(first, content, renamed), *_explain(first, len(error.errors()))
+        ) from None
 
 
 def _key(error: Any, content: Any, renamed: dict[str, str]) -> str:
-    """Path of the value in the file, with today's name of a key that the file has under an earlier one.
+    """Path of the value in the file, with today's name of a key that the file has under an earlier
+    one.
 
     Pydantic's path also names the types that it tried.
     """
     path = []
     for position, part in enumerate(error["loc"]):
-        key = renamed[part] if isinstance(content, dict) and part in renamed and part not in content else part
-        inside = key in content if isinstance(content, dict) else isinstance(content, list | tuple) and key in range(len(content))
+        key = (
+            renamed[part]
+            if isinstance(content, dict) and part in renamed and part not in content
+            else part
+        )
+        inside = (
+            key in content
+            if isinstance(content, dict)
+            else isinstance(content, list | tuple) and key in range(len(content))
+        )
         if inside:
             content = content[key]
         if inside or (error["type"] == "missing" and position == len(error["loc"]) - 1):
@@ -198,7 +236,9 @@ def _explain(error: Any, total: int) -> tuple[str, str]:
     if error["type"] == "missing":
         return "missing" + more, "this key"
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get("expected_tags", "this key")
+        return f"has no known {error['ctx']['discriminator']}" + more, error["ctx"].get(
+            "expected_tags", "this key"
+        )
     if error["type"] == "string_type" and not isinstance(error["input"], dict | list):
         return f"got {str(error['input'])[:60]!r} without quotes" + more, "text; put it in quotes"
     message = _PYDANTIC.sub(lambda match: _PLAIN[match[0]], error["msg"])

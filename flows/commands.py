@@ -1,6 +1,7 @@
 """The commands of `dpicl` that need Prefect or a server: schedules and metrics.
 
-They are contributed by entry points, which are loaded by every `dpicl` command: packages are looked for here, and imported by the command.
+They are contributed by entry points, which are loaded by every `dpicl` command: packages are looked
+for here, and imported by the command.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ for _package in ("prefect", "prefect_dask", "prometheus_client"):
 
 def serve(
     notify: Annotated[
-        str | None, typer.Option(help="A notification block of the server, as type/name, for low budgets, failed checks and stuck runs.")
+        str | None,
+        typer.Option(
+            help="A notification block of the server, as type/name, for low budgets, failed checks "
+            "and stuck runs."
+        ),
     ] = None,
 ) -> None:
-    """Run scheduled pipelines on a Prefect server. Those that name a work pool are left to `dpicl deploy`."""
+    """Run scheduled pipelines on a Prefect server. Those that name a work pool are left to
+    `dpicl deploy`.
+    """
     from flows.environment import prepare_environment
 
     prepare_environment()
@@ -36,12 +43,16 @@ def serve(
 def deploy(
     pool: Annotated[
         str | None,
-        typer.Option(help="Work pool of pipelines whose schedule names none. Default: leave them to `dpicl serve`."),
+        typer.Option(
+            help="Work pool of pipelines whose schedule names none. Default: leave them to `dpicl "
+            "serve`."
+        ),
     ] = None,
     notify: Annotated[str | None, typer.Option(help="As in `dpicl serve`.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
 ) -> None:
-    """Prepare a Prefect server and write prefect.yaml. From it, `prefect deploy --all` deploys to work pools.
+    """Prepare a Prefect server and write prefect.yaml. From it, `prefect deploy --all` deploys to
+    work pools.
 
     Their workers need the same clone or image, and the same DPICL_HOME.
     """
@@ -58,10 +69,20 @@ def deploy(
 
 
 def metrics(
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
-    host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted."),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to serve at; any but the local one lets others read the metrics."
+        ),
+    ] = "127.0.0.1",
 ) -> None:
-    """Print or serve metrics of runs and budgets. They are in the text format of Prometheus, and served at /metrics."""
+    """Print or serve metrics of runs and budgets. They are in the text format of Prometheus, and
+    served at /metrics.
+    """
     from dpicl.engine.state_home import check_one_home
     from flows.metrics import print_metrics, serve_metrics
 

@@ -1,4 +1,6 @@
-"""A run of the command line on Prefect: what is needed is started, and failures are told in one sentence."""
+"""A run of the command line on Prefect: what is needed is started, and failures are told in one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ def prepared() -> Callable[..., None]:
     return run_on_prefect
 
 
-def run_on_prefect(folder: Path, pipeline: str, changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:
+def run_on_prefect(
+    folder: Path,
+    pipeline: str,
+    changes: dict[str, Any],
+    workers: int,
+    show: Callable[[str], object],
+) -> None:
     """Start what is needed, and do a planned run there.
 
     Raises:
@@ -44,7 +52,8 @@ def run_on_prefect(folder: Path, pipeline: str, changes: dict[str, Any], workers
         raise
     except Exception as error:  # noqa: BLE001 - named without its traceback
         raise RunError(
-            f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume {folder.name}` does what is missing"
+            f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume "
+            f"{folder.name}` does what is missing"
         ) from None
 
 
@@ -54,4 +63,8 @@ def _cancel(flow_run: FlowRun) -> None:
     from prefect.states import Cancelled
 
     with get_client(sync_client=True) as client:
-        client.set_flow_run_state(flow_run.id, Cancelled(message="interrupted; a resumed run is a flow run of its own"), force=True)
+        client.set_flow_run_state(
+            flow_run.id,
+            Cancelled(message="interrupted; a resumed run is a flow run of its own"),
+            force=True,
+        )

@@ -1,4 +1,6 @@
-"""Deployments and schedules from pipelines.yaml: served by this process, or described for `prefect deploy`."""
+"""Deployments and schedules from pipelines.yaml: served by this process, or described for
+`prefect deploy`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def _own_pool(pipeline: Pipeline) -> str | None:
 
 
 def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
-    """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a described one share."""
+    """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a
+    described one share.
+    """
     schedule = pipeline.schedule
     changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
     scheduled = override(pipeline, changes.get("changes", {}))
@@ -58,7 +62,8 @@ def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> int:
-    """What `prefect deploy --all` reads: the same deployments, for workers of pools that have this package.
+    """What `prefect deploy --all` reads: the same deployments, for workers of pools that have this
+    package.
 
     Args:
         pool: of pipelines that name none; None leaves them to `dpicl serve`.
@@ -70,12 +75,17 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
         RunError: the file is there and somebody else wrote it, or there is nothing to write.
     """
     if file.exists() and not file.read_text("utf-8").startswith(_HEAD):
-        raise RunError(f"{file.name}: is there and was not written by `dpicl deploy`; expected another --out, or no such file")
+        raise RunError(
+            f"{file.name}: is there and was not written by `dpicl deploy`; expected another "
+            f"--out, or no such file"
+        )
     described = [
         {
             **_deployment(name, one),
             "entrypoint": "flows.sweep:sweep",
-            "schedules": [{"cron": one.schedule.cron, "timezone": one.schedule.timezone}] if one.schedule else [],
+            "schedules": [{"cron": one.schedule.cron, "timezone": one.schedule.timezone}]
+            if one.schedule
+            else [],
             # `prefect worker` does not prepare its environment
             "work_pool": {"name": _own_pool(one) or pool, "job_variables": {"env": dict(DEFAULTS)}},
         }
@@ -83,9 +93,19 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
         if _own_pool(one) or pool
     ]
     if not described:
-        raise RunError("no schedule names a work pool; expected --pool, or `work_pool` in a schedule of pipelines.yaml")
-    content = {"name": "dpicl", "pull": [], "deployments": described}  # none at all: else Prefect asks, or takes this host's folder
-    file.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140), encoding="utf-8")
+        raise RunError(
+            "no schedule names a work pool; expected --pool, or `work_pool` in a schedule of "
+            "pipelines.yaml"
+        )
+    content = {
+        "name": "dpicl",
+        "pull": [],
+        "deployments": described,
+    }  # none at all: else Prefect asks, or takes this host's folder
+    file.write_text(
+        _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140),
+        encoding="utf-8",
+    )
     return len(described)
 
 
@@ -98,14 +118,20 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     pipelines = prepare_server(settings, console, notify).pipelines
     own = {name: one for name, one in pipelines.items() if not _own_pool(one)}
     if not own:
-        raise RunError("every pipeline names a work pool; expected `dpicl deploy` and workers of these pools, or one without")
+        raise RunError(
+            "every pipeline names a work pool; expected `dpicl deploy` and workers of these "
+            "pools, or one without"
+        )
     watched = orphans_looked_after(list(own), settings)  # orphans of a pool are its workers'
     with watched, cleaned_daily(settings), _paused_at_the_end(own, console):
         served: list[Any] = [
             sweep.to_deployment(
                 **_deployment(name, one),
-                schedule=Cron(one.schedule.cron, timezone=one.schedule.timezone) if one.schedule else None,
-                entrypoint_type=EntrypointType.MODULE_PATH,  # workers know the module, and not a file of that name
+                schedule=Cron(one.schedule.cron, timezone=one.schedule.timezone)
+                if one.schedule
+                else None,
+                # workers know the module, and not a file of that name
+                entrypoint_type=EntrypointType.MODULE_PATH,
             )
             for name, one in own.items()
         ]
@@ -123,31 +149,46 @@ def _paused_at_the_end(names: Collection[str], console: Console) -> Iterator[Non
             with get_client(sync_client=True) as client:
                 for name in names:
                     with suppress(ObjectNotFound):
-                        client.pause_deployment(client.read_deployment_by_name(f"{sweep.name}/{name}").id)
+                        client.pause_deployment(
+                            client.read_deployment_by_name(f"{sweep.name}/{name}").id
+                        )
         except (httpx.HTTPError, PrefectException):
-            console.print("The server does not answer: schedules of the pipelines are not paused, and their runs will wait as late.")
+            console.print(
+                "The server does not answer: schedules of the pipelines are not paused, and their "
+                "runs will wait as late."
+            )
 
 
 def prepare_server(settings: Settings, console: Console, notify: str | None) -> Pipelines:
-    """Print what is scheduled and how long the budgets last; make the server's automations and limits.
+    """Print what is scheduled and how long the budgets last; make the server's automations and
+    limits.
 
     Raises:
         RunError: no Prefect server is named, it does not answer, or lacks the notification block.
     """
     if not os.environ.get("PREFECT_API_URL"):
         raise RunError(
-            "serve needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
+            "serve needs a Prefect server: start one with `prefect server start` and set "
+            "PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     check_named()
     pipelines, accounts = load_pipelines(settings.pipelines), set[str]()
     for name, pipeline in pipelines.pipelines.items():
         schedule = pipeline.schedule
         pool = f", by workers of {_own_pool(pipeline)}" if _own_pool(pipeline) else ""
-        console.print(f"{name}: {schedule.cron if schedule else 'on demand'}{pool}", highlight=False)
+        console.print(
+            f"{name}: {schedule.cron if schedule else 'on demand'}{pool}", highlight=False
+        )
         try:
             for line in forecast(name, pipeline, settings):
-                console.print(f"  {'' if line.is_enough else 'warning: '}{line.sentence}", highlight=False, soft_wrap=True)
-        except DpiclError as error:  # the others are served; its own runs are refused with this sentence
+                console.print(
+                    f"  {'' if line.is_enough else 'warning: '}{line.sentence}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+        except (
+            DpiclError
+        ) as error:  # the others are served; its own runs are refused with this sentence
             console.print(f"  warning: {error}", highlight=False, soft_wrap=True)
         if schedule:
             with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
@@ -159,6 +200,8 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             console.print(sentence, highlight=False, soft_wrap=True)
     ensure_automations(notify)
     with get_client(sync_client=True) as client:
-        for account in sorted(accounts):  # one run at a time for every account that scheduled pipelines spend from
+        for account in sorted(
+            accounts
+        ):  # one run at a time for every account that scheduled pipelines spend from
             client.upsert_global_concurrency_limit_by_name(ACCOUNT_LIMIT + account, limit=1)
     return pipelines

@@ -23,7 +23,10 @@ from flows.prepared_database import prepare_database
 
 START_SECONDS = 120
 DRAIN_SECONDS = 10
-_SERVER_SETTINGS = {"PREFECT_SERVER_UI_ENABLED": "false", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+_SERVER_SETTINGS = {
+    "PREFECT_SERVER_UI_ENABLED": "false",
+    "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+}
 _GUARD = """
 import subprocess, sys, threading
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
@@ -38,7 +41,16 @@ threading.Thread(target=stop, daemon=True).start()
 sys.exit(server.wait())
 """
 """It starts the server, so that there is none without it, at whatever moment this process goes."""
-_SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--log-level", "error")
+_SERVE = (
+    "-m",
+    "uvicorn",
+    "--factory",
+    "prefect.server.api.server:create_app",
+    "--host",
+    "127.0.0.1",
+    "--log-level",
+    "error",
+)
 
 
 @dataclass(frozen=True)
@@ -57,11 +69,16 @@ class EmbeddedServer:
         """
         until = time.monotonic() + START_SECONDS
         while self.guard.poll() is None and time.monotonic() <= until:
-            with suppress(OSError), urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
+            with (
+                suppress(OSError),
+                urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer,  # noqa: S310
+            ):
                 if answer.status == 200:
                     return
             time.sleep(0.1)
-        raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
+        raise RunError(
+            "the embedded Prefect server did not start; set PREFECT_API_URL to use your own"
+        )
 
     def stop(self) -> None:
         """End the server, by force if it lingers."""
@@ -72,7 +89,9 @@ class EmbeddedServer:
 
 @contextmanager
 def embedded_server() -> Iterator[EmbeddedServer]:
-    """Start a server; inside, `PREFECT_API_URL` and the secret that opens it are set for all children."""
+    """Start a server; inside, `PREFECT_API_URL` and the secret that opens it are set for all
+    children.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -80,13 +99,17 @@ def embedded_server() -> Iterator[EmbeddedServer]:
     api_url = f"http://127.0.0.1:{port}/api"
     with ExitStack() as stack:
         prepare_database()
-        # Set first: every client process that is started from here on inherits the secret, the server demands it.
+        # Set first: every client process that is started from here on inherits the secret, the
+        # server demands it.
         stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))
         stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
-        # In a session of its own: a signal to the run's group ends the run first, which then has nobody to tell so if the server is gone.
+        # In a session of its own: a signal to the run's group ends the run first, which then has
+        # nobody to tell so if the server is gone.
         started = {**os.environ, **_SERVER_SETTINGS}
         command = [sys.executable, "-c", _GUARD, sys.executable, *_SERVE, "--port", str(port)]
-        guard = subprocess.Popen(command, env=started, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
+        guard = subprocess.Popen(  # noqa: S603
+            command, env=started, stdin=subprocess.PIPE, start_new_session=True
+        )
         server = EmbeddedServer(guard, api_url)
         stack.callback(server.stop)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
@@ -95,14 +118,20 @@ def embedded_server() -> Iterator[EmbeddedServer]:
 
 @contextmanager
 def known_to_prefect() -> Iterator[None]:
-    """Let the Prefect of this process go by the server of `embedded_server`, also where it is imported already."""
+    """Let the Prefect of this process go by the server of `embedded_server`, also where it is
+    imported already.
+    """
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    settings = {PREFECT_API_URL: os.environ["PREFECT_API_URL"], PREFECT_API_AUTH_STRING: os.environ["PREFECT_API_AUTH_STRING"]}
+    settings = {
+        PREFECT_API_URL: os.environ["PREFECT_API_URL"],
+        PREFECT_API_AUTH_STRING: os.environ["PREFECT_API_AUTH_STRING"],
+    }
     with ExitStack() as stack, temporary_settings(settings):
-        # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
+        # What is still queued must leave first: at exit it would be retried against a dead server
+        # for a minute.
         stack.callback(EventsWorker.drain_all, timeout=DRAIN_SECONDS)
         stack.callback(APILogWorker.drain_all, timeout=DRAIN_SECONDS)
         yield

@@ -30,7 +30,8 @@ DEFAULTS = {  # of every process of a run, on a worker pool too
     # The pages of scheduler and workers need no login: all but the heartbeat are off.
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
-    # By itself a worker that waits for a model looks a hundred times a second at what it does, for those pages.
+    # By itself a worker that waits for a model looks a hundred times a second at what it does, for
+    # those pages.
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
     "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
@@ -58,11 +59,18 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
-    if "?" in os.environ["PREFECT_HOME"]:  # Prefect makes an address of it, and would put its database somewhere else
+    if (
+        "?" in os.environ["PREFECT_HOME"]
+    ):  # Prefect makes an address of it, and would put its database somewhere else
         file = quote(f"{os.environ['PREFECT_HOME']}/prefect.db")
-        os.environ.setdefault("PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///file:{file}?uri=true")
+        os.environ.setdefault(
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///file:{file}?uri=true"
+        )
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
-    os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = str(settings.runs), str(home)  # workers may have another working directory
+    os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = (
+        str(settings.runs),
+        str(home),
+    )  # workers may have another working directory
     check_one_home(home)
     for name in ("prefect", "dask"):
         settings.own(name)
@@ -70,7 +78,10 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
 
 def keeps_flow_runs(settings: Settings) -> bool:
     """Whether there is a server, or a database in the state folder, that may have flow runs."""
-    return bool(os.environ.get("PREFECT_API_URL")) or (settings.home / "prefect" / "prefect.db").exists()
+    return (
+        bool(os.environ.get("PREFECT_API_URL"))
+        or (settings.home / "prefect" / "prefect.db").exists()
+    )
 
 
 @contextmanager

@@ -14,7 +14,9 @@ GPU = "GPU"
 
 
 class LocalWorker(Nanny):
-    """A worker process of the local cluster; the first ones own a GPU each, if there are some, the others see none."""
+    """A worker process of the local cluster; the first ones own a GPU each, if there are some, the
+    others see none.
+    """
 
     def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
         gpus = gpus_here()
@@ -31,7 +33,9 @@ def on_gpus(client: Any) -> Any:
 
 
 def scoring_workers(client: Any) -> int:
-    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least one."""
+    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least
+    one.
+    """
     found = _gpus_by_worker(client)
     return max(1, sum(map(bool, found)) or len(found))
 

@@ -18,7 +18,12 @@ from typing import TypeVar
 
 from cronsim import CronSim, CronSimError
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 from rich.console import Console
 
@@ -46,16 +51,36 @@ class RunsAndBudgets(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read all there is; what cannot be read is counted and does not stop the rest."""
         build = {"version": dpicl.__version__, "python": platform.python_version()}
-        yield _gauge("dpicl_build_info", "1, with the version of the program as a label.", build.keys(), {tuple(build.values()): 1})
+        yield _gauge(
+            "dpicl_build_info",
+            "1, with the version of the program as a label.",
+            build.keys(),
+            {tuple(build.values()): 1},
+        )
         runs, damaged = self._runs.read()
         try:
             pipelines = load_pipelines(self._settings.pipelines).pipelines
-            intervals, refused = {(name,): longest_gap(one.schedule.cron) for name, one in pipelines.items() if one.schedule}, 0
+            intervals, refused = (
+                {
+                    (name,): longest_gap(one.schedule.cron)
+                    for name, one in pipelines.items()
+                    if one.schedule
+                },
+                0,
+            )
         except (DpiclError, OSError, CronSimError):
             intervals, refused = {}, 1
         unreadable = {("run folder",): damaged, ("pipelines.yaml",): refused}
-        yield _gauge("dpicl_unreadable", "Run folders that cannot be read, and whether pipelines.yaml cannot.", ["what"], unreadable)
-        name, meaning = "dpicl_schedule_interval_seconds", "Longest time between two runs that a pipeline's schedule asks for."
+        yield _gauge(
+            "dpicl_unreadable",
+            "Run folders that cannot be read, and whether pipelines.yaml cannot.",
+            ["what"],
+            unreadable,
+        )
+        name, meaning = (
+            "dpicl_schedule_interval_seconds",
+            "Longest time between two runs that a pipeline's schedule asks for.",
+        )
         yield _gauge(name, meaning, ["pipeline"], intervals)
         yield from _of_runs(runs)
         yield from _of_stages(runs)
@@ -65,13 +90,21 @@ class RunsAndBudgets(Collector):
 
 @lru_cache
 def longest_gap(cron: str) -> float:
-    """Seconds of the longest time between two dates of a schedule, of a thousand within two years; infinite if there is but one."""
+    """Seconds of the longest time between two dates of a schedule, of a thousand within two years;
+    infinite if there is but one.
+    """
     start = datetime(2024, 1, 1, tzinfo=UTC)  # a leap year, so that every date comes
-    dates = islice(takewhile(lambda date: date < start + timedelta(days=732), CronSim(cron, start)), 1000)
-    return max(((later - earlier).total_seconds() for earlier, later in pairwise(dates)), default=math.inf)
+    dates = islice(
+        takewhile(lambda date: date < start + timedelta(days=732), CronSim(cron, start)), 1000
+    )
+    return max(
+        ((later - earlier).total_seconds() for earlier, later in pairwise(dates)), default=math.inf
+    )
 
 
-def _gauge(name: str, meaning: str, labels: Iterable[str], values: Mapping[Labels, float]) -> GaugeMetricFamily:
+def _gauge(
+    name: str, meaning: str, labels: Iterable[str], values: Mapping[Labels, float]
+) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, meaning, labels=list(labels))
     for key, value in values.items():
         family.add_metric(key, value)
@@ -85,20 +118,41 @@ def _of_runs(runs: list[RunFacts]) -> Iterator[Metric]:
     counts = {(name, state): 0 for name in pipelines for state in STATES}
     for run in runs:
         counts[run.pipeline, STATES[run.finished is None]] += 1
-    yield _gauge("dpicl_runs", "Run folders by state; a run that failed or was killed is unfinished.", ["pipeline", "state"], counts)
+    yield _gauge(
+        "dpicl_runs",
+        "Run folders by state; a run that failed or was killed is unfinished.",
+        ["pipeline", "state"],
+        counts,
+    )
     planned = {(name,): sum(run.units_planned for run in mine) for name, mine in pipelines.items()}
     yield _gauge("dpicl_units_planned", "Units of all run folders.", ["pipeline"], planned)
     done = {(name,): sum(run.units_done for run in mine) for name, mine in pipelines.items()}
-    yield _gauge("dpicl_units_done", "Units of all run folders that have results.", ["pipeline"], done)
+    yield _gauge(
+        "dpicl_units_done", "Units of all run folders that have results.", ["pipeline"], done
+    )
     last = {
-        (name,): max(times) for name, mine in pipelines.items() if (times := [run.finished for run in mine if run.finished is not None])
+        (name,): max(times)
+        for name, mine in pipelines.items()
+        if (times := [run.finished for run in mine if run.finished is not None])
     }
-    yield _gauge("dpicl_run_last_finished_timestamp_seconds", "When the newest finished run was collected.", ["pipeline"], last)
+    yield _gauge(
+        "dpicl_run_last_finished_timestamp_seconds",
+        "When the newest finished run was collected.",
+        ["pipeline"],
+        last,
+    )
     written = {(run.pipeline, run.name): run.written for run in runs if run.finished is None}
-    name, meaning = "dpicl_run_last_written_timestamp_seconds", "When an unfinished run last wrote a file."
+    name, meaning = (
+        "dpicl_run_last_written_timestamp_seconds",
+        "When an unfinished run last wrote a file.",
+    )
     yield _gauge(name, meaning, ["pipeline", "run"], written)
-    prompts = CounterMetricFamily("dpicl_prompts_answered", "Prompts that a model has answered.", labels=["pipeline"])
-    tokens = CounterMetricFamily("dpicl_tokens", "Tokens that a served model counted.", labels=["pipeline", "kind"])
+    prompts = CounterMetricFamily(
+        "dpicl_prompts_answered", "Prompts that a model has answered.", labels=["pipeline"]
+    )
+    tokens = CounterMetricFamily(
+        "dpicl_tokens", "Tokens that a served model counted.", labels=["pipeline", "kind"]
+    )
     for name, mine in pipelines.items():
         prompts.add_metric([name], sum(run.prompts for run in mine))
         for kind in TOKENS:
@@ -126,27 +180,68 @@ def _of_checks(runs: list[RunFacts]) -> Iterator[Metric]:
         for dataset, checked in run.checked.items():
             if dataset not in newest or newest[dataset][0] < checked.time:
                 newest[dataset] = (checked.time, checked.broken)
-    broken = {(dataset, severity): count for dataset, (_, counts) in newest.items() for severity, count in counts.items()}
+    broken = {
+        (dataset, severity): count
+        for dataset, (_, counts) in newest.items()
+        for severity, count in counts.items()
+    }
     meaning = "Rules of a data set's contract that did not hold when it was last checked."
     yield _gauge("dpicl_validation_broken_rules", meaning, ["dataset", "severity"], broken)
 
 
 def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Iterator[Metric]:
-    """Nothing before there is a ledger; no account of a ledger that is not intact, and without its key nothing of that."""
+    """Nothing before there is a ledger; no account of a ledger that is not intact, and without its
+    key nothing of that.
+    """
     if intact is not None:
-        yield _gauge("dpicl_ledger_intact", "1 if every record of the ledger was checked and fits, else 0.", [], {(): intact})
+        yield _gauge(
+            "dpicl_ledger_intact",
+            "1 if every record of the ledger was checked and fits, else 0.",
+            [],
+            {(): intact},
+        )
     elif not accounts:
         return
-    by_state = {(one.name, state): count for one in accounts for state, count in one.releases.items()}
-    yield _gauge("dpicl_releases", "Releases that are charged, by whether they are published.", ["account", "state"], by_state)
+    by_state = {
+        (one.name, state): count for one in accounts for state, count in one.releases.items()
+    }
+    yield _gauge(
+        "dpicl_releases",
+        "Releases that are charged, by whether they are published.",
+        ["account", "state"],
+        by_state,
+    )
     for name, meaning, values in (
-        ("spent", "Epsilon that an account has spent, in nats.", {(one.name,): one.spent for one in accounts}),
-        ("cap", "Epsilon that an account may spend; none for a benchmark.", {(one.name,): one.cap for one in accounts}),
+        (
+            "spent",
+            "Epsilon that an account has spent, in nats.",
+            {(one.name,): one.spent for one in accounts},
+        ),
+        (
+            "cap",
+            "Epsilon that an account may spend; none for a benchmark.",
+            {(one.name,): one.cap for one in accounts},
+        ),
         ("left", "Epsilon that an account has left.", {(one.name,): one.left for one in accounts}),
     ):
-        yield _gauge(f"dpicl_epsilon_{name}", meaning, ["account"], {key: value for key, value in values.items() if value is not None})
-    yield _gauge("dpicl_delta_spent", "Delta at which the spent epsilon holds.", ["account"], {(one.name,): one.delta for one in accounts})
-    yield _gauge("dpicl_delta_cap", "Delta that an account may spend.", ["account"], {(one.name,): one.delta_cap for one in accounts})
+        yield _gauge(
+            f"dpicl_epsilon_{name}",
+            meaning,
+            ["account"],
+            {key: value for key, value in values.items() if value is not None},
+        )
+    yield _gauge(
+        "dpicl_delta_spent",
+        "Delta at which the spent epsilon holds.",
+        ["account"],
+        {(one.name,): one.delta for one in accounts},
+    )
+    yield _gauge(
+        "dpicl_delta_cap",
+        "Delta that an account may spend.",
+        ["account"],
+        {(one.name,): one.delta_cap for one in accounts},
+    )
 
 
 def registry_of(settings: Settings) -> CollectorRegistry:
@@ -168,12 +263,18 @@ def serve_metrics(settings: Settings, host: str, port: int, console: Console) ->
         RunError: nothing can listen there.
     """
     registry = registry_of(settings)
-    generate_latest(registry)  # the first reading of many finished runs may take longer than a scraper waits
+    generate_latest(
+        registry
+    )  # the first reading of many finished runs may take longer than a scraper waits
     try:
         server, answering = start_http_server(port, host, registry)
     except OSError as error:
-        raise RunError(f"metrics cannot be served at {host[:60]} port {port}: {error.strerror}") from None
-    console.print(f"metrics at http://{host}:{server.server_port}/metrics", highlight=False, soft_wrap=True)
+        raise RunError(
+            f"metrics cannot be served at {host[:60]} port {port}: {error.strerror}"
+        ) from None
+    console.print(
+        f"metrics at http://{host}:{server.server_port}/metrics", highlight=False, soft_wrap=True
+    )
     try:
         threading.Event().wait()
     except KeyboardInterrupt:

@@ -1,7 +1,9 @@
-"""An empty database of Prefect's, as its migrations leave one: they take longer than all else that a server does before it answers.
+"""An empty database of Prefect's, as its migrations leave one: they take longer than all else that
+a server does before it answers.
 
-`prefect_schema.sql` holds what the migrations of one version of Prefect make of nothing; `python -m tools.prefect_schema` writes it.
-Another version migrates by itself, as does every database that is there already.
+`prefect_schema.sql` holds what the migrations of one version of Prefect make of nothing;
+`python -m tools.prefect_schema` writes it. Another version migrates by itself, as does every
+database that is there already.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ _ELSEWHERE = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CO
 
 
 def prepare_database(environment: Mapping[str, str] = os.environ) -> bool:
-    """Make the database of a server that has none yet and is to keep it in PREFECT_HOME; whether one was made.
+    """Make the database of a server that has none yet and is to keep it in PREFECT_HOME; whether
+    one was made.
 
-    A server that is started at the same moment finds a whole database or none. Raises OSError: it cannot be written.
+    A server that is started at the same moment finds a whole database or none. Raises OSError: it
+    cannot be written.
     """
     home = Path(environment["PREFECT_HOME"]).expanduser()
-    # The log that a killed server leaves would be replayed into another database, if its own is gone.
+    # The log that a killed server leaves would be replayed into another database, if its own is
+    # gone.
     if any(environment.get(name) for name in _ELSEWHERE) or any(home.glob(f"{FILE}*")):
         return False
     schema = SCHEMA.read_text(encoding="utf-8")

@@ -12,7 +12,9 @@ _END_SECONDS = 5.0
 
 @contextmanager
 def repeated(look: Callable[[], None], every: float) -> Iterator[None]:
-    """While inside, something is done in a thread, at once and then every so many seconds; it handles its own errors."""
+    """While inside, something is done in a thread, at once and then every so many seconds; it
+    handles its own errors.
+    """
     stop = threading.Event()
 
     def work() -> None:

@@ -1,7 +1,8 @@
-"""Retention on the orchestrator: flow runs of dpicl that ended long ago go, with their task runs, logs and artifacts.
+"""Retention on the orchestrator: flow runs of dpicl that ended long ago go, with their task runs,
+logs and artifacts.
 
-Through the server's API, a page at a time; other flows of the same server stay. Its SQLite file shrinks where it lies in the state folder.
-Events are deleted by the server itself, after a week.
+Through the server's API, a page at a time; other flows of the same server stay. Its SQLite file
+shrinks where it lies in the state folder. Events are deleted by the server itself, after a week.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ _FREE_SHARE = 0.2
 
 
 def clean_prefect(settings: Settings, keep_days: int, *, dry_run: bool = False) -> tuple[int, int]:
-    """Delete flow runs that ended earlier than that: how many, and the bytes that the database in the state folder has shrunk by.
+    """Delete flow runs that ended earlier than that: how many, and the bytes that the database in
+    the state folder has shrunk by.
 
-    The server is the one that PREFECT_API_URL names, else one that is started for it on the database of the state folder.
-    Raises RunError: the server does not answer.
+    The server is the one that PREFECT_API_URL names, else one that is started for it on the
+    database of the state folder. Raises RunError: the server does not answer.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     if os.environ.get("PREFECT_API_URL"):
@@ -73,9 +75,13 @@ def delete_flow_runs(before: datetime, *, dry_run: bool) -> list[UUID]:
     ended = FlowRunFilter.model_validate({"end_time": {"before_": before, "is_null_": False}})
     ours = FlowFilter(name=FlowFilterName(any_=[_FLOW]))
     with get_client(sync_client=True) as client:
-        while page := client.read_flow_runs(flow_filter=ours, flow_run_filter=ended, limit=_PAGE, offset=others):
+        while page := client.read_flow_runs(
+            flow_filter=ours, flow_run_filter=ended, limit=_PAGE, offset=others
+        ):
             for run in page:
-                if not {"pipeline"} <= run.parameters.keys() <= _PARAMETERS:  # another flow of this name
+                if (
+                    not {"pipeline"} <= run.parameters.keys() <= _PARAMETERS
+                ):  # another flow of this name
                     others += 1
                     continue
                 deleted.append(run.id)
@@ -87,7 +93,9 @@ def delete_flow_runs(before: datetime, *, dry_run: bool) -> list[UUID]:
 
 
 def _delete_one(client: SyncPrefectClient, flow_run: UUID) -> None:
-    """Artifacts first: the server deletes them with nothing else, and they are found by their run."""
+    """Artifacts first: the server deletes them with nothing else, and they are found by their
+    run.
+    """
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run]))
     while artifacts := client.read_artifacts(artifact_filter=of_run, limit=_PAGE):
         for artifact in artifacts:
@@ -102,7 +110,9 @@ def _wait_for_logs(flow_runs: list[UUID]) -> None:
     until = time.monotonic() + _LOGS_SECONDS
     with get_client(sync_client=True) as client:
         for start in range(0, len(flow_runs), _PAGE):
-            of_runs = LogFilter(flow_run_id=LogFilterFlowRunId(any_=flow_runs[start : start + _PAGE]))
+            of_runs = LogFilter(
+                flow_run_id=LogFilterFlowRunId(any_=flow_runs[start : start + _PAGE])
+            )
             while client.read_logs(log_filter=of_runs, limit=1) and time.monotonic() < until:
                 time.sleep(0.2)
 
@@ -112,8 +122,16 @@ def _shrink(database: Path) -> int:
     if not database.exists():
         return 0
     before = database.stat().st_size
-    with suppress(sqlite3.Error), closing(sqlite3.connect(database, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
-        free, pages = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
+    with (
+        suppress(sqlite3.Error),
+        closing(
+            sqlite3.connect(database, timeout=_WAIT_SECONDS, isolation_level=None)
+        ) as connection,
+    ):
+        free, pages = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("freelist_count", "page_count")
+        )
         if free > _FREE_SHARE * pages:
             connection.execute("VACUUM").close()
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
@@ -121,7 +139,9 @@ def _shrink(database: Path) -> int:
 
 
 def cleaned_daily(settings: Settings, *, every: float = DAY) -> AbstractContextManager[None]:
-    """While inside, runs that are older than DPICL_KEEP go, at once and then every day; with `never` none do."""
+    """While inside, runs that are older than DPICL_KEEP go, at once and then every day; with
+    `never` none do.
+    """
     return repeated(partial(_clean_once, settings, settings.keep_days), every)
 
 
@@ -135,4 +155,6 @@ def _clean_once(settings: Settings, days: int | None) -> None:
         return
     if removed or flow_runs:
         runs = sum(one.is_run for one in removed)
-        log.info("cleaned: %d runs, %d leftovers, %d flow runs", runs, len(removed) - runs, flow_runs)
+        log.info(
+            "cleaned: %d runs, %d leftovers, %d flow runs", runs, len(removed) - runs, flow_runs
+        )

@@ -35,7 +35,9 @@ LOCAL_CLUSTER: dict[str, Any] = {
     "preload": ["tasks.preload"],
     "memory_limit": None,
 }
-"""No limit of memory: by default each worker may use one core's share of it, and is ended when it loads a model of more. What fits is checked before."""
+"""No limit of memory: by default each worker may use one core's share of it, and is ended when it
+loads a model of more. What fits is checked before.
+"""
 
 
 @contextmanager
@@ -43,13 +45,18 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     """An orchestrator and a cluster for the flows inside; sets both environment variables."""
     prepare_environment()
     check_named()
-    # Server, workers and this process import what they need beside each other; the server stops after the workers' last log.
+    # Server, workers and this process import what they need beside each other; the server stops
+    # after the workers' last log.
     with ExitStack() as stack:
-        server = None if os.environ.get("PREFECT_API_URL") else stack.enter_context(embedded_server())
+        server = (
+            None if os.environ.get("PREFECT_API_URL") else stack.enter_context(embedded_server())
+        )
         _start_fork_server()  # its imports take longest
         if server is not None:
             stack.enter_context(known_to_prefect())
-        importlib.import_module("flows.wiring")  # not `flows.sweep`, which looks for the cluster's address when it is imported
+        importlib.import_module(
+            "flows.wiring"
+        )  # not `flows.sweep`, which looks for the cluster's address when it is imported
         stack.enter_context(_cluster(workers))
         if server is not None:
             server.wait()
@@ -69,7 +76,8 @@ def check_named() -> None:
         with get_client(sync_client=True) as client:
             if client.api_healthcheck() is not None:
                 raise RunError(
-                    f"PREFECT_API_URL={url}: no server answers there; start one with `prefect server start`, or unset it to have one made"
+                    f"PREFECT_API_URL={url}: no server answers there; start one with `prefect "
+                    f"server start`, or unset it to have one made"
                 )
             try:
                 client.read_flows(limit=1)  # the health check needs no secret
@@ -83,29 +91,46 @@ def check_named() -> None:
 
 
 def _check_scheduler(address: str) -> None:
-    """Call it as a client would; a client that gets no answer would go on trying to close itself."""
+    """Call it as a client would; a client that gets no answer would go on trying to close
+    itself.
+    """
     from distributed.core import rpc
     from distributed.security import Security
 
     async def call() -> None:
-        async with rpc(address, timeout=5, connection_args=Security().get_connection_args("client")) as scheduler:
+        async with rpc(
+            address, timeout=5, connection_args=Security().get_connection_args("client")
+        ) as scheduler:
             await scheduler.identity()
 
     named = f"DASK_SCHEDULER_ADDRESS={address}"
     try:
         asyncio.run(call())
     except (OSError, ValueError):
-        refused = ", or it refuses the certificate of Dask's settings distributed.comm.tls" if address.startswith("tls:") else ""
-        raise RunError(f"{named}: no scheduler answers there{refused}; start one, or unset it to have one made") from None
+        refused = (
+            ", or it refuses the certificate of Dask's settings distributed.comm.tls"
+            if address.startswith("tls:")
+            else ""
+        )
+        raise RunError(
+            f"{named}: no scheduler answers there{refused}; start one, or unset it to have one made"
+        ) from None
     except TypeError:  # what Dask says where a certificate is needed and none is named
-        raise RunError(f"{named}: needs a certificate; expected Dask's settings distributed.comm.tls") from None
+        raise RunError(
+            f"{named}: needs a certificate; expected Dask's settings distributed.comm.tls"
+        ) from None
     except RuntimeError:  # what Dask says of an address without TLS where its settings ask for it
-        raise RunError(f"{named}: expected tls://…, as Dask's setting distributed.comm.require-encryption is on") from None
+        raise RunError(
+            f"{named}: expected tls://…, as Dask's setting distributed.comm.require-encryption is "
+            f"on"
+        ) from None
 
 
 @contextmanager
 def _cluster(workers: int | None) -> Iterator[None]:
-    """The cluster that is named, or a local one, with what a client that knows only its address needs besides."""
+    """The cluster that is named, or a local one, with what a client that knows only its address
+    needs besides.
+    """
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         yield
         return
@@ -119,12 +144,17 @@ def _cluster(workers: int | None) -> Iterator[None]:
             "distributed.comm.tls.client.cert": tls["cert"],
             "distributed.comm.tls.client.key": tls["key"],
         }
-        with dask.config.set(settings), variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address):
+        with (
+            dask.config.set(settings),
+            variable("DASK_SCHEDULER_ADDRESS", cluster.scheduler_address),
+        ):
             yield
 
 
 def local_cluster(workers: int | None = None) -> LocalCluster:
-    """Worker processes on this machine, one per core if not said, at least one per GPU, behind a certificate of their own."""
+    """Worker processes on this machine, one per core if not said, at least one per GPU, behind a
+    certificate of their own.
+    """
     from distributed import LocalCluster
 
     from dpicl.processes import gpus_here
@@ -132,14 +162,19 @@ def local_cluster(workers: int | None = None) -> LocalCluster:
 
     _start_fork_server()
     return LocalCluster(
-        n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())), security=True, worker_class=LocalWorker, **LOCAL_CLUSTER
+        n_workers=max(workers or os.cpu_count() or 1, len(gpus_here())),
+        security=True,
+        worker_class=LocalWorker,
+        **LOCAL_CLUSTER,
     )
 
 
 def _start_fork_server() -> None:
-    """Let one process import, from now on, what all workers need: they are its forks, with its environment.
+    """Let one process import, from now on, what all workers need: they are its forks, with its
+    environment.
 
-    Dask's settings for new workers (one thread each for BLAS and torch) must be there when they are imported.
+    Dask's settings for new workers (one thread each for BLAS and torch) must be there when they are
+    imported.
     """
     if os.environ.get("DASK_SCHEDULER_ADDRESS"):
         return

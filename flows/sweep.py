@@ -36,7 +36,9 @@ def task_runner() -> TaskRunner[Any]:
 
 
 ACCOUNT_LIMIT = "dpicl-account-"
-"""Before an account's name: a limit of the server, one run at a time. The ledger is safe without it; this only spares waits and refusals."""
+"""Before an account's name: a limit of the server, one run at a time. The ledger is safe without
+it; this only spares waits and refusals.
+"""
 
 LEASE_SECONDS = 60.0
 """After which the place of a killed run is free again; Prefect takes no less."""
@@ -62,10 +64,12 @@ def sweep(
 
     Args:
         pipeline: Name of the pipeline in pipelines.yaml.
-        changes: Keys of the pipeline that this run overrides, e.g. `{"datasets": ["blood"], "epsilons": [1]}`; public values only.
+        changes: Keys of the pipeline that this run overrides, e.g.
+            `{"datasets": ["blood"], "epsilons": [1]}`; public values only.
         run_id: Name of the run's folder; the pipeline and the time if left out.
         resume: Go on with the run `run_id`: do only what is missing.
-        period: Period of all releases, e.g. `2026-12`; what the contracts say of the time that the run is due if left out.
+        period: Period of all releases, e.g. `2026-12`; what the contracts say of the time that the
+            run is due if left out.
 
     Returns:
         The run's id.
@@ -73,7 +77,9 @@ def sweep(
     scheduled, settings = scheduled_run(), Settings.from_environment()
     with settings.entered():
         if scheduled is not None:
-            return _scheduled(pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period)
+            return _scheduled(
+                pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period
+            )
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
         _begun(run, settings, is_on_pool=False)
         run_on_prefect(run)
@@ -81,34 +87,60 @@ def sweep(
 
 
 def _scheduled(
-    pipeline: str, flow_run: FlowRun, settings: Settings, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None
+    pipeline: str,
+    flow_run: FlowRun,
+    settings: Settings,
+    changes: dict[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool,
+    period: str | None,
 ) -> str:
-    """What a deployment made: alone in its folder and on its accounts, and for no longer than its schedule allows.
+    """What a deployment made: alone in its folder and on its accounts, and for no longer than its
+    schedule allows.
 
     Raises:
-        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set, and a pool's worker removes the folder that it starts runs in;
-            `dpicl serve` sets both.
+        ParameterError: neither DPICL_HOME nor DPICL_RUNS is set, and a pool's worker removes the
+            folder that it starts runs in; `dpicl serve` sets both.
     """
     if not (os.environ.get("DPICL_HOME") or os.environ.get("DPICL_RUNS")):
         raise ParameterError(
-            "DPICL_HOME", "", "the state folder that all workers share: a scheduled run does not go by its working directory"
+            "DPICL_HOME",
+            "",
+            "the state folder that all workers share: a scheduled run does not go by its working "
+            "directory",
         )
     with held(flow_run.id, settings):
-        name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
-        run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
+        name, begun = (
+            (run_id, resume or flow_run.run_count > 1)
+            if run_id
+            else folder_name(pipeline, flow_run, settings)
+        )
+        run = make_plan(
+            pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time
+        )
         plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
         hours = plan.pipeline.schedule.timeout_hours if plan.pipeline.schedule else None
-        # Opening an account waits for whoever writes to the ledger: it may take as long as the work, and no longer.
+        # Opening an account waits for whoever writes to the ledger: it may take as long as the
+        # work, and no longer.
         with killed_after(hours), open_ledger(settings) as ledger:
-            limits = [ACCOUNT_LIMIT + account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
-        others_finished = concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
+            limits = [
+                ACCOUNT_LIMIT + account.name
+                for account, _ in charges(ledger, plan, settings)
+                if not account.benchmark
+            ]
+        others_finished = (
+            concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
+        )
         with others_finished, killed_after(hours):  # a wait for others is no work
             run_on_prefect(run)
     return run.name
 
 
 def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
-    """Name the flow run by its plan. Where other hosts may work on the same rows, one ledger is needed for all of them."""
+    """Name the flow run by its plan. Where other hosts may work on the same rows, one ledger is
+    needed for all of them.
+    """
     plan, host = read_plan(run), urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
     name_flow_run(plan)
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):

@@ -1,4 +1,6 @@
-"""A run on Prefect: its steps are tasks, those of workers on the flow's Dask cluster, and what is done is shown on its pages."""
+"""A run on Prefect: its steps are tasks, those of workers on the flow's Dask cluster, and what is
+done is shown on its pages.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,15 @@ from dpicl.engine.verdicts import Verdicts
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
 from tasks.on_worker import do_step, flow_context
-from tasks.publish import show_budget, show_checks, show_figures, show_overview, show_release, show_reports, show_results
+from tasks.publish import (
+    show_budget,
+    show_checks,
+    show_figures,
+    show_overview,
+    show_release,
+    show_reports,
+    show_results,
+)
 from tasks.wrapper import task_of
 
 log = logging.getLogger("dpicl.flows")
@@ -47,7 +57,9 @@ def run_on_prefect(run: Path) -> str:
     """
     plan, settings = read_plan(run), Settings.from_environment()
     for sentence in differing_caps(plan_accounts(plan, settings), settings):
-        log.warning("%s", sentence)  # on the run's page, since nobody sees the terminal of a scheduled run
+        log.warning(
+            "%s", sentence
+        )  # on the run's page, since nobody sees the terminal of a scheduled run
     return run_units(run, OnPrefect(run, plan), report_steps(run))
 
 
@@ -71,7 +83,9 @@ class OnPrefect(Executor):
         """A future of Prefect; models are asked where the GPUs are."""
         name, task_run = step.stage.name, uuid4()
         with on_gpus(self._client) if step.stage.place == "model worker" else nullcontext():
-            future = self._client.submit(do_step, name, step.references, task_run, self._context, key=f"{name}-{task_run}")
+            future = self._client.submit(
+                do_step, name, step.references, task_run, self._context, key=f"{name}-{task_run}"
+            )
         return PrefectDaskFuture(wrapped_future=future, task_run_id=task_run)
 
     def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
@@ -79,7 +93,9 @@ class OnPrefect(Executor):
         if not at_once:
             with self._client.as_current():
                 wait([job.wrapped_future for job in jobs], return_when="FIRST_COMPLETED")
-        ended: dict[Any, Exception | None] = {job: None for job in jobs if job.wrapped_future.done()}
+        ended: dict[Any, Exception | None] = {
+            job: None for job in jobs if job.wrapped_future.done()
+        }
         for job in ended:
             try:
                 job.result()
@@ -105,7 +121,9 @@ class OnPrefect(Executor):
     def _are_checked(self, dataset: str) -> bool:
         """Whether a data set's rows were at hand to be checked."""
         settings = Settings.current()
-        return Verdicts.of(self._run, settings.declared(dataset), settings).rules(dataset) is not None
+        return (
+            Verdicts.of(self._run, settings.declared(dataset), settings).rules(dataset) is not None
+        )
 
     def strand_ended(self, name: str) -> None:
         """Another unit is done, or failed."""
@@ -114,7 +132,9 @@ class OnPrefect(Executor):
 
 
 class Progress:
-    """A bar on the flow run's page: units that are finished; an update a second at most, and one at the end."""
+    """A bar on the flow run's page: units that are finished; an update a second at most, and one at
+    the end.
+    """
 
     def __init__(self, total: int, finished: int) -> None:
         self._total, self._finished, self._told = total, finished, time.monotonic()
@@ -122,7 +142,10 @@ class Progress:
 
     def _shown(self) -> dict[str, Any]:
         share = 100 * self._finished / self._total if self._total else 100.0
-        return {"progress": share, "description": f"{self._finished} of {self._total} units (a method on a data set, with one seed)"}
+        return {
+            "progress": share,
+            "description": f"{self._finished} of {self._total} units (a method on a data set, with one seed)",  # noqa: E501
+        }
 
     def one_more(self) -> None:
         """Another unit has finished, or failed."""

@@ -1,8 +1,10 @@
 """Certificates for a cluster of one's own: `python -m infra.certificates FOLDER --host NAME...`.
 
-ca.pem                       the authority of the Dask cluster; its key is discarded, so no certificate can be added
+ca.pem                       the authority of the Dask cluster; its key is discarded, so no
+                             certificate can be added
 scheduler, worker, client    `.pem` and `.key` of each role, for callers and called alike
-server                       `.pem` and `.key` of the Prefect server, which signs for itself: it is no party of the cluster
+server                       `.pem` and `.key` of the Prefect server, which signs for itself: it is
+                             no party of the cluster
 tls.env                      the variables that Dask and Prefect read, to be sourced
 
 Dask demands a certificate of this authority and does not compare host names: the holder of one runs
@@ -40,7 +42,9 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 """A certificate and its key."""
 
 
-def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path | None = None) -> str:
+def make_certificates(
+    folder: Path, hosts: Sequence[str], *, days: int, at: Path | None = None
+) -> str:
     """Write authority, certificates, keys (mode 0600) and the variables into a folder (mode 0700).
 
     Args:
@@ -52,7 +56,8 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
         The text of the file of variables.
 
     Raises:
-        ParameterError: a host is no name, the days are out of range, or `at` is no path from the root on.
+        ParameterError: a host is no name, the days are out of range, or `at` is no path from the
+            root on.
         RunError: a file is there already.
         OSError: the folder cannot be written.
     """
@@ -64,8 +69,12 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
     text = environment(at or folder.resolve())
     authority = _signed("dpicl cluster", days, authority=True)
     both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-    signed = {role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES}
-    signed[SERVER] = _signed("dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,))
+    signed = {
+        role: _signed(f"dpicl {role}", days, names=names, uses=both, by=authority) for role in ROLES
+    }
+    signed[SERVER] = _signed(
+        "dpicl Prefect server", days, names=names, uses=(ExtendedKeyUsageOID.SERVER_AUTH,)
+    )
     files = {"ca.pem": authority[0].public_bytes(Encoding.PEM), ENVIRONMENT: text.encode()}
     for role, (certificate, key) in signed.items():
         files[f"{role}.pem"] = certificate.public_bytes(Encoding.PEM)
@@ -73,10 +82,15 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = [name for name in files if (folder / name).exists()]
     if there:
-        raise RunError(f"{folder.name}: {there[0]} is there already, and is not written over; name a new folder")
+        raise RunError(
+            f"{folder.name}: {there[0]} is there already, and is not written over; name a new "
+            f"folder"
+        )
     for name, content in files.items():
         mode = 0o600 if name.endswith(".key") else 0o644  # keys are for their owner only
-        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with os.fdopen(
+            os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
+        ) as file:
             file.write(content)
     sync_folder(folder)
     return text
@@ -84,12 +98,19 @@ def make_certificates(folder: Path, hosts: Sequence[str], *, days: int, at: Path
 
 def environment(folder: Path) -> str:
     """The variables for Dask and Prefect, as lines that a shell can source."""
-    variables = {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": folder / "ca.pem"}
+    variables = {
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True",
+        "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": folder / "ca.pem",
+    }
     for role in ROLES:
         for kind, ending in (("CERT", "pem"), ("KEY", "key")):
-            variables[f"DASK_DISTRIBUTED__COMM__TLS__{role.upper()}__{kind}"] = folder / f"{role}.{ending}"
+            variables[f"DASK_DISTRIBUTED__COMM__TLS__{role.upper()}__{kind}"] = (
+                folder / f"{role}.{ending}"
+            )
     variables["PREFECT_API_SSL_CERT_FILE"] = folder / f"{SERVER}.pem"
-    return "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in variables.items())
+    return "".join(
+        f"export {name}={shlex.quote(str(value))}\n" for name, value in variables.items()
+    )
 
 
 def _signed(
@@ -107,7 +128,15 @@ def _signed(
     now = datetime.datetime.now(datetime.UTC)
     issuer, signer = (by[0].subject, by[1]) if by else (own, key)
     may = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
     )
     builder = (
         x509.CertificateBuilder()
@@ -117,10 +146,19 @@ def _signed(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_APART)
         .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(
+            x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True
+        )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-        .add_extension(x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may), critical=True)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **may
+            ),
+            critical=True,
+        )
     )
     if uses:
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
@@ -134,7 +172,12 @@ def _host(text: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:
         labels = text.removeprefix("*.").split(".")
-        if all(label.isascii() and label.replace("-", "").replace("_", "").isalnum() and len(label) < 64 for label in labels):
+        if all(
+            label.isascii()
+            and label.replace("-", "").replace("_", "").isalnum()
+            and len(label) < 64
+            for label in labels
+        ):
             return x509.DNSName(text)
     raise ParameterError("host", text, "an address, or a name of letters, digits, dashes and dots")
 
@@ -148,16 +191,36 @@ class _Parser(argparse.ArgumentParser):
 
 def main(words: Sequence[str] | None = None) -> int:
     """Make them and print the variables; a mistake is one sentence and exit code 2."""
-    parser = _Parser(prog="python -m infra.certificates", description="Make the certificates of a Dask cluster and of a Prefect server.")
+    parser = _Parser(
+        prog="python -m infra.certificates",
+        description="Make the certificates of a Dask cluster and of a Prefect server.",
+    )
     parser.add_argument("folder", type=Path, help="a new folder")
-    parser.add_argument("--host", dest="hosts", nargs="+", required=True, metavar="NAME", help="names and addresses of the hosts")
-    parser.add_argument("--days", type=int, default=365, help=f"how long they are valid, at most {MOST_DAYS}")
-    parser.add_argument("--at", type=Path, help="where the folder will stand on the hosts; here if left out")
+    parser.add_argument(
+        "--host",
+        dest="hosts",
+        nargs="+",
+        required=True,
+        metavar="NAME",
+        help="names and addresses of the hosts",
+    )
+    parser.add_argument(
+        "--days", type=int, default=365, help=f"how long they are valid, at most {MOST_DAYS}"
+    )
+    parser.add_argument(
+        "--at", type=Path, help="where the folder will stand on the hosts; here if left out"
+    )
     try:
         options = parser.parse_args(words)
-        sys.stdout.write(make_certificates(options.folder, options.hosts, days=options.days, at=options.at))
+        sys.stdout.write(
+            make_certificates(options.folder, options.hosts, days=options.days, at=options.at)
+        )
     except (DpiclError, OSError) as error:
-        message = f"{Path(str(error.filename)).name}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        message = (
+            f"{Path(str(error.filename)).name}: {error.strerror}"
+            if isinstance(error, OSError)
+            else str(error)
+        )
         sys.stderr.write(f"infra.certificates: {message}\n")
         return 2
     return 0

@@ -1,7 +1,10 @@
-"""The suite of Great Expectations that a contract amounts to, and a user's own expectations beside it.
+"""The suite of Great Expectations that a contract amounts to, and a user's own expectations beside
+it.
 
-CONTRACTS/expectations/NAME.json       the contract's rules, by `python -m tasks.expectations`; a run refuses one of an older contract
-CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one that is critical does not hold, before anything is charged
+CONTRACTS/expectations/NAME.json       the contract's rules, by `python -m tasks.expectations`; a
+                                       run refuses one of an older contract
+CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one that is
+                                       critical does not hold, before anything is charged
 
 Without the first file a run makes the suite from the contract.
 """
@@ -33,8 +36,8 @@ RARER_LABEL = "__rarer_label__"
 
 
 class Expectation(BaseModel):
-    """One expectation, as Great Expectations writes it; what else stands there decides nothing. Of the user's own only those that are
-    `critical`, as they are where nothing is said, stop a run.
+    """One expectation, as Great Expectations writes it; what else stands there decides nothing. Of
+    the user's own only those that are `critical`, as they are where nothing is said, stop a run.
     """
 
     type: Annotated[str, Field(pattern="^expect_[a-z_0-9]+$")]
@@ -76,29 +79,51 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
         return kinds[rule.rule]
     if isinstance(contract, TextContract):
         if rule.rule == "text_length":
-            return "expect_column_value_lengths_to_be_between", {**column, "max_value": contract.max_characters}
-        return "expect_column_values_to_be_in_set", {**column, "value_set": list(contract.demonstrated)}
+            return "expect_column_value_lengths_to_be_between", {
+                **column,
+                "max_value": contract.max_characters,
+            }
+        return "expect_column_values_to_be_in_set", {
+            **column,
+            "value_set": list(contract.demonstrated),
+        }
     if rule.column is None:
-        return "expect_compound_columns_to_be_unique", {"column_list": list(contract.columns), "ignore_row_if": "never"}
+        return "expect_compound_columns_to_be_unique", {
+            "column_list": list(contract.columns),
+            "ignore_row_if": "never",
+        }
     if rule.rule == "unique":
         return "expect_column_values_to_be_unique", column
     declared = contract.columns[rule.column]
     if isinstance(declared, CategoryColumn):
-        return "expect_column_values_to_be_in_set", {**column, "value_set": list(declared.categories)}
-    return "expect_column_values_to_be_between", {**column, "min_value": declared.bounds[0], "max_value": declared.bounds[1]}
+        return "expect_column_values_to_be_in_set", {
+            **column,
+            "value_set": list(declared.categories),
+        }
+    return "expect_column_values_to_be_between", {
+        **column,
+        "min_value": declared.bounds[0],
+        "max_value": declared.bounds[1],
+    }
 
 
 def _file(settings: Settings, name: str) -> Path:
     """Beside the contract: a suite of the shipped one is none of the user's own."""
     file = settings.contract_files().get(name, settings.contracts / name)
-    return (file.parent.parent if settings.is_of_texts(file) else file.parent) / FOLDER / f"{name}.json"
+    return (
+        (file.parent.parent if settings.is_of_texts(file) else file.parent)
+        / FOLDER
+        / f"{name}.json"
+    )
 
 
 def _read(file: Path) -> Any:
     try:
         return json.loads(read_declaration(file))
     except (ValueError, RecursionError):
-        raise DeclarationError(f"{FOLDER}/{file.name}", "", "is not JSON", "a suite of Great Expectations") from None
+        raise DeclarationError(
+            f"{FOLDER}/{file.name}", "", "is not JSON", "a suite of Great Expectations"
+        ) from None
 
 
 def checked_suite(contract: Contract | TextContract, settings: Settings) -> tuple[Expectation, ...]:
@@ -110,7 +135,9 @@ def checked_suite(contract: Contract | TextContract, settings: Settings) -> tupl
     wanted, file = suite(contract), _file(settings, contract.name)
     if file.exists() and _read(file) != json.loads(json.dumps(wanted)):
         expected = "what `python -m tasks.expectations` writes, or no such file"
-        raise DeclarationError(f"{FOLDER}/{file.name}", "", "is not what the contract says now", expected)
+        raise DeclarationError(
+            f"{FOLDER}/{file.name}", "", "is not what the contract says now", expected
+        )
     return tuple(Expectation.model_validate(one) for one in wanted["expectations"])
 
 
@@ -118,7 +145,8 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
     """A user's own expectations of a data set; none without a file.
 
     Raises:
-        DeclarationError: the file is not of that form, or asks for more than whether an expectation holds.
+        DeclarationError: the file is not of that form, or asks for more than whether an expectation
+            holds.
     """
     file = settings.contracts / FOLDER / f"{name}.own.json"
     if not file.exists():
@@ -126,7 +154,12 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
     own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
     for number, one in enumerate(own):
         for key in sorted(one.arguments.keys() & REFUSED):
-            raise DeclarationError(f"{FOLDER}/{file.name}", f"expectations.{number}.kwargs.{key}", "is not allowed", "no such key")
+            raise DeclarationError(
+                f"{FOLDER}/{file.name}",
+                f"expectations.{number}.kwargs.{key}",
+                "is not allowed",
+                "no such key",
+            )
     return own
 
 

@@ -1,7 +1,7 @@
 """A worker's allocator keeps what one product of matrices has freed for the next.
 
-Dask starts its workers with MALLOC_TRIM_THRESHOLD_, after which glibc maps every larger buffer anew and gives it back at once: a third of
-a processor's time goes into clearing pages.
+Dask starts its workers with MALLOC_TRIM_THRESHOLD_, after which glibc maps every larger buffer anew
+and gives it back at once: a third of a processor's time goes into clearing pages.
 """
 
 import ctypes
@@ -11,8 +11,13 @@ _BYTES, _MOST_BYTES_OF_OLD = 1 << 30, 1 << 25
 
 
 def keep_freed_memory() -> None:
-    """For the rest of this process and its forks; nothing where the allocator has no such setting."""
+    """For the rest of this process and its forks; nothing where the allocator has no such
+    setting.
+    """
     tell = getattr(ctypes.pythonapi, "mallopt", None)
-    # With the second alone every buffer would be mapped anew; old versions take no more than 32 MiB for the first.
-    if tell is not None and (tell(_MMAP_THRESHOLD, _BYTES) or tell(_MMAP_THRESHOLD, _MOST_BYTES_OF_OLD)):
+    # With the second alone every buffer would be mapped anew; old versions take no more than 32 MiB
+    # for the first.
+    if tell is not None and (
+        tell(_MMAP_THRESHOLD, _BYTES) or tell(_MMAP_THRESHOLD, _MOST_BYTES_OF_OLD)
+    ):
         tell(_TRIM_THRESHOLD, _BYTES)

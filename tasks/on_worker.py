@@ -1,7 +1,9 @@
-"""A step as a task of Prefect on a worker of Dask, in a context that a worker makes once for a flow run.
+"""A step as a task of Prefect on a worker of Dask, in a context that a worker makes once for a flow
+run.
 
-By itself Prefect makes it anew for each task: all its settings, and two clients, each of which reads the certificates of every public
-authority. That is most of what a task costs, besides what it does.
+By itself Prefect makes it anew for each task: all its settings, and two clients, each of which
+reads the certificates of every public authority. That is most of what a task costs, besides what it
+does.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from tasks.wrapper import task_of
 
 @dataclass(frozen=True)
 class FlowContext:
-    """What workers need to know of a flow run, and of its settings: keys of its server too, so that no message shows it."""
+    """What workers need to know of a flow run, and of its settings: keys of its server too, so that
+    no message shows it.
+    """
 
     packed: bytes = field(repr=False)
 
@@ -38,16 +42,27 @@ def flow_context() -> FlowContext:
 
 
 def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: FlowContext) -> Any:
-    """Do a step as a task run of the flow run that `flow_context` is of; gives its last `State`, as Prefect's own runner does."""
+    """Do a step as a task run of the flow run that `flow_context` is of; gives its last `State`, as
+    Prefect's own runner does.
+    """
     here, task = _entered(flow), task_of(stage_named(name))
     parameters = get_call_parameters(task.fn, tuple(references), {})
-    run = partial(run_task_sync, task, task_run_id, parameters=parameters, return_type="state", context=here.of_flow_run)
+    run = partial(
+        run_task_sync,
+        task,
+        task_run_id,
+        parameters=parameters,
+        return_type="state",
+        context=here.of_flow_run,
+    )
     return here.context.run(run)
 
 
 @dataclass
 class _Entered:
-    """A flow run's settings and a client of its server, entered in a context of their own; what is left of what it sent is entered by each task."""
+    """A flow run's settings and a client of its server, entered in a context of their own; what is
+    left of what it sent is entered by each task.
+    """
 
     flow: FlowContext
     context: Context

@@ -1,6 +1,7 @@
 """What a worker that was started by hand imports while the orchestrator is still starting.
 
-`dask worker ADDRESS --preload tasks.preload`; local workers have it from the start (`tasks/warm.py`).
+`dask worker ADDRESS --preload tasks.preload`; local workers have it from the start
+(`tasks/warm.py`).
 """
 
 import importlib

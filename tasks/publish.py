@@ -1,7 +1,8 @@
-"""What the orchestrator's pages show of a run: released tables and results, as artifacts, and first an overview that links the others.
+"""What the orchestrator's pages show of a run: released tables and results, as artifacts, and first
+an overview that links the others.
 
-Artifacts are stored in plain by the orchestrator: only released values and counts go in. Their keys name a pipeline, a data set or a
-unit and no run, so that a key's page shows one run after another.
+Artifacts are stored in plain by the orchestrator: only released values and counts go in. Their keys
+name a pipeline, a data set or a unit and no run, so that a key's page shows one run after another.
 """
 
 from __future__ import annotations
@@ -62,12 +63,18 @@ def artifact_key(*parts: str) -> str:
 
 def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Task[..., str]]:
     """A function of references, `reference` besides the run's folder, as a task."""
-    return lambda function: as_task(stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}")(function))
+    return lambda function: as_task(
+        stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}")(
+            function
+        )
+    )
 
 
 @_shows("overview")
 def show_overview(run: str) -> str:
-    """What was protected, at what cost, and what came of it, once that is known; then links to the flow run's other artifacts."""
+    """What was protected, at what cost, and what came of it, once that is known; then links to the
+    flow run's other artifacts.
+    """
     folder = Path(run)
     plan = read_plan(folder)
     period = "".join(f", period {one}" for one in sorted({*plan.periods.values()}))
@@ -76,15 +83,35 @@ def show_overview(run: str) -> str:
         shown = overview(load_run(folder), about)
     else:
         shown = Report(
-            plan.pipeline.title, about, (Text("What was protected, at what cost, and what came of it is told here at the end."),), ()
+            plan.pipeline.title,
+            about,
+            (
+                Text(
+                    "What was protected, at what cost, and what came of it is told here at the end."
+                ),
+            ),
+            (),
         )
     key, made = artifact_key("overview", plan.pipeline_name), _artifacts_of_this_flow_run()
-    ranks = {one: READ_IN_ORDER.index(begin) for one in made if (begin := one.partition("-")[0]) in READ_IN_ORDER}
+    ranks = {
+        one: READ_IN_ORDER.index(begin)
+        for one in made
+        if (begin := one.partition("-")[0]) in READ_IN_ORDER
+    }
     # relative, and so right wherever the pages are
-    links = [f"1. [{made[one].description}]({made[one].id})" for one in sorted(ranks, key=lambda one: (ranks[one], one))]
-    text = "\n\n".join([to_markdown(shown), *(["## In this order", "\n".join(links)] if links else [])])
+    links = [
+        f"1. [{made[one].description}]({made[one].id})"
+        for one in sorted(ranks, key=lambda one: (ranks[one], one))
+    ]
+    text = "\n\n".join(
+        [to_markdown(shown), *(["## In this order", "\n".join(links)] if links else [])]
+    )
     if key not in made:
-        create_markdown_artifact(key=key, markdown=text, description="Overview: what was protected, at what cost, and what came of it")
+        create_markdown_artifact(
+            key=key,
+            markdown=text,
+            description="Overview: what was protected, at what cost, and what came of it",
+        )
     else:
         with get_client(sync_client=True) as client:
             client.update_artifact(made[key].id, ArtifactUpdate(data=text))
@@ -98,14 +125,18 @@ def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
     ours = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[context.task_run.flow_run_id]))
     found: list[Artifact] = []
     with get_client(sync_client=True) as client:
-        while page := client.read_artifacts(artifact_filter=ours, sort=ArtifactSort.CREATED_DESC, limit=_PAGE, offset=len(found)):
+        while page := client.read_artifacts(
+            artifact_filter=ours, sort=ArtifactSort.CREATED_DESC, limit=_PAGE, offset=len(found)
+        ):
             found += page
     return {one.key: one for one in reversed(found) if one.key}
 
 
 @_shows("checks", "dataset")
 def show_checks(run: str, dataset: str) -> str:
-    """Which checks of a data set hold, or of private rows that they were made; an event where one stops the run."""
+    """Which checks of a data set hold, or of private rows that they were made; an event where one
+    stops the run.
+    """
     settings = Settings.current()
     verdicts = Verdicts.of(Path(run), settings.declared(dataset), settings)
     rows = verdicts.rules(dataset) or []
@@ -115,16 +146,28 @@ def show_checks(run: str, dataset: str) -> str:
         described = f"Checks of {dataset}: made, and where the holder of the rows finds what holds"
     create_table_artifact(key=artifact_key("checks", dataset), table=shown, description=described)
     if any(row["severity"] == "fail" and not row["holds"] for row in rows):
-        emit_event(VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload={"run": Path(run).name})
+        emit_event(
+            VALIDATION_FAILED,
+            {"prefect.resource.id": f"dpicl.dataset.{dataset}"},
+            payload={"run": Path(run).name},
+        )
     return f"{len(rows)} checks"
 
 
 @_shows("reports", "dataset")
 def show_reports(run: str, dataset: str) -> str:
-    """What became of the clients' reports to each collection: counts by kind, and nothing of a report."""
+    """What became of the clients' reports to each collection: counts by kind, and nothing of a
+    report.
+    """
     counted = counted_of(Path(run), dataset)
     rows = [
-        {"collection": one.collection[:12], "epsilon": one.epsilon, "period": one.period, "kind": kind, "reports": number}
+        {
+            "collection": one.collection[:12],
+            "epsilon": one.epsilon,
+            "period": one.period,
+            "kind": kind,
+            "reports": number,
+        }
         for one in counted
         for kind, number in one.received.kinds.items()
     ]
@@ -140,9 +183,15 @@ def show_release(run: str, unit_key: str) -> str:
     if isinstance(folder.method, TextMethod):
         rows = folder.method.shown(read_texts(folder)[0], folder.texts)
     else:
-        rows = tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
-    described = f"Released from {folder.unit.dataset} by {folder.method.title}, seed {folder.unit.seed}"
-    create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=described)
+        rows = tabular(folder.unit.method).shown(
+            read_released(folder), folder.contract, folder.unit
+        )
+    described = (
+        f"Released from {folder.unit.dataset} by {folder.method.title}, seed {folder.unit.seed}"
+    )
+    create_table_artifact(
+        key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=described
+    )
     return f"{len(rows)} released rows"
 
 
@@ -152,10 +201,18 @@ def show_results(run: str) -> str:
     with (Path(run) / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     name = read_plan(Path(run)).pipeline_name
-    create_table_artifact(key=artifact_key("results", name), table=rows[:2000], description="Results: every score, at every epsilon")
+    create_table_artifact(
+        key=artifact_key("results", name),
+        table=rows[:2000],
+        description="Results: every score, at every epsilon",
+    )
     report = Path(run) / "report.md"
     if report.exists():
-        create_markdown_artifact(key=artifact_key("report", name), markdown=report.read_text("utf-8"), description="The whole report")
+        create_markdown_artifact(
+            key=artifact_key("report", name),
+            markdown=report.read_text("utf-8"),
+            description="The whole report",
+        )
     return f"{len(rows)} results"
 
 
@@ -164,28 +221,48 @@ def show_figures(run: str) -> str:
     """The report's figures as pictures in Markdown; they show results only."""
     loaded = load_run(Path(run))
     drawn = figures_of(loaded, gains_of(loaded))
-    named = [("What the private data add", drawn.gain), *((title, figure.svg) for title, figure in drawn.by_method)]
+    named = [
+        ("What the private data add", drawn.gain),
+        *((title, figure.svg) for title, figure in drawn.by_method),
+    ]
     named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
-    encoded = [(title, base64.b64encode(standalone(figure).encode()).decode()) for title, figure in named if figure]
-    parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})" for title, picture in encoded]
+    encoded = [
+        (title, base64.b64encode(standalone(figure).encode()).decode())
+        for title, figure in named
+        if figure
+    ]
+    parts = [
+        f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})"
+        for title, picture in encoded
+    ]
     if parts:
         name = read_plan(Path(run)).pipeline_name
-        create_markdown_artifact(key=artifact_key("figures", name), markdown="\n\n".join(parts), description="Figures: scores by epsilon")
+        create_markdown_artifact(
+            key=artifact_key("figures", name),
+            markdown="\n\n".join(parts),
+            description="Figures: scores by epsilon",
+        )
     return f"{len(parts)} figures"
 
 
 @_shows("budget")
 def show_budget(run: str) -> str:
-    """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
+    """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the
+    schedule.
+    """
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     if plan.pipeline.reports is not None:
         key = artifact_key("budget", plan.pipeline_name)
-        create_markdown_artifact(key=key, markdown=NOTHING_CHARGED, description="Budget: nothing is charged")
+        create_markdown_artifact(
+            key=key, markdown=NOTHING_CHARGED, description="Budget: nothing is charged"
+        )
         return "no account"
     rows, forecasts = [], dict[str, Forecast]()
     try:
-        forecasts = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}
+        forecasts = {
+            line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)
+        }
     except DpiclError as error:  # today's declarations no longer allow one: the run itself is done
         log.warning("no forecast: %s", error)
     with open_ledger(settings) as ledger:
@@ -193,20 +270,39 @@ def show_budget(run: str) -> str:
         for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
             name = ledger.payer(account)
             cap, spent = caps[name], ledger.spent(name).epsilon
-            facts = {"account": name, "releases": releases, "charged_now": charged, "spent": _shown(spent)}
+            facts = {
+                "account": name,
+                "releases": releases,
+                "charged_now": charged,
+                "spent": _shown(spent),
+            }
             left = "-" if cap is None else _shown(cap - spent)
             outlook = forecasts[name].sentence.partition("; ")[2] if name in forecasts else ""
-            rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook})
+            rows.append(
+                facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook}
+            )
     described = "Budget: what was spent and what is left, epsilon in nats"
-    create_table_artifact(key=artifact_key("budget", plan.pipeline_name), table=rows, description=described)
+    create_table_artifact(
+        key=artifact_key("budget", plan.pipeline_name), table=rows, description=described
+    )
     for line in forecasts.values():
         if not line.is_enough:
             log.warning("%s", line.sentence)
-            costs = {"run": folder.name, "left": line.left, "cost_of_a_run": line.cost, "runs_left": line.affordable, "runs_due": line.due}
-            emit_event(BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs)
+            costs = {
+                "run": folder.name,
+                "left": line.left,
+                "cost_of_a_run": line.cost,
+                "runs_left": line.affordable,
+                "runs_due": line.due,
+            }
+            emit_event(
+                BUDGET_LOW, {"prefect.resource.id": f"dpicl.account.{line.account}"}, payload=costs
+            )
     return f"{len(rows)} accounts"
 
 
 def _shown(value: float) -> float | str:
-    """A number; in words where it is none that JSON has, since a page shows nothing of a table with one."""
+    """A number; in words where it is none that JSON has, since a page shows nothing of a table with
+    one.
+    """
     return round(value, 6) if isfinite(value) else "without bound"

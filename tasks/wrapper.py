@@ -18,17 +18,24 @@ from dpicl.errors import DpiclError
 RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
 # Every other line of a run's page: the stage's own line says that it is done.
-logging.getLogger("prefect.task_runs").addFilter(lambda record: record.getMessage() != "Finished in state Completed()")
+logging.getLogger("prefect.task_runs").addFilter(
+    lambda record: record.getMessage() != "Finished in state Completed()"
+)
 
 
 def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:
-    """The stage with retries, or `work` that does more in its place; Prefect keeps references and one line of counts of it, no result."""
+    """The stage with retries, or `work` that does more in its place; Prefect keeps references and
+    one line of counts of it, no result.
+    """
     done = work or stage
 
     @functools.wraps(done.run)
     def run(*references: Any, **options: Any) -> str:
         context = TaskRunContext.get()
-        with Settings.from_environment().entered(), attempt(None if context is None else context.task_run.run_count):
+        with (
+            Settings.from_environment().entered(),
+            attempt(None if context is None else context.task_run.run_count),
+        ):
             return done.run(*references, **options)
 
     _tasks[stage] = task(

@@ -29,18 +29,24 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = os.environ.get("DPICL_DATA") or ROOT.parent / "shared" / "data"
 """As this process was told: the first test that needs it may work in a place of its own."""
 
-# The same examples on every machine, however slow, and more of them where all is tested; HYPOTHESIS_PROFILE=explore draws new ones.
+# The same examples on every machine, however slow, and more of them where all is tested;
+# HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("steady", max_examples=40, derandomize=True, deadline=None)
 settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
-# As Dask's workers have it: tests run in several processes, and so do most of the programs that they start.
+# As Dask's workers have it: tests run in several processes, and so do most of the programs that
+# they start.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# No test may spend from the budgets of whoever runs it: a program that is told of no state home finds one here, and one for the witness.
-OWN = {"TESTERS_STATE_HOME": ("XDG_STATE_HOME", default_home()), "TESTERS_WITNESSES": ("XDG_CONFIG_HOME", witness_folder())}
+# No test may spend from the budgets of whoever runs it: a program that is told of no state home
+# finds one here, and one for the witness.
+OWN = {
+    "TESTERS_STATE_HOME": ("XDG_STATE_HOME", default_home()),
+    "TESTERS_WITNESSES": ("XDG_CONFIG_HOME", witness_folder()),
+}
 for _own, (_name, _folder) in OWN.items():
     if _own not in os.environ:  # else set by the process that started this one
         os.environ[_own] = str(_folder or "")
@@ -48,19 +54,28 @@ for _own, (_name, _folder) in OWN.items():
         atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 
 WITNESSES = os.environ["XDG_CONFIG_HOME"]
-if "TESTERS_CACHE" not in os.environ:  # what is found of the models of tests is kept in nobody's cache
-    os.environ["TESTERS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="dpicl-tests-cache-")
+if (
+    "TESTERS_CACHE" not in os.environ
+):  # what is found of the models of tests is kept in nobody's cache
+    os.environ["TESTERS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(
+        prefix="dpicl-tests-cache-"
+    )
     atexit.register(shutil.rmtree, os.environ["TESTERS_CACHE"], ignore_errors=True)
-os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # it has settings there too
+os.environ.setdefault(
+    "MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib")
+)  # it has settings there too
 
-# Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
+# Read when Prefect is imported, whichever test does that first: stages also work without a flow,
+# and its console is a captured one.
 os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 
-# dp-accounting brings a log handler that closes what was sys.stderr, pytest's own file, when Prefect sets logging up anew.
+# dp-accounting brings a log handler that closes what was sys.stderr, pytest's own file, when
+# Prefect sets logging up anew.
 get_absl_handler().python_handler.setStream(sys.__stderr__)
 
-# A shell's background job is deaf to interrupts, and so would be the programs that are interrupted here.
+# A shell's background job is deaf to interrupts, and so would be the programs that are interrupted
+# here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One fork server serves all tests of a process, and the first of them starts it.
@@ -74,7 +89,9 @@ def _shares_the_world(file: Path) -> bool:
 
 
 def pytest_collection() -> None:
-    """While all is imported nothing becomes garbage; looking for it would take a quarter of the time."""
+    """While all is imported nothing becomes garbage; looking for it would take a quarter of the
+    time.
+    """
     gc.disable()
 
 
@@ -86,7 +103,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is `quick` for some parameters is exhaustive for the others. Tests that share server and cluster come first: they take longest."""
+    """What is `quick` for some parameters is exhaustive for the others. Tests that share server and
+    cluster come first: they take longest.
+    """
     items.sort(key=lambda item: not _shares_the_world(item.path))
     unknown: dict[str, set[str]] = {}
     for item in items:
@@ -95,13 +114,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             unknown.setdefault(name, set(quick.args)).discard(parameters[:-1])
             if parameters[:-1] not in quick.args:
                 item.add_marker("exhaustive")
-    if not any("::" in given for given in config.args) and (wrong := [name for name, left in unknown.items() if left]):
-        raise pytest.UsageError(f"{wrong[0]}: quick for {unknown[wrong[0]]}, and has no such parameters")
+    if not any("::" in given for given in config.args) and (
+        wrong := [name for name, left in unknown.items() if left]
+    ):
+        raise pytest.UsageError(
+            f"{wrong[0]}: quick for {unknown[wrong[0]]}, and has no such parameters"
+        )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of several processes one gets all tests that share server and cluster, so that these are started once."""
+    """Of several processes one gets all tests that share server and cluster, so that these are
+    started once.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class OneWorld(LoadFileScheduling):
@@ -123,8 +148,12 @@ def own_state_stays() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_witness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test's homes have spent is not known in another test's, unless they work in one place."""
-    if os.environ["XDG_CONFIG_HOME"].startswith(WITNESSES):  # one of another test's is left where that ended while it worked in a place
+    """What a test's homes have spent is not known in another test's, unless they work in one
+    place.
+    """
+    if os.environ["XDG_CONFIG_HOME"].startswith(
+        WITNESSES
+    ):  # one of another test's is left where that ended while it worked in a place
         monkeypatch.setenv("XDG_CONFIG_HOME", f"{WITNESSES}/{abs(hash(request.node.nodeid))}")
 
 

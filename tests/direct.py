@@ -28,7 +28,10 @@ def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> li
     released = release(split.train, contract, unit)
     draws = draws_for(contract, unit.seed)
     prompts = method.prompts(released, split.queries, contract, unit, draws)
-    said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
+    said = {
+        cell: method.answers.ask_cell(scorer, texts, contract, cell)
+        for cell, texts in prompts.items()
+    }
     metrics = method.answers.metrics_of(said, split.queries, contract)
     if method.fits_baselines(contract, unit):
         metrics |= method.fitted(released, lambda: split.train, split.test, contract, unit, draws)
@@ -45,7 +48,12 @@ def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any
 
 
 def run_texts(
-    split: SplitTexts, contract: TextContract, unit: Unit, scorer: Scorer, model: Any, embedder: Embedder | None = None
+    split: SplitTexts,
+    contract: TextContract,
+    unit: Unit,
+    scorer: Scorer,
+    model: Any,
+    embedder: Embedder | None = None,
 ) -> list[Result]:
     """One unit on texts.
 
@@ -59,7 +67,10 @@ def run_texts(
     method = on_texts(unit.method)
     released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
-    said = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts.items()}
+    said = {
+        cell: method.answers.ask_cell(scorer, texts, contract, cell)
+        for cell, texts in prompts.items()
+    }
     said |= method.final_answers(released, contract)
     metrics = method.answers.metrics_of(said, split.queries, contract)
     return results(unit, metrics, method.costs(contract, unit))

@@ -36,7 +36,10 @@ def read(pid: int, name: str) -> str:
 
 def family(pid: int) -> set[int]:
     """A process and all that it has started."""
-    parents = {int(path.name): re.search(r"PPid:\t(\d+)", read(int(path.name), "status")) for path in Path("/proc").glob("[0-9]*")}
+    parents = {
+        int(path.name): re.search(r"PPid:\t(\d+)", read(int(path.name), "status"))
+        for path in Path("/proc").glob("[0-9]*")
+    }
     found, before = {pid}, set[int]()
     while found != before:
         before = set(found)
@@ -58,7 +61,9 @@ def open_doors(pids: set[int]) -> tuple[Door, ...]:
 
 
 def _host(hexadecimal: str) -> str:
-    packed = b"".join(bytes.fromhex(hexadecimal[at : at + 8])[::-1] for at in range(0, len(hexadecimal), 8))
+    packed = b"".join(
+        bytes.fromhex(hexadecimal[at : at + 8])[::-1] for at in range(0, len(hexadecimal), 8)
+    )
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
@@ -74,8 +79,12 @@ def _sockets(pid: int) -> set[str]:
 
 def status(port: int, path: str, body: bytes | None = None, secret: str = "") -> int:
     """What a server answers to a request; 0 where no HTTP is spoken."""
-    shown = {"Authorization": f"Basic {base64.b64encode(secret.encode()).decode()}"} if secret else {}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json", **shown})
+    shown = (
+        {"Authorization": f"Basic {base64.b64encode(secret.encode()).decode()}"} if secret else {}
+    )
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json", **shown}
+    )
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return int(answer.status)
@@ -92,13 +101,18 @@ def pages(port: int) -> dict[str, int]:
 
 
 def refusal(port: int, *, foreign: bool = False) -> str:
-    """What a port says to a TLS caller without a certificate, or with a foreign one; fails if it lets him in."""
+    """What a port says to a TLS caller without a certificate, or with a foreign one; fails if it
+    lets him in.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if foreign:
         _show_a_certificate(context)
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as plain, context.wrap_socket(plain) as call:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+            context.wrap_socket(plain) as call,
+        ):
             return f"let in, and told {len(call.recv(100))} bytes"
     except ssl.SSLError as error:
         return str(error.reason or error)

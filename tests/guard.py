@@ -13,11 +13,15 @@ from typing import Any
 def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
     """A guard that stops a process once this one is gone, even if it was killed."""
     script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
-    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True
+    )  # noqa: S603 - our own command
 
 
 def kill_before(line: int, module: ModuleType) -> None:
-    """Kill this process before the line of that number, from 0, of those of a module that are carried out from now on."""
+    """Kill this process before the line of that number, from 0, of those of a module that are
+    carried out from now on.
+    """
     left = [line]
 
     def local(_frame: FrameType, event: str, _argument: Any) -> Any:
@@ -27,4 +31,8 @@ def kill_before(line: int, module: ModuleType) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return local
 
-    sys.settrace(lambda frame, _event, _argument: local if frame.f_code.co_filename == module.__file__ else None)
+    sys.settrace(
+        lambda frame, _event, _argument: (
+            local if frame.f_code.co_filename == module.__file__ else None
+        )
+    )

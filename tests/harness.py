@@ -1,4 +1,5 @@
-"""One installation for a whole test session: state, contracts, a Prefect server with its pages, a cluster.
+"""One installation for a whole test session: state, contracts, a Prefect server with its pages, a
+cluster.
 
 Real parts, started once and stopped at the end. A test that wants to break one starts its own.
 """
@@ -55,7 +56,9 @@ SMALL = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0
 SMALL_OPTIONS = ("--model", "fake", "--epsilons", "1,inf", "--shots", "1,2", "--seeds", "0")
 
 PRELOAD = ["tests.tasks.forked"]
-"""What children of a test process are forked with; they would otherwise import everything each time, a hundred times over."""
+"""What children of a test process are forked with; they would otherwise import everything each
+time, a hundred times over.
+"""
 
 _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -101,7 +104,9 @@ class Place:
         """Folder of a run."""
         return self.home / "runs" / run_id
 
-    def start(self, *arguments: str, file_limit: int | None = None, **extra: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, file_limit: int | None = None, **extra: str
+    ) -> subprocess.Popen[str]:
         """The command line as a process group of its own; files may be limited in size."""
         limited = [] if file_limit is None else ["prlimit", f"--fsize={file_limit}", "--"]
         return subprocess.Popen(
@@ -114,11 +119,19 @@ class Place:
             start_new_session=True,
         )
 
-    def dpicl(self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end; in a process of its own where files are limited, or what is imported depends on it."""
-        is_read_at_import = any(name in ("PYTHONPATH", "COLUMNS") or name.startswith("PREFECT_") for name in extra)
+    def dpicl(
+        self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end; in a process of its own where files are limited, or what
+        is imported depends on it.
+        """
+        is_read_at_import = any(
+            name in ("PYTHONPATH", "COLUMNS") or name.startswith("PREFECT_") for name in extra
+        )
         if file_limit is None and not is_read_at_import:
-            return run_forked(arguments, {**_bare_environment(), **self.environment, **extra}, self.root, timeout)
+            return run_forked(
+                arguments, {**_bare_environment(), **self.environment, **extra}, self.root, timeout
+            )
         process = self.start(*arguments, file_limit=file_limit, **extra)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -140,10 +153,11 @@ class Place:
 
 
 def new_place(root: Path) -> Place:
-    """An installation of its own: shipped contracts and pipelines, a model `fake`, and what tests run.
+    """An installation of its own: shipped contracts and pipelines, a model `fake`, and what tests
+    run.
 
-    Pipeline `shipped-demo` is the demo as shipped, `demo` one that needs no index and no minutes, and `private` the same without baselines and
-    schedule.
+    Pipeline `shipped-demo` is the demo as shipped, `demo` one that needs no index and no minutes,
+    and `private` the same without baselines and schedule.
     """
     place = Place(root)
     for folder in (place.home, root / "data", root / "prefect", root / "dask", root / "tmp"):
@@ -171,8 +185,15 @@ def _pipelines() -> str:
     pipelines["models"]["fake"] = {"kind": "fake"}
     shipped = pipelines["pipelines"]
     shipped["shipped-demo"] = {**deepcopy(shipped["demo"]), "schedule": None}
-    shipped["demo"] = {**{key: shipped["demo"][key] for key in ("group", "takes", "needs", "schedule")}, **_DEMO}
-    pipelines["pipelines"]["private"] = {**deepcopy(pipelines["pipelines"]["demo"]), "baselines": False, "schedule": None}
+    shipped["demo"] = {
+        **{key: shipped["demo"][key] for key in ("group", "takes", "needs", "schedule")},
+        **_DEMO,
+    }
+    pipelines["pipelines"]["private"] = {
+        **deepcopy(pipelines["pipelines"]["demo"]),
+        "baselines": False,
+        "schedule": None,
+    }
     return yaml.safe_dump(pipelines, sort_keys=False)
 
 
@@ -184,7 +205,9 @@ def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
 
 
 def publish(place: Place, name: str, **extra: str) -> None:
-    """Declare what a benchmark's rows are now, as `dpicl data publish NAME --yes` does; rows that break their contract cannot be."""
+    """Declare what a benchmark's rows are now, as `dpicl data publish NAME --yes` does; rows that
+    break their contract cannot be.
+    """
     with Place.entered(place, **extra), suppress(DpiclError):
         settings = Settings.from_environment()
         declare(name, read_content(settings.declared(name), settings), settings)
@@ -193,7 +216,9 @@ def publish(place: Place, name: str, **extra: str) -> None:
 def install(place: Place, contract: Mapping[str, Any], csv_text: str) -> str:
     """Add a data set: its contract and its rows, published if it is a benchmark; gives its name."""
     name = str(contract["name"])
-    (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
+    (place.root / "contracts" / f"{name}.yaml").write_text(
+        yaml.safe_dump(dict(contract), sort_keys=False)
+    )
     (place.root / "data" / f"{name}.csv").write_text(csv_text)
     if "queries" in contract:
         (place.root / "data" / contract["queries"]["file"]).write_text(shop_rows(12, seed=99))
@@ -208,7 +233,11 @@ def shop(name: str = "shop", *, private: bool = False, **changes: Any) -> dict[s
     content["source"] = {**content["source"], "file": f"{name}.csv"}
     if private:
         # Replace-one, so that clients may report too: their number is public then.
-        content["privacy"] = {**content["privacy"], "neighbours": "replace-one", "budget": {"epsilon": 1000}}
+        content["privacy"] = {
+            **content["privacy"],
+            "neighbours": "replace-one",
+            "budget": {"epsilon": 1000},
+        }
         content["queries"] = {"file": f"{name}_queries.csv"}
         del content["split"]
     return content
@@ -221,7 +250,9 @@ def shop_rows(row_count: int, seed: int = 0) -> str:
 
 
 def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> dict[str, Any]:
-    """The small contract over texts of `tests.library.text_contracts`, of which three tokens are written."""
+    """The small contract over texts of `tests.library.text_contracts`, of which three tokens are
+    written.
+    """
     content = {**text_tree(), "name": name, **changes}
     content["source"] |= {part: {"file": f"{name}/{part}.jsonl"} for part in ("train", "test")}
     content["generation"] |= {"max_tokens": 3}
@@ -233,9 +264,13 @@ def letters(name: str = "letters", *, private: bool = False, **changes: Any) -> 
 
 
 def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test: bytes) -> str:
-    """Add a set of texts: its contract and its records as JSON lines, published if it is a benchmark; gives its name."""
+    """Add a set of texts: its contract and its records as JSON lines, published if it is a
+    benchmark; gives its name.
+    """
     name = str(contract["name"])
-    (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(yaml.safe_dump(dict(contract), sort_keys=False))
+    (place.root / "contracts" / "texts" / f"{name}.yaml").write_text(
+        yaml.safe_dump(dict(contract), sort_keys=False)
+    )
     (place.root / "data" / name).mkdir(exist_ok=True)
     for part, content in (("train", train), ("test", test)):
         (place.root / "data" / name / f"{part}.jsonl").write_bytes(content)
@@ -245,12 +280,18 @@ def install_texts(place: Place, contract: Mapping[str, Any], train: bytes, test:
 
 def _bare_environment() -> dict[str, str]:
     """The test process's environment without what would point a child elsewhere."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))
+    }
 
 
 @dataclass(frozen=True)
 class World(Place):
-    """A place with a running server and cluster; the server may want a secret, and keep its runs in PostgreSQL."""
+    """A place with a running server and cluster; the server may want a secret, and keep its runs in
+    PostgreSQL.
+    """
 
     url: str
     scheduler: str
@@ -261,7 +302,11 @@ class World(Place):
     def environment(self) -> dict[str, str]:
         """As a place's, with server and cluster."""
         named = {"PREFECT_API_URL": self.api_url, "DASK_SCHEDULER_ADDRESS": self.scheduler}
-        return {**super().environment, **named, **({"PREFECT_API_AUTH_STRING": self.secret} if self.secret else {})}
+        return {
+            **super().environment,
+            **named,
+            **({"PREFECT_API_AUTH_STRING": self.secret} if self.secret else {}),
+        }
 
     @property
     def api_url(self) -> str:
@@ -273,30 +318,46 @@ class World(Place):
         """Work here inside this process, Prefect included."""
         from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
-        settings: dict[Any, Any] = {PREFECT_API_URL: self.api_url, PREFECT_HOME: self.root / "prefect"}
+        settings: dict[Any, Any] = {
+            PREFECT_API_URL: self.api_url,
+            PREFECT_HOME: self.root / "prefect",
+        }
         with super().entered(**extra), temporary_settings(settings):
             yield
 
-    def sweep(self, run_id: str, changes: Mapping[str, Any] = SMALL, *, pipeline: str = "demo", resume: bool = False) -> Path:
+    def sweep(
+        self,
+        run_id: str,
+        changes: Mapping[str, Any] = SMALL,
+        *,
+        pipeline: str = "demo",
+        resume: bool = False,
+    ) -> Path:
         """Run a pipeline in this process, on the session's server and cluster."""
         from prefect_dask import DaskTaskRunner
 
         from flows.sweep import sweep
 
         with self.entered():
-            sweep.with_options(task_runner=DaskTaskRunner(address=self.scheduler))(pipeline, dict(changes), run_id, resume)
+            sweep.with_options(task_runner=DaskTaskRunner(address=self.scheduler))(
+                pipeline, dict(changes), run_id, resume
+            )
         return self.run(run_id)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request to the server's API; POST with a body, else GET."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.api_url}/{path}", data, {"Content-Type": "application/json", **self._passport()})
+        request = urllib.request.Request(
+            f"{self.api_url}/{path}", data, {"Content-Type": "application/json", **self._passport()}
+        )
         for wait in (0.5, 2.0, 8.0, None):
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return json.loads(answer.read() or "null")
             except urllib.error.HTTPError as error:
-                if error.code != 503 or wait is None:  # a busy database, which Prefect's own client waits for too
+                if (
+                    error.code != 503 or wait is None
+                ):  # a busy database, which Prefect's own client waits for too
                     raise
                 time.sleep(wait)
         return None
@@ -306,8 +367,15 @@ class World(Place):
         if not self.secret:
             return {}
         who = {"Authorization": f"Basic {base64.b64encode(self.secret.encode()).decode()}"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.api_url}/csrf-token?client=tests", headers=who), timeout=30) as answer:
-            return {**who, "Prefect-Csrf-Client": "tests", "Prefect-Csrf-Token": json.loads(answer.read())["token"]}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{self.api_url}/csrf-token?client=tests", headers=who),
+            timeout=30,
+        ) as answer:
+            return {
+                **who,
+                "Prefect-Csrf-Client": "tests",
+                "Prefect-Csrf-Token": json.loads(answer.read())["token"],
+            }
 
     def flow_run(self, run_id: str) -> dict[str, Any]:
         """The newest flow run whose parameters name the run."""
@@ -317,16 +385,26 @@ class World(Place):
     def task_runs(self, run_id: str) -> list[dict[str, Any]]:
         """Task runs of the newest flow run of a run."""
         flow_run = self.flow_run(run_id)["id"]
-        return list(self.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}, "limit": 200}))
+        return list(
+            self.ask("task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run]}}, "limit": 200})
+        )
 
 
 def last_written(folder: Path) -> dict[Path, int]:
-    """When a folder and what is in it was last changed, two levels deep; nothing where there is none."""
-    return {path: path.lstat().st_mtime_ns for path in (folder, *folder.glob("*"), *folder.glob("*/*")) if path.exists()}
+    """When a folder and what is in it was last changed, two levels deep; nothing where there is
+    none.
+    """
+    return {
+        path: path.lstat().st_mtime_ns
+        for path in (folder, *folder.glob("*"), *folder.glob("*/*"))
+        if path.exists()
+    }
 
 
 _PORTS = cycle([*range(20_000 + os.getpid() * 101 % 12_000, 32_000), *range(20_000, 32_000)])
-"""From another place in each process, below those that Linux gives to whoever asks for any: one of these may be gone by the time of its use."""
+"""From another place in each process, below those that Linux gives to whoever asks for any: one of
+these may be gone by the time of its use.
+"""
 
 
 def free_port() -> int:
@@ -338,7 +416,9 @@ def free_port() -> int:
     raise AssertionError("never ends")
 
 
-def until(condition: Callable[[], object], seconds: float, what: str, *, every: float = 0.05) -> None:
+def until(
+    condition: Callable[[], object], seconds: float, what: str, *, every: float = 0.05
+) -> None:
     """Wait for a condition, or fail saying what was waited for."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -371,11 +451,26 @@ def end(process: subprocess.Popen[str]) -> None:
 def running_server(place: Place, **extra: str) -> Iterator[str]:
     """A Prefect server with its pages on a free port; gives its address."""
     url = f"http://127.0.0.1:{(port := free_port())}"
-    command = [str(DPICL.with_name("prefect")), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api", **extra}
+    command = [
+        str(DPICL.with_name("prefect")),
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
+    environment = {
+        **_bare_environment(),
+        **place.environment,
+        "PREFECT_SERVER_UI_API_URL": f"{url}/api",
+        **extra,
+    }
     prepare_database(environment)
     with (place.root / "server.log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True)
+        server = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True
+        )
     guard = stop_with_parent(server.pid)
     try:
         until(lambda: answers(f"{url}/api/health"), 120, "the Prefect server")
@@ -393,11 +488,20 @@ def running_cluster(place: Place, *, workers: int = 2, **more: Any) -> Iterator[
     from distributed import LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # every connection would be told
-    with place.entered():  # the fork server reads its settings once; the cluster would start it with imports of its own
-        multiprocessing.get_context("forkserver").set_forkserver_preload(["tasks.warm", "prefect_dask", *PRELOAD])
+    # the fork server reads its settings once; the cluster would start it with imports of its own
+    with place.entered():
+        multiprocessing.get_context("forkserver").set_forkserver_preload(
+            ["tasks.warm", "prefect_dask", *PRELOAD]
+        )
         forkserver.ensure_running()
-    own = {"temporary-directory": str(place.root / "dask"), "distributed.worker.multiprocessing-method": "forkserver"}
-    with dask.config.set(own), LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster:
+    own = {
+        "temporary-directory": str(place.root / "dask"),
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
+    with (
+        dask.config.set(own),
+        LocalCluster(n_workers=workers, env=place.environment, **LOCAL_CLUSTER, **more) as cluster,
+    ):
         yield cluster
 
 
@@ -416,15 +520,24 @@ class _Session:
     def world(self) -> World:
         """Server and cluster over one place."""
         place, database = new_place(self._root), self._database
-        kept = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database.replace("://", "+asyncpg://", 1)} if database else {}
+        kept = (
+            {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database.replace("://", "+asyncpg://", 1)}
+            if database
+            else {}
+        )
         url = self._enter(running_server(place, **kept))
         cluster = self._enter(running_cluster(place))
         return World(self._root, url, cluster.scheduler_address, database=database)
 
     @cached_property
     def _database(self) -> str:
-        """Address of a PostgreSQL, as installations have it; none where its programs are not, since most tests do not mind."""
-        from tests.ledger.postgres import is_wanted, running_postgres  # it takes functions of this module
+        """Address of a PostgreSQL, as installations have it; none where its programs are not, since
+        most tests do not mind.
+        """
+        from tests.ledger.postgres import (
+            is_wanted,
+            running_postgres,
+        )  # it takes functions of this module
 
         return str(self._enter(running_postgres(durable=False)).url()) if is_wanted() else ""
 
@@ -443,12 +556,16 @@ def world(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 def content(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, temporary ones left out."""
     return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not is_temporary(path)
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not is_temporary(path)
     }
 
 
 def differences(one: dict[str, bytes], other: dict[str, bytes]) -> list[tuple[str, bytes, bytes]]:
-    """Where two folders differ: names, and what stands there from the first byte that is another (nothing for no file)."""
+    """Where two folders differ: names, and what stands there from the first byte that is another
+    (nothing for no file).
+    """
     found = []
     for name in sorted(one.keys() | other.keys()):
         first, second = one.get(name, b""), other.get(name, b"")
@@ -484,7 +601,9 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
         patch.setattr("sys.argv", ["dpicl", *arguments])
-        patch.setattr("dpicl.cli.terminal.console._width", 1_000)  # as where no terminal is, whatever the tests were started from
+        patch.setattr(
+            "dpicl.cli.terminal.console._width", 1_000
+        )  # as where no terminal is, whatever the tests were started from
         main()
     out, err = capture.readouterr()
     assert not stopped.value.code and not talk(err), err
@@ -492,8 +611,14 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def talk(err: str) -> list[str]:
-    """Lines on standard error but those that say, now and then, how far a command is, or that a model is opened and checked."""
-    return [line for line in err.splitlines() if not re.search(r", \d+ (s|min)$|^model \S+: (opening it|.*, once)$", line)]
+    """Lines on standard error but those that say, now and then, how far a command is, or that a
+    model is opened and checked.
+    """
+    return [
+        line
+        for line in err.splitlines()
+        if not re.search(r", \d+ (s|min)$|^model \S+: (opening it|.*, once)$", line)
+    ]
 
 
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -1,4 +1,6 @@
-"""Looking for planted values in everything that a run leaves behind, however they are written or packed."""
+"""Looking for planted values in everything that a run leaves behind, however they are written or
+packed.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,15 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{32,}={0,2}")
 
 
 def forms(value: object) -> set[bytes]:
-    """How a value may be written: as text, as a number of either order, pickled; all this in hexadecimal, or in base64 at any place."""
+    """How a value may be written: as text, as a number of either order, pickled; all this in
+    hexadecimal, or in base64 at any place.
+    """
     raw = [value] if isinstance(value, bytes) else _plainly(value)
-    return {form for one in raw for form in (one, one.hex().encode(), one.hex().upper().encode(), *_in_base64(one))}
+    return {
+        form
+        for one in raw
+        for form in (one, one.hex().encode(), one.hex().upper().encode(), *_in_base64(one))
+    }
 
 
 def _plainly(value: object) -> list[bytes]:
@@ -40,8 +48,17 @@ def _plainly(value: object) -> list[bytes]:
     found = [repr(value).encode(), struct.pack("<d", value), struct.pack(">d", value)]
     if isinstance(value, int):
         size = value.bit_length() // 8 + 1
-        pickled = b"J" + struct.pack("<i", value) if size <= 4 else b"\x8a%c" % size + value.to_bytes(size, "little", signed=True)
-        found += [struct.pack("<q", value), struct.pack(">q", value), f"{value:,}".encode(), pickled]
+        pickled = (
+            b"J" + struct.pack("<i", value)
+            if size <= 4
+            else b"\x8a%c" % size + value.to_bytes(size, "little", signed=True)
+        )
+        found += [
+            struct.pack("<q", value),
+            struct.pack(">q", value),
+            f"{value:,}".encode(),
+            pickled,
+        ]
     return found
 
 
@@ -75,20 +92,27 @@ def _decoded(data: bytes) -> Iterator[bytes]:
     for match in _BASE64.finditer(data):
         text = match.group().rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
         try:
-            yield base64.b64decode(text[: len(text) - (len(text) % 4 == 1)] + b"=" * (-len(text) % 4))
+            yield base64.b64decode(
+                text[: len(text) - (len(text) % 4 == 1)] + b"=" * (-len(text) % 4)
+            )
         except binascii.Error:
             continue
 
 
 class Search:
-    """Many forms of many values at once: places are found by three bytes of each form that are rare in files."""
+    """Many forms of many values at once: places are found by three bytes of each form that are rare
+    in files.
+    """
 
     def __init__(self, wanted: Iterable[object]) -> None:
         self._by_start: dict[int, list[tuple[int, bytes, object]]] = defaultdict(list)
         self._starts = np.zeros(1 << 24, dtype=bool)
         for value in wanted:
             for form in forms(value):
-                place = max(range(len(form) - 2), key=lambda at, form=form: len(set(form[at : at + 3]) - {0}))  # type: ignore[misc]
+                place = max(
+                    range(len(form) - 2),
+                    key=lambda at, form=form: len(set(form[at : at + 3]) - {0}),
+                )  # type: ignore[misc]
                 start = int.from_bytes(form[place : place + 3], "big")
                 self._starts[start] = True
                 self._by_start[start].append((place, form, value))
@@ -111,11 +135,15 @@ class Search:
 def hits(contents: Mapping[str, bytes], canaries: Iterable[object]) -> list[str]:
     """Where canaries were found; empty is good."""
     search = Search(canaries)
-    return [f"{value!r} in {name}" for name, data in contents.items() for value in search.found_in(data)]
+    return [
+        f"{value!r} in {name}" for name, data in contents.items() for value in search.found_in(data)
+    ]
 
 
 def plain(path: Path) -> bytes:
-    """Content of a file; unpacked where its format packs it, and rows besides pages where it is a database."""
+    """Content of a file; unpacked where its format packs it, and rows besides pages where it is a
+    database.
+    """
     if path.suffix == ".parquet":
         return json.dumps(pq.read_table(path).to_pydict(), default=str).encode()
     if path.suffix == ".db":
@@ -127,15 +155,27 @@ def _every_row(path: Path) -> bytes:
     """All columns of all tables; long values lie in pages that need not follow each other."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
         database.text_factory = bytes
-        names = [name.decode() for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        names = [
+            name.decode()
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         rows = (row for name in names for row in database.execute(f'SELECT * FROM "{name}"'))
-        return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for row in rows for value in row)
+        return b"\n".join(
+            value if isinstance(value, bytes) else str(value).encode()
+            for row in rows
+            for value in row
+        )
 
 
 def stored_rows(url: str) -> bytes:
     """Every row of every table of a PostgreSQL database."""
     with psycopg.connect(url) as connection:
-        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        names = [
+            name
+            for (name,) in connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            )
+        ]
         rows = [row for name in names for row in connection.execute(f'SELECT * FROM "{name}"')]  # type: ignore[arg-type]
     assert len(rows) > 10
     return "\n".join(map(str, rows)).encode()
@@ -144,7 +184,10 @@ def stored_rows(url: str) -> bytes:
 def files(folders: Iterable[Path]) -> dict[str, bytes]:
     """All files below some folders, and their names."""
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return {**{str(path): plain(path) for path in found}, "names": "\n".join(map(str, found)).encode()}
+    return {
+        **{str(path): plain(path) for path in found},
+        "names": "\n".join(map(str, found)).encode(),
+    }
 
 
 def api(world: World) -> dict[str, bytes]:
@@ -154,7 +197,9 @@ def api(world: World) -> dict[str, bytes]:
 
 
 def database(world: World) -> dict[str, bytes]:
-    """What the orchestrator keeps in PostgreSQL; nothing where it keeps a file, which is among its files."""
+    """What the orchestrator keeps in PostgreSQL; nothing where it keeps a file, which is among its
+    files.
+    """
     return {"database": stored_rows(world.database)} if world.database else {}
 
 

@@ -1,4 +1,6 @@
-"""What goes over the wire: a proxy that keeps every byte, and a list of all addresses that are called."""
+"""What goes over the wire: a proxy that keeps every byte, and a list of all addresses that are
+called.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class Wire:
     @property
     def content(self) -> dict[str, bytes]:
         """Every direction of every connection."""
-        return {f"wire {self.port} {number}": bytes(stream) for number, stream in enumerate(self.streams)}
+        return {
+            f"wire {self.port} {number}": bytes(stream)
+            for number, stream in enumerate(self.streams)
+        }
 
 
 @contextmanager
@@ -62,7 +67,9 @@ def _answer(door: socket.socket, port: int, wire: Wire, calls: list[socket.socke
         calls += (caller, called)
         for source, target in ((caller, called), (called, caller)):
             wire.streams.append(bytearray())
-            threading.Thread(target=_carry, args=(source, target, wire.streams[-1]), daemon=True).start()
+            threading.Thread(
+                target=_carry, args=(source, target, wire.streams[-1]), daemon=True
+            ).start()
 
 
 def _carry(source: socket.socket, target: socket.socket, stream: bytearray) -> None:
@@ -77,7 +84,9 @@ def _carry(source: socket.socket, target: socket.socket, stream: bytearray) -> N
 
 
 def calls_are_listed(folder: Path) -> Path:
-    """Make a folder for PYTHONPATH whose processes list every address that they call; gives the list."""
+    """Make a folder for PYTHONPATH whose processes list every address that they call; gives the
+    list.
+    """
     folder.mkdir(parents=True)
     (folder / "called").touch()
     (folder / "sitecustomize.py").write_text(_SITE.format(path=str(folder / "called")))

@@ -1,4 +1,6 @@
-"""The digests of all weights and data files that come with the program: `python -m tools.digests`, after one was made anew."""
+"""The digests of all weights and data files that come with the program: `python -m tools.digests`,
+after one was made anew.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,21 @@ from pathlib import Path
 import dpicl
 from dpicl.files.shipped import DIGESTS, digests
 
-SHIPPED = ("lm/bundled", "lm/asking.json", "lm/local/tiny_corpus.json", "methods/published", "tabular/reading/shipped")
+SHIPPED = (
+    "lm/bundled",
+    "lm/asking.json",
+    "lm/local/tiny_corpus.json",
+    "methods/published",
+    "tabular/reading/shipped",
+)
 
 
 def current() -> dict[str, str]:
     """As the files are now."""
     package = Path(dpicl.__file__).parent
-    return {file: digest for name in SHIPPED for file, digest in digests(name, package / name).items()}
+    return {
+        file: digest for name in SHIPPED for file, digest in digests(name, package / name).items()
+    }
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
-"""What dpicl is built on: the page of direct dependencies, and a bill of materials of an installation.
+"""What dpicl is built on: the page of direct dependencies, and a bill of materials of an
+installation.
 
-    python -m tools.packages > sbom.json    CycloneDX 1.6: every package of requirements.lock, where its files come from, every shipped file
+    python -m tools.packages > sbom.json    CycloneDX 1.6: every package of requirements.lock, where
+                                            its files come from, every shipped file
 
-Why a dependency is there stands behind it in pyproject.toml; versions, dates and sizes come from uv.lock, licences from what is installed.
+Why a dependency is there stands behind it in pyproject.toml; versions, dates and sizes come from
+uv.lock, licences from what is installed.
 """
 
 from __future__ import annotations
@@ -32,13 +35,21 @@ def locked() -> dict[str, dict[str, Any]]:
 
 
 def licence(name: str) -> str:
-    """As its package states it, in the newer way or one of the older ones; empty where it does not."""
+    """As its package states it, in the newer way or one of the older ones; empty where it does
+    not.
+    """
     try:
         told = metadata(name)
     except PackageNotFoundError:
         return ""
-    classified = [text.rpartition(" :: ")[2] for text in told.get_all("Classifier", []) if re.match("License :: .* :: ", text)]
-    stated, earlier = (str((told.get_all(key) or [""])[0]).strip() for key in ("License-Expression", "License"))
+    classified = [
+        text.rpartition(" :: ")[2]
+        for text in told.get_all("Classifier", [])
+        if re.match("License :: .* :: ", text)
+    ]
+    stated, earlier = (
+        str((told.get_all(key) or [""])[0]).strip() for key in ("License-Expression", "License")
+    )
     lines = (stated, ", ".join(classified), earlier.partition("\n")[0])
     return next((line for line in lines if line), "")
 
@@ -46,15 +57,21 @@ def licence(name: str) -> str:
 def direct() -> Iterator[tuple[str, str, str]]:
     """Package, the extra that brings it, and why, in the order of pyproject.toml."""
     extra = ""
-    for name, _, why, heading in _DEPENDENCY.findall((ROOT / "pyproject.toml").read_text("utf-8").partition("[project.scripts]")[0]):
+    for name, _, why, heading in _DEPENDENCY.findall(
+        (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.scripts]")[0]
+    ):
         extra = extra if name else heading
         if name:
             yield name, "" if extra == "dependencies" else extra, why
 
 
 def download(package: Mapping[str, Any]) -> tuple[str, str]:
-    """When this version came out, and megabytes of its file for Linux on x86, or for any machine."""
-    files = [one for one in package.get("wheels", ()) if re.search(_OURS, one["url"])] or [package["sdist"]]
+    """When this version came out, and megabytes of its file for Linux on x86, or for any
+    machine.
+    """
+    files = [one for one in package.get("wheels", ()) if re.search(_OURS, one["url"])] or [
+        package["sdist"]
+    ]
     file = next((one for one in files if "cp311" in one["url"]), files[-1])
     return file["upload-time"][:10], f"{file['size'] / _MEGABYTE:.1f}"
 
@@ -62,24 +79,55 @@ def download(package: Mapping[str, Any]) -> tuple[str, str]:
 def sbom() -> dict[str, Any]:
     """Of an installation to run with, as JSON; the same for the same lock and licences."""
     packages, components = locked(), list[dict[str, Any]]()
-    for name in sorted(set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE))):
+    for name in sorted(
+        set(
+            re.findall(
+                r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE
+            )
+        )
+    ):
         package, said = packages[name], licence(name)
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else [])]
-        component = {"type": "library", "name": name, "version": package["version"], "purl": f"pkg:pypi/{name}@{package['version']}"}
+        component = {
+            "type": "library",
+            "name": name,
+            "version": package["version"],
+            "purl": f"pkg:pypi/{name}@{package['version']}",
+        }
         came_from = [
-            {"type": "distribution", "url": one["url"], "hashes": [{"alg": "SHA-256", "content": one["hash"].removeprefix("sha256:")}]}
+            {
+                "type": "distribution",
+                "url": one["url"],
+                "hashes": [{"alg": "SHA-256", "content": one["hash"].removeprefix("sha256:")}],
+            }
             for one in files
         ]
         stated = {"licenses": [{"license": {"name": said}}]} if said else {}
-        components.append(component | {"bom-ref": component["purl"]} | stated | {"externalReferences": came_from})
+        components.append(
+            component | {"bom-ref": component["purl"]} | stated | {"externalReferences": came_from}
+        )
     for name, digest in json.loads(DIGESTS.read_text("utf-8")).items():
-        components.append({"type": "file", "name": name, "bom-ref": f"file:{name}", "hashes": [{"alg": "SHA-256", "content": digest}]})
+        components.append(
+            {
+                "type": "file",
+                "name": name,
+                "bom-ref": f"file:{name}",
+                "hashes": [{"alg": "SHA-256", "content": digest}],
+            }
+        )
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     content: dict[str, Any] = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {"type": "application", "name": "dpicl", "version": version, "bom-ref": "dpicl"}},
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": "dpicl",
+                "version": version,
+                "bom-ref": "dpicl",
+            }
+        },
         "components": components,
         "dependencies": [{"ref": "dpicl", "dependsOn": [one["bom-ref"] for one in components]}],
     }

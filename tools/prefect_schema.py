@@ -1,4 +1,6 @@
-"""Write `flows/prefect_schema.sql`: what the migrations of the installed Prefect make of an empty database: `python -m tools.prefect_schema`."""
+"""Write `flows/prefect_schema.sql`: what the migrations of the installed Prefect make of an empty
+database: `python -m tools.prefect_schema`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,16 @@ from flows.prepared_database import FILE, FIRST_LINE, SCHEMA
 
 def migrated(home: Path) -> str:
     """The text of the file, from a database that Prefect makes in `home`."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= {"PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
+    }
+    environment |= {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
     command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     with closing(sqlite3.connect(home / FILE)) as connection:
         lines = "\n".join(connection.iterdump()).splitlines()
     return FIRST_LINE.format(version("prefect")) + "".join(f"{line.rstrip()}\n" for line in lines)

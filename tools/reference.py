@@ -1,6 +1,8 @@
-"""The pages of docs/reference, made from the code: `python -m tools.reference`, or `make reference`.
+"""The pages of docs/reference, made from the code: `python -m tools.reference`, or
+`make reference`.
 
-A page contains what the code says and nothing else: the docstring of every key, the help of every option. A dash means none.
+A page contains what the code says and nothing else: the docstring of every key, the help of every
+option. A dash means none.
 """
 
 from __future__ import annotations
@@ -51,13 +53,35 @@ def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
-    """One line of a command's table: how it is written, what it takes, what is taken if it is left out, and its help."""
-    kinds = {int: "whole number", float: "number", Path: "path", str: "text", bool: "", list[str]: "text"}
+    """One line of a command's table: how it is written, what it takes, what is taken if it is left
+    out, and its help.
+    """
+    kinds = {
+        int: "whole number",
+        float: "number",
+        Path: "path",
+        str: "text",
+        bool: "",
+        list[str]: "text",
+    }
     wanted = hints[parameter.name]
     kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
-    limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]
-    written = " / ".join(parameter.opts[-1:] + parameter.secondary_opts) if parameter.opts[-1].startswith("-") else parameter.metavar
-    default = "required" if parameter.required else "" if parameter.default is None or kind == "" else code(parameter.default)
+    limits = [
+        f"from {parameter.min}" if parameter.min is not None else "",
+        f"to {parameter.max}" if parameter.max is not None else "",
+    ]
+    written = (
+        " / ".join(parameter.opts[-1:] + parameter.secondary_opts)
+        if parameter.opts[-1].startswith("-")
+        else parameter.metavar
+    )
+    default = (
+        "required"
+        if parameter.required
+        else ""
+        if parameter.default is None or kind == ""
+        else code(parameter.default)
+    )
     return [code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
 
 
@@ -65,8 +89,11 @@ def cli_page() -> str:
     """Every command with its arguments and options."""
     page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
     page += (
-        "An error is one sentence on standard error, with exit code 2; a stopped command ends with that of its signal, 130 or 143. `dpicl COMMAND --help` shows the content of this page. Every command "
-        "takes `--quiet` (`-q`), which prints the result or the error and nothing else. An option is plural where it takes several values; "
+        "An error is one sentence on standard error, with exit code 2; a stopped command ends "
+        "with that of its signal, 130 or 143. `dpicl COMMAND --help` shows the content of this "
+        "page. Every command "
+        "takes `--quiet` (`-q`), which prints the result or the error and nothing else. An option "
+        "is plural where it takes several values; "
         "`--epsilon` for `--epsilons` and the like mean the same.\n\n"
     )
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
@@ -74,9 +101,21 @@ def cli_page() -> str:
         if hasattr(command, "commands"):
             continue
         hints = typing.get_type_hints(command.callback)
-        rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
-        page += table(("argument or option", "type", "default", "meaning"), rows) if rows else "It takes no options.\n\n"
-    return page + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options of these two programs.\n"
+        rows = [
+            _parameter(parameter, hints)
+            for parameter in command.params
+            if parameter.name in hints and not parameter.hidden
+        ]
+        page += (
+            table(("argument or option", "type", "default", "meaning"), rows)
+            if rows
+            else "It takes no options.\n\n"
+        )
+    return (
+        page
+        + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options "
+        "of these two programs.\n"
+    )
 
 
 # Declarations: contracts and pipelines.
@@ -98,11 +137,14 @@ def _part(name: str, part: Schema, level: int) -> str:
             code(key),
             kind_of(schema),
             _default(key, schema, part),
-            (descriptions.get(key) or schema.get("description", "")) + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
+            (descriptions.get(key) or schema.get("description", ""))
+            + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
         ]
         for key, schema in part.get("properties", {}).items()
     ]
-    return f"{'#' * level} {name}\n\n{prose(part.get('description'))}\n\n" + table(("key", "type", "default", "meaning"), rows)
+    return f"{'#' * level} {name}\n\n{prose(part.get('description'))}\n\n" + table(
+        ("key", "type", "default", "meaning"), rows
+    )
 
 
 def _parts(kinds: Iterable[type[BaseModel]]) -> str:
@@ -111,15 +153,21 @@ def _parts(kinds: Iterable[type[BaseModel]]) -> str:
     inner = {name: part for schema in schemas for name, part in schema.get("$defs", {}).items()}
     outer = {str(schema["title"]): schema for schema in schemas}
     page = "".join(_part(name, schema, 2) for name, schema in outer.items())
-    return page + "## Parts\n\n" + "".join(_part(name, inner[name], 3) for name in sorted(inner) if name not in outer)
+    return (
+        page
+        + "## Parts\n\n"
+        + "".join(_part(name, inner[name], 3) for name in sorted(inner) if name not in outer)
+    )
 
 
 def contract_page() -> str:
     """Every key of a contract, of tables and of texts."""
     page = "# Keys of a contract" + _WRITTEN.format(source="the models of dpicl/contract")
     page += (
-        "A table's contract is a [Contract](#contract), `data_contracts/NAME.yaml`; one of texts is a [TextContract](#textcontract), "
-        "`data_contracts/texts/NAME.yaml`. An unknown key is an error. Rules between keys (a template that names a column, groups that "
+        "A table's contract is a [Contract](#contract), `data_contracts/NAME.yaml`; one of texts "
+        "is a [TextContract](#textcontract), "
+        "`data_contracts/texts/NAME.yaml`. An unknown key is an error. Rules between keys (a "
+        "template that names a column, groups that "
         "multiply to the shots) are checked by `dpicl contract check FILE`.\n\n"
     )
     return page + _parts((Contract, TextContract))
@@ -129,7 +177,8 @@ def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
     page = "# pipelines.yaml" + _WRITTEN.format(
-        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and dpicl/lm/spec.py"
+        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and "
+        "dpicl/lm/spec.py"
     )
     page += "The shipped pipelines, the shipped models, then all keys.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
@@ -137,7 +186,10 @@ def pipelines_page() -> str:
         rows += [[key, code(json.dumps(value))] for key, value in entry.items() if key not in _GRID]
         page += f"### {name}\n\n{entry['title']}.\n\n" + table(("key", "value"), rows)
     page += "## Shipped models\n\n"
-    page += table(("name", "entry"), ([code(name), code(json.dumps(entry))] for name, entry in shipped["models"].items()))
+    page += table(
+        ("name", "entry"),
+        ([code(name), code(json.dumps(entry))] for name, entry in shipped["models"].items()),
+    )
     return page + _parts((Pipelines, Pipeline, ModelSpec))
 
 
@@ -147,8 +199,16 @@ def pipelines_page() -> str:
 def json_page() -> str:
     """What every command prints with --json, and the types that it is made of."""
     page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/json_output")
-    page += "Epsilon is in nats, times are in UTC. A number that has no bound is null. Types are those of JSON.\n\n"
-    known = {name: kind for module in json_output.MODULES for name, kind in vars(module).items() if isinstance(kind, type)}
+    page += (
+        "Epsilon is in nats, times are in UTC. A number that has no bound is null. Types are "
+        "those of JSON.\n\n"
+    )
+    known = {
+        name: kind
+        for module in json_output.MODULES
+        for name, kind in vars(module).items()
+        if isinstance(kind, type)
+    }
     shown = dict[str, str]()
     for command, kind in json_output.COMMANDS.items():
         schema = TypeAdapter(kind).json_schema()
@@ -161,13 +221,17 @@ def json_page() -> str:
             continue
         shown[name] = f"{command} --json"
         page += _printed(known[name], outer, " The output is a list of these." if listed else "")
-        page += "".join(f"### {name}\n\n" + _printed(known[name], part) for name, part in parts.items())
+        page += "".join(
+            f"### {name}\n\n" + _printed(known[name], part) for name, part in parts.items()
+        )
     return page
 
 
 def _printed(kind: type, schema: Schema, more: str = "") -> str:
     """The docstring of a type that is printed, and a table of its keys."""
-    rows = ([code(key), kind_of(one), meanings(kind)[key]] for key, one in schema["properties"].items())
+    rows = (
+        [code(key), kind_of(one), meanings(kind)[key]] for key, one in schema["properties"].items()
+    )
     return f"{prose(kind.__doc__)}{more}\n\n" + table(("key", "type", "meaning"), rows)
 
 
@@ -178,16 +242,31 @@ def leaves_page() -> str:
     """All that leaves of a command or run, as the audit holds it to it."""
     page = "# What leaves" + _WRITTEN.format(source="dpicl/audit/end_to_end/leaves.py")
     page += (
-        "A closed list: whatever a command or run lets others see is here, with who pays for it, or why it is public. `dpicl audit end-to-end` "
-        "fails on anything else that it sees: a file in a folder of runs, in the state home (`home`), beside what `--out` names (`out`), among "
-        "temporary files; a folder, a mode that lets others read what is for the holder, a stream. What is here is the same byte for byte between "
-        "sources that differ in one row (or person), with its name, size and mode, once the draws of the mechanisms are; charges pay for these. "
-        f"{leaves.TIMES}\n\n{leaves.NAMES}\n\nOn a terminal the holder of the rows is also told counts and verdicts on them; nothing "
-        "of that is in outputs that no terminal reads. A run on a benchmark, whose rows are public, has verdicts on them and all times as well.\n\n"
+        "A closed list: whatever a command or run lets others see is here, with who pays for it, "
+        "or why it is public. `dpicl audit end-to-end` "
+        "fails on anything else that it sees: a file in a folder of runs, in the state home "
+        "(`home`), beside what `--out` names (`out`), among "
+        "temporary files; a folder, a mode that lets others read what is for the holder, a "
+        "stream. What is here is the same byte for byte between "
+        "sources that differ in one row (or person), with its name, size and mode, once the draws "
+        "of the mechanisms are; charges pay for these. "
+        f"{leaves.TIMES}\n\n{leaves.NAMES}\n\nOn a terminal the holder of the rows is also told "
+        f"counts and verdicts on them; nothing "
+        "of that is in outputs that no terminal reads. A run on a benchmark, whose rows are "
+        "public, has verdicts on them and all times as well.\n\n"
     )
     for title, entries in leaves.PARTS.items():
-        rows = [[code(one.pattern), one.what, one.price if one.is_compared else f"{one.price}; not compared"] for one in entries]
-        page += f"## {title}\n\n" + table(("name", "what it is", "price, or why it is public"), rows)
+        rows = [
+            [
+                code(one.pattern),
+                one.what,
+                one.price if one.is_compared else f"{one.price}; not compared",
+            ]
+            for one in entries
+        ]
+        page += f"## {title}\n\n" + table(
+            ("name", "what it is", "price, or why it is public"), rows
+        )
     return page
 
 
@@ -196,7 +275,9 @@ def leaves_page() -> str:
 
 def mechanisms_page() -> str:
     """What every mechanism and method states of itself."""
-    page = "# What mechanisms and methods state" + _WRITTEN.format(source="the heads of the modules")
+    page = "# What mechanisms and methods state" + _WRITTEN.format(
+        source="the heads of the modules"
+    )
     page += "Equations and symbols are in the modules themselves. Epsilon is in nats.\n\n"
     mechanisms = sorted((ROOT / "dpicl" / "mechanisms").glob("[!_]*.py"))
     parts = {
@@ -216,38 +297,71 @@ def mechanisms_page() -> str:
 
 
 def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Variables that a module reads or sets: name, what it is set to if missing, and the function with what it says of itself."""
+    """Variables that a module reads or sets: name, what it is set to if missing, and the function
+    with what it says of itself.
+    """
     tree = ast.parse(path.read_text("utf-8"))
-    constants = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
+    constants = {
+        ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)
+    }
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
-            arguments = node.args if isinstance(node, ast.Call) else [node.slice] if isinstance(node, ast.Subscript) else []
-            owner = ast.unparse(node.func if isinstance(node, ast.Call) else node.value) if arguments else ""  # type: ignore[attr-defined]
+            arguments = (
+                node.args
+                if isinstance(node, ast.Call)
+                else [node.slice]
+                if isinstance(node, ast.Subscript)
+                else []
+            )
+            owner = (
+                ast.unparse(node.func if isinstance(node, ast.Call) else node.value)  # type: ignore[attr-defined]
+                if arguments
+                else ""
+            )
             if owner not in ("os.environ", "os.environ.get", "os.environ.setdefault"):
                 continue
             name = constants.get(ast.unparse(arguments[0]), arguments[0])
             if isinstance(name, ast.Constant):
                 said = (ast.get_docstring(function) or "").partition("\n\n")[0]
-                yield str(name.value), code(ast.unparse(arguments[1])) if "setdefault" in owner else "", f"`{function.name}`: {said}"
+                yield (
+                    str(name.value),
+                    code(ast.unparse(arguments[1])) if "setdefault" in owner else "",
+                    f"`{function.name}`: {said}",
+                )
 
 
 def environment_page() -> str:
     """Every environment variable that the program reads or sets."""
-    page = "# Environment variables" + _WRITTEN.format(source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one")
+    page = "# Environment variables" + _WRITTEN.format(
+        source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one"
+    )
     page += "## Where things are\n\n"
-    ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
-    page += table(("variable", "meaning", "if not set"), ([code(name), meaning, default] for name, meaning, default in ours))
+    ours = re.findall(
+        r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE
+    )
+    page += table(
+        ("variable", "meaning", "if not set"),
+        ([code(name), meaning, default] for name, meaning, default in ours),
+    )
     page += "## Set for Prefect, Dask and others, if not set already\n\n"
-    page += table(("variable", "set to"), ([code(name), code(value)] for name, value in environment.DEFAULTS.items()))
+    page += table(
+        ("variable", "set to"),
+        ([code(name), code(value)] for name, value in environment.DEFAULTS.items()),
+    )
     page += "## Read or set elsewhere\n\n"
     known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
-    for path in sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py")):
+    for path in sorted(
+        path
+        for package in ("dpicl", "tasks", "flows", "infra")
+        for path in (ROOT / package).rglob("*.py")
+    ):
         for name, default, function in dict.fromkeys(_reads(path)):
             if name not in known:
                 rows.append([code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
     page += table(("variable", "set to if missing", "by"), sorted(rows))
     page += (
-        "You choose the names of two more: `url_env` of a contract's [query](contract.md#query) is a variable with a database URL, `key_env` "
+        "You choose the names of two more: `url_env` of a contract's [query](contract.md#query) "
+        "is a variable with a database URL, `key_env` "
         "of a [model](pipelines.md#modelspec) one with a server's API key.\n"
     )
     return page
@@ -260,14 +374,19 @@ def dependencies_page() -> str:
     """The packages that pyproject.toml names."""
     page = "# Dependencies" + _WRITTEN.format(source="pyproject.toml and uv.lock")
     page += (
-        "The packages that dpicl names itself; `requirements.lock` has all that these bring, with digests that an installation compares. "
-        "Released is when the locked version came out, which is the latest that the bounds allowed when the lock was made. MB is what is "
-        "downloaded on Linux; `python -m benchmarks.stranger_parts.sizes` prints what an installation takes on the disk.\n\n"
+        "The packages that dpicl names itself; `requirements.lock` has all that these bring, with "
+        "digests that an installation compares. "
+        "Released is when the locked version came out, which is the latest that the bounds "
+        "allowed when the lock was made. MB is what is "
+        "downloaded on Linux; `python -m benchmarks.stranger_parts.sizes` prints what an "
+        "installation takes on the disk.\n\n"
     )
     packages, rows = packages_of.locked(), list[list[str]]()
     for name, extra, why in packages_of.direct():
         released, size = packages_of.download(packages[name])
-        rows.append([name, extra, packages[name]["version"], released, size, packages_of.licence(name), why])
+        rows.append(
+            [name, extra, packages[name]["version"], released, size, packages_of.licence(name), why]
+        )
     return page + table(("package", "extra", "version", "released", "MB", "licence", "for"), rows)
 
 
@@ -280,15 +399,23 @@ def models_page() -> str:
     page = "# Models that run here" + _WRITTEN.format(source="`python -m tools.architectures`")
     verdicts = Counter(one["verdict"] for one in kept["findings"])
     page += (
-        f"Every architecture of a causal language model that transformers {kept['transformers']} has, and some variants, built small with random "
-        "weights in float32. Each was read alone, in a batch, with shared beginnings, as voters, as voters that are kept from token to token, and "
-        "wrote texts; all of it was compared with plain transformers, one prompt at a time, to 1e-4 nats or shares of a vote. How a model is read "
-        "is not looked up here: it is found by reading a public text when the model is loaded, on any machine, so a model that is not in this "
+        f"Every architecture of a causal language model that transformers {kept['transformers']} "
+        f"has, and some variants, built small with random "
+        "weights in float32. Each was read alone, in a batch, with shared beginnings, as voters, "
+        "as voters that are kept from token to token, and "
+        "wrote texts; all of it was compared with plain transformers, one prompt at a time, to "
+        "1e-4 nats or shares of a vote. How a model is read "
+        "is not looked up here: it is found by reading a public text when the model is loaded, on "
+        "any machine, so a model that is not in this "
         "table is read rightly or refused as well. `dpicl model check` says which for yours.\n\n"
         + "; ".join(f"{verdict} {count}" for verdict, count in sorted(verdicts.items()))
-        + ". A refusal comes at loading, before anything is charged. What is not built needs more than random weights and a small config.\n\n"
+        + ". A refusal comes at loading, before anything is charged. What is not built needs more "
+        "than random weights and a small config.\n\n"
     )
-    rows = ([code(one["name"]), one["verdict"], one["reads"] or one["sentence"]] for one in kept["findings"])
+    rows = (
+        [code(one["name"]), one["verdict"], one["reads"] or one["sentence"]]
+        for one in kept["findings"]
+    )
     return page + table(("architecture", "verdict", "how it is read, or why not"), rows)
 
 

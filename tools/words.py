@@ -30,7 +30,9 @@ def code(value: object) -> str:
 
 def prose(docstring: str | None) -> str:
     """A docstring with its paragraphs, one line each."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(docstring or "").split("\n\n"))
+    return "\n\n".join(
+        " ".join(part.split()) for part in inspect.cleandoc(docstring or "").split("\n\n")
+    )
 
 
 def _bounded(kind: str, schema: Schema) -> str:
@@ -51,17 +53,32 @@ def kind_of(schema: Schema) -> str:
         if key in schema:
             return " or ".join(dict.fromkeys(kind_of(one) for one in schema[key]))
     if "const" in schema or "enum" in schema:
-        return ", ".join(code(json.dumps(value).strip('"')) for value in schema.get("enum", [schema.get("const")]))
+        return ", ".join(
+            code(json.dumps(value).strip('"'))
+            for value in schema.get("enum", [schema.get("const")])
+        )
     if schema.get("format") == "fraction":
         return "fraction"
     if schema.get("type") == "array":
         items = (
-            "[" + ", ".join(map(kind_of, schema["prefixItems"])) + "]" if "prefixItems" in schema else f"list of {kind_of(schema['items'])}"
+            "[" + ", ".join(map(kind_of, schema["prefixItems"])) + "]"
+            if "prefixItems" in schema
+            else f"list of {kind_of(schema['items'])}"
         )
-        return items + (f", {schema['minItems']} at least" if "minItems" in schema and "prefixItems" not in schema else "")
+        return items + (
+            f", {schema['minItems']} at least"
+            if "minItems" in schema and "prefixItems" not in schema
+            else ""
+        )
     if schema.get("type") == "object":
         values = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
         inner = next((value for value in values if isinstance(value, Mapping)), {})
         return f"mapping to {kind_of(inner)}" if inner else "mapping"
-    kinds = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
+    kinds = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "true or false",
+        "null": "null",
+    }
     return _bounded(kinds[schema["type"]], schema) if "type" in schema else "any value"

@@ -1,4 +1,6 @@
-"""Answers averaged over eight draws of eight demonstrations from one release, beside those of one draw and classifiers on all its rows."""
+"""Answers averaged over eight draws of eight demonstrations from one release, beside those of one
+draw and classifiers on all its rows.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,27 @@ GOAL = 0.08
 """Of AUC. One draw itself is byte for byte what it was before there were several: tests say so."""
 
 
-def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> list[float]:
+def _aucs(
+    contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer
+) -> list[float]:
     """On the same queries: one draw, mean over all of them; their average; and classifiers."""
     method, draws = tabular(name), draws_for(contract, seed)
     stated = {name: {**method.default_options(contract, {}, EPSILON), "shot_selection": ()}}
-    unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), True, Options.model_validate(stated), DRAWS)
+    unit = unit_of(
+        name,
+        contract.name,
+        seed,
+        (EPSILON,),
+        (SHOTS,),
+        (),
+        True,
+        Options.model_validate(stated),
+        DRAWS,
+    )
     released = method.in_memory(split.train, contract, unit, draws)
-    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(
+        int
+    )  # some files are sorted by label
     queries = QueryTable(split.queries.data.take(places))
     scores = {
         cell: method.answers.ask_cell(scorer, texts, contract, cell)
@@ -42,7 +58,9 @@ def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: S
         for cell, table in scores.items()
         if replace(cell, draw=None) == icl
     ]
-    measured = method.answers.metrics_of(scores, queries, contract) | method.baselines(released, None, queries, contract, unit, draws)
+    measured = method.answers.metrics_of(scores, queries, contract) | method.baselines(
+        released, None, queries, contract, unit, draws
+    )
     beside = (Cell("averaged", EPSILON, SHOTS), Cell("lr", EPSILON), Cell("gb", EPSILON))
     return [float(np.mean(alone)), *(measured[cell].auc for cell in beside)]
 
@@ -51,16 +69,29 @@ def measure(figures: Figures) -> None:
     """Means over eight real sets, of each trust's usual method with rows drawn at random."""
     if not at_hand():
         return
-    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=Settings.from_environment().models, corpus=())
+    scorer = open_scorer(
+        ModelSpec(name="bundled", kind="bundled"),
+        models_folder=Settings.from_environment().models,
+        corpus=(),
+    )
     found: dict[str, list[list[float]]] = {trust: [] for trust in DEFAULTS}
-    print(f"  {'AUC':12} {'':8}" + "".join(f"{name:>10}" for name in ("one draw", "averaged", "lr", "gb")))
+    print(
+        f"  {'AUC':12} {'':8}"
+        + "".join(f"{name:>10}" for name in ("one draw", "averaged", "lr", "gb"))
+    )
     for name in EIGHT:
         contract, split = real_table(name)
         for trust, method in DEFAULTS.items():
             runs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
             found[trust] += runs
-            print(f"  {name:12} {trust:8}" + "".join(f"{mean:10.3f}" for mean in np.nanmean(np.array(runs, float), axis=0)), flush=True)
+            print(
+                f"  {name:12} {trust:8}"
+                + "".join(f"{mean:10.3f}" for mean in np.nanmean(np.array(runs, float), axis=0)),
+                flush=True,
+            )
     for trust, runs in found.items():
         means = np.nanmean(np.array(runs, float), axis=0)
         print(f"  {'mean':12} {trust:8}" + "".join(f"{mean:10.3f}" for mean in means), flush=True)
-        figures.at_least(f"{trust}-averaged-draws-auc-above-one-draw", float(means[1] - means[0]), GOAL)
+        figures.at_least(
+            f"{trust}-averaged-draws-auc-above-one-draw", float(means[1] - means[0]), GOAL
+        )

@@ -1,4 +1,6 @@
-"""Eight demonstrations of a release at epsilon 1, as `protect` picks them, beside eight drawn at random: what the bundled model makes of them."""
+"""Eight demonstrations of a release at epsilon 1, as `protect` picks them, beside eight drawn at
+random: what the bundled model makes of them.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,29 @@ GOAL = 0.0
 """Of AUC, above a draw at random, which differs by as much as .2 between two of them on one set."""
 
 
-def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> tuple[float, float]:
+def _aucs(
+    contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer
+) -> tuple[float, float]:
     """As picked, and at random: the same for all queries."""
     method, draws = tabular(name), draws_for(contract, seed)
     options = Options.model_validate({name: method.default_options(contract, {}, EPSILON)})
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
     released = method.in_memory(split.train, contract, unit, draws)
-    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(
+        int
+    )  # some files are sorted by label
     queries = QueryTable(split.queries.data.take(places))
     asked = method.prompts(released, queries, contract, unit, draws)[ZERO_SHOT]
     scores = {
-        cell: method.answers.ask_cell(scorer, [prompt(shown, query) for query in asked], contract, cell)
+        cell: method.answers.ask_cell(
+            scorer, [prompt(shown, query) for query in asked], contract, cell
+        )
         for cell, shown in method.examples(released, contract, unit, draws).items()
     }
-    aucs = {cell.system: one.auc for cell, one in method.answers.metrics_of(scores, queries, contract).items()}
+    aucs = {
+        cell.system: one.auc
+        for cell, one in method.answers.metrics_of(scores, queries, contract).items()
+    }
     return aucs[method.handed_out(unit)], aucs["icl"]
 
 
@@ -42,7 +53,11 @@ def measure(figures: Figures) -> None:
     """Means over eight real sets, of each trust's usual method."""
     if not at_hand():
         return
-    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=Settings.from_environment().models, corpus=())
+    scorer = open_scorer(
+        ModelSpec(name="bundled", kind="bundled"),
+        models_folder=Settings.from_environment().models,
+        corpus=(),
+    )
     found: dict[str, list[tuple[float, float]]] = {trust: [] for trust in DEFAULTS}
     for name in EIGHT:
         contract, split = real_table(name)
@@ -50,7 +65,9 @@ def measure(figures: Figures) -> None:
             pairs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
             found[trust] += pairs
             picked, drawn = np.nanmean(pairs, axis=0)
-            print(f"  {name:12} {trust:8} as picked {picked:.3f}, at random {drawn:.3f}", flush=True)
+            print(
+                f"  {name:12} {trust:8} as picked {picked:.3f}, at random {drawn:.3f}", flush=True
+            )
     for trust, pairs in found.items():
         picked, drawn = np.nanmean(pairs, axis=0)
         print(f"  {'mean':12} {trust:8} as picked {picked:.3f}, at random {drawn:.3f}", flush=True)

@@ -1,4 +1,6 @@
-"""Six text sets through DP-ICL, one command each, answered by a server on this machine; and the demo, as a newcomer runs it."""
+"""Six text sets through DP-ICL, one command each, answered by a server on this machine; and the
+demo, as a newcomer runs it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from tests.library.endpoint_server import Habits
 
 SETS = sized(("trec", "sst2", "agnews", "amazon", "sroie", "samsum"), ("trec",))
 DEMO_GOAL = 300
-SERVER = {"kind": "endpoint", "id": "m", "trust": "local", "api": "completions", "max_connections": 64}
+SERVER = {
+    "kind": "endpoint",
+    "id": "m",
+    "trust": "local",
+    "api": "completions",
+    "max_connections": 64,
+}
 
 
 def _run(folder: Path, *arguments: str) -> tuple[int, float]:
@@ -27,7 +35,11 @@ def _run(folder: Path, *arguments: str) -> tuple[int, float]:
     done = subprocess.run(
         [str(Path(sys.executable).with_name("dpicl")), "run", *arguments],
         cwd=folder,
-        env={**os.environ, "DPICL_HOME": str(folder / "home"), "DPICL_PIPELINES": str(folder / "pipelines.yaml")},
+        env={
+            **os.environ,
+            "DPICL_HOME": str(folder / "home"),
+            "DPICL_PIPELINES": str(folder / "pipelines.yaml"),
+        },
         capture_output=True,
         check=False,
     )

@@ -1,6 +1,8 @@
-"""Made-up tables as people have them: gaps, many classes, dates, names of any script, 1 to 40 columns, 10 to 100,000 rows.
+"""Made-up tables as people have them: gaps, many classes, dates, names of any script, 1 to 40
+columns, 10 to 100,000 rows.
 
-Every table comes with the schema that somebody would write who knows the field: types, bounds, categories and what to predict.
+Every table comes with the schema that somebody would write who knows the field: types, bounds,
+categories and what to predict.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def made_table(number: int) -> MadeTable:
     columns = int(rng.choice([1, 2, 3, 5, 8, 15, 25, 40]))
     rows = min(int(rng.choice([10, 50, 300, 2_000, 20_000, 100_000])), _CELLS // columns)
     hidden = rng.normal(size=rows)
-    names = [str(name) for name in rng.permutation(NAMES)[:columns]] + [f"column {place}" for place in range(columns - len(NAMES))]
+    names = [str(name) for name in rng.permutation(NAMES)[:columns]] + [
+        f"column {place}" for place in range(columns - len(NAMES))
+    ]
     made = {name: _column(rng, hidden) for name in names}
     frame = pd.DataFrame({name: values for name, (values, _) in made.items()})
     stated = {name: declared for name, (_, declared) in made.items()}
@@ -63,15 +67,33 @@ def _column(rng: np.random.Generator, hidden: np.ndarray) -> tuple[Any, dict[str
     if kind == "integer":
         width = int(rng.choice([1, 10, 100, 10**6]))
         values = np.clip(np.rint(width / 2 + signal * width / 6), 0, width)
-        return pd.Series(values).mask(gaps) if nullable else values.astype(np.int64), {"type": "integer", "bounds": [0, width], **nullable}
+        return pd.Series(values).mask(gaps) if nullable else values.astype(np.int64), {
+            "type": "integer",
+            "bounds": [0, width],
+            **nullable,
+        }
     if kind == "real":
         width = float(rng.choice([0.01, 1, 1000, 1e7]))
         step = {} if width > 0.01 else {"step": 1e-6, "decimals": 5}
-        return pd.Series(signal * width / 6).mask(gaps), {"type": "real", "bounds": [-width / 2, width / 2], **step, **nullable}
+        return pd.Series(signal * width / 6).mask(gaps), {
+            "type": "real",
+            "bounds": [-width / 2, width / 2],
+            **step,
+            **nullable,
+        }
     if kind in ("date", "datetime"):
-        day = np.datetime64("2010-01-01") + np.clip(2000 + signal * 600, 0, 4000).astype("timedelta64[D]")
-        values = pd.Series(day.astype("datetime64[s]") + (rng.integers(0, 86_400, rows) if kind == "datetime" else 0))
-        return values.mask(gaps), {"type": str(kind), "bounds": ["2010-01-01", "2021-12-31"], **nullable}
+        day = np.datetime64("2010-01-01") + np.clip(2000 + signal * 600, 0, 4000).astype(
+            "timedelta64[D]"
+        )
+        values = pd.Series(
+            day.astype("datetime64[s]")
+            + (rng.integers(0, 86_400, rows) if kind == "datetime" else 0)
+        )
+        return values.mask(gaps), {
+            "type": str(kind),
+            "bounds": ["2010-01-01", "2021-12-31"],
+            **nullable,
+        }
     if kind == "boolean":
         flags = pd.Series(signal > 0).astype(object).mask(gaps)
         return flags, {"type": "category", "categories": ["false", "true"], **nullable}

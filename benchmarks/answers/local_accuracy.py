@@ -1,4 +1,6 @@
-"""Logistic regression trained on rows released by local collections, on the held-out fifth of eight real sets."""
+"""Logistic regression trained on rows released by local collections, on the held-out fifth of eight
+real sets.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ADULT_GOALS = {1.0: 0.75, 5.0: 0.80, 10.0: 0.82}
 USUAL = {1.0: "lr-agreement", 5.0: "lr-subset", 10.0: "lr-subset"}
 """What `default_options` takes on these sets; they say so in the tests."""
 MOST_LOST = 0.003
-"""Mean accuracy that the usual design may have less than `subset` at epsilon = 1: noise of five seeds."""
+"""Mean accuracy that the usual design may have less than `subset` at epsilon = 1: noise of five
+seeds.
+"""
 WAYS = {
     "pairs": LdpVariant(design="pairs", estimator="log-linear"),
     "subset": LdpVariant(design="subset", estimator="log-linear"),
@@ -52,7 +56,13 @@ def _means(contract: Contract, split: SplitTable) -> dict[Cell, tuple[float, flo
     """Accuracy and AUC of every way, over the seeds."""
     runs = [_fitted(contract, split, seed) for seed in SEEDS]
     cells = [cell for cell in runs[0] if cell.system.startswith("lr")]
-    return {cell: (float(np.mean([run[cell].accuracy for run in runs])), float(np.mean([run[cell].auc for run in runs]))) for cell in cells}
+    return {
+        cell: (
+            float(np.mean([run[cell].accuracy for run in runs])),
+            float(np.mean([run[cell].auc for run in runs])),
+        )
+        for cell in cells
+    }
 
 
 def _non_private(contract: Contract, split: SplitTable) -> tuple[float, float]:
@@ -66,34 +76,57 @@ def _non_private(contract: Contract, split: SplitTable) -> tuple[float, float]:
 def _print(name: str, most: float, means: Mapping[Cell, tuple[float, float]]) -> None:
     print(f"{name}, majority {most:.3f}")
     for system in dict.fromkeys(cell.system for cell in means):
-        told = "  ".join(f"{means[Cell(system, e)][0]:.3f}/{means[Cell(system, e)][1]:.3f}" for e in EPSILONS)
+        told = "  ".join(
+            f"{means[Cell(system, e)][0]:.3f}/{means[Cell(system, e)][1]:.3f}" for e in EPSILONS
+        )
         print(f"  {system:16} {told}", flush=True)
 
 
 def measure(figures: Figures) -> None:
-    """Means over the eight sets; the worst distance to majority; the paper's own collection on adult."""
+    """Means over the eight sets; the worst distance to majority; the paper's own collection on
+    adult.
+    """
     if not at_hand():
         return
     found, under, bars = {}, [], []
     for name in EIGHT:
         contract, split = real_table(name)
-        found[name], most = _means(contract, split), majority(tabular_answers.truth_of(split.test, contract)).accuracy
+        found[name], most = (
+            _means(contract, split),
+            majority(tabular_answers.truth_of(split.test, contract)).accuracy,
+        )
         bars.append((most, *_non_private(contract, split)))
         under += [most - found[name][Cell(USUAL[epsilon], epsilon)][0] for epsilon in EPSILONS]
         _print(name, most, found[name])
     mean_most, *mean_non_private = np.mean(bars, axis=0)
     _print(
-        "mean of all sets", mean_most, {cell: tuple(np.mean([means[cell] for means in found.values()], axis=0)) for cell in found["adult"]}
+        "mean of all sets",
+        mean_most,
+        {
+            cell: tuple(np.mean([means[cell] for means in found.values()], axis=0))
+            for cell in found["adult"]
+        },
     )
-    print("  non-private      " + "/".join(f"{value:.3f}" for value in mean_non_private), flush=True)
+    print(
+        "  non-private      " + "/".join(f"{value:.3f}" for value in mean_non_private), flush=True
+    )
     for epsilon, (accuracy, auc) in GOALS.items():
         means = np.mean([means[Cell(USUAL[epsilon], epsilon)] for means in found.values()], axis=0)
         figures.at_least(f"local-accuracy-epsilon-{epsilon:g}", float(means[0]), accuracy)
         if auc:
             figures.at_least(f"local-auc-epsilon-{epsilon:g}", float(means[1]), auc)
-    usual, subset = (np.mean([means[Cell(way, 1.0)] for means in found.values()], axis=0) for way in (USUAL[1.0], "lr-subset"))
-    figures.at_least("local-agreement-over-subset-accuracy", float(usual[0] - subset[0]), -MOST_LOST)
+    usual, subset = (
+        np.mean([means[Cell(way, 1.0)] for means in found.values()], axis=0)
+        for way in (USUAL[1.0], "lr-subset")
+    )
+    figures.at_least(
+        "local-agreement-over-subset-accuracy", float(usual[0] - subset[0]), -MOST_LOST
+    )
     figures.at_least("local-agreement-over-subset-auc", float(usual[1] - subset[1]), 0)
     figures.at_most("local-most-points-under-majority", 100 * max(under), 1)
     for epsilon, goal in ADULT_GOALS.items():
-        figures.at_least(f"adult-as-the-paper-collects-epsilon-{epsilon:g}", found["adult"][Cell("lr-all-columns", epsilon)][0], goal)
+        figures.at_least(
+            f"adult-as-the-paper-collects-epsilon-{epsilon:g}",
+            found["adult"][Cell("lr-all-columns", epsilon)][0],
+            goal,
+        )

@@ -1,4 +1,6 @@
-"""Prompts of tables 2 and 3 through the engine and through a plain forward pass each: the same answers, cell by cell."""
+"""Prompts of tables 2 and 3 through the engine and through a plain forward pass each: the same
+answers, cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.split import SplitTable
 
-EPSILONS, SHOTS, QUERIES = sized((1.0, 10.0, math.inf), (1.0,)), sized((1, 2, 4, 8), (1, 8)), sized(6, 2)
+EPSILONS, SHOTS, QUERIES = (
+    sized((1.0, 10.0, math.inf), (1.0,)),
+    sized((1, 2, 4, 8), (1, 8)),
+    sized(6, 2),
+)
 Prompts = Mapping[Cell, list[str]]
 
 
@@ -46,11 +52,15 @@ def table_three(split: SplitTable, contract: Contract) -> Prompts:
 
 def _prompts(name: MethodName, split: SplitTable, contract: Contract) -> Prompts:
     method, unit, draws = tabular(name), _unit(name, contract), draws_for(contract, 0)
-    return method.prompts(method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws)
+    return method.prompts(
+        method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws
+    )
 
 
 class Plain:
-    """The usual few lines around a model: one forward pass for every prompt and continuation, nothing shared or padded."""
+    """The usual few lines around a model: one forward pass for every prompt and continuation,
+    nothing shared or padded.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
@@ -59,12 +69,21 @@ class Plain:
     @torch.inference_mode()
     def score(self, prompts: list[str]) -> np.ndarray:
         """Summed log-probabilities, shape (prompts, continuations)."""
-        return np.array([[self._score(prompt, text) for text in CONTINUATIONS] for prompt in prompts])
+        return np.array(
+            [[self._score(prompt, text) for text in CONTINUATIONS] for prompt in prompts]
+        )
 
     def _score(self, prompt: str, continuation: str) -> float:
-        before, whole = (self.tokenizer(text, return_tensors="pt").input_ids for text in (prompt, prompt + continuation))
+        before, whole = (
+            self.tokenizer(text, return_tensors="pt").input_ids
+            for text in (prompt, prompt + continuation)
+        )
         told = self.model(input_ids=whole).logits[0, :-1].log_softmax(-1)
-        return float(told[torch.arange(before.shape[1] - 1, whole.shape[1] - 1), whole[0, before.shape[1] :]].sum())
+        return float(
+            told[
+                torch.arange(before.shape[1] - 1, whole.shape[1] - 1), whole[0, before.shape[1] :]
+            ].sum()
+        )
 
 
 def plain_tables(figures: Figures) -> None:
@@ -78,10 +97,21 @@ def plain_tables(figures: Figures) -> None:
         for name in EIGHT:
             contract, split = real_table(name)
             for table in (table_two, table_three):
-                texts = [text for of_cell in table(split, contract).values() for text in of_cell[:QUERIES]]
+                texts = [
+                    text
+                    for of_cell in table(split, contract).values()
+                    for text in of_cell[:QUERIES]
+                ]
                 ours, theirs = engine.score(texts, CONTINUATIONS), plain.score(texts)
                 differing += int((answers(ours) != answers(theirs)).sum())
-                largest, count = max(largest, float(np.abs(ours - theirs).max())), count + len(texts)
-            print(f"{name}: {count:,} prompts so far, {differing} answers differ, log-probabilities by {largest:.1e} at most", flush=True)
+                largest, count = (
+                    max(largest, float(np.abs(ours - theirs).max())),
+                    count + len(texts),
+                )
+            print(
+                f"{name}: {count:,} prompts so far, {differing} answers differ, log-probabilities "
+                f"by {largest:.1e} at most",
+                flush=True,
+            )
     figures.exactly("tables-2-and-3-answers-that-differ-from-plain-passes", differing, 0)
     figures.at_most("tables-2-and-3-largest-difference-of-log-probabilities", largest, 1e-4)

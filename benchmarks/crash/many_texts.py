@@ -1,11 +1,16 @@
-"""Deaths of a release of many texts: killed at random moments, continued by the same command, compared with one that nobody disturbed.
+"""Deaths of a release of many texts: killed at random moments, continued by the same command,
+compared with one that nobody disturbed.
 
-A small private set, texts written by a stand-in that repeats examples, in several blocks. Two kinds of trials:
+A small private set, texts written by a stand-in that repeats examples, in several blocks. Two kinds
+of trials:
 
-    begun    from a copy of a place in which the first step is journalled: what is released must be the bytes of the undisturbed copy
-    fresh    from nothing: kills hit reading, charging and publishing too; there is one charge, and what stands is never drawn anew
+    begun    from a copy of a place in which the first step is journalled: what is released must be
+             the bytes of the undisturbed copy
+    fresh    from nothing: kills hit reading, charging and publishing too; there is one charge, and
+             what stands is never drawn anew
 
-A second draw is a step of the journal, or a published text, that was there at one death and is another one later.
+A second draw is a step of the journal, or a published text, that was there at one death and is
+another one later.
 """
 
 from __future__ import annotations
@@ -53,17 +58,30 @@ def release(root: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     from dpicl.cli.protect import release_to_file
 
-    how: dict[str, Any] = {"trust": "central", "epsilon": "4", "anyway": False, "period": None, "generator": "fake"}
+    how: dict[str, Any] = {
+        "trust": "central",
+        "epsilon": "4",
+        "anyway": False,
+        "period": None,
+        "generator": "fake",
+    }
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    release_to_file(NAME, root / "texts.jsonl", "jsonl", method=None, shots=TEXTS, options=OPTIONS, **how)
+    release_to_file(
+        NAME, root / "texts.jsonl", "jsonl", method=None, shots=TEXTS, options=OPTIONS, **how
+    )
 
 
 @contextmanager
 def installed() -> Iterator[Place]:
-    """A private set that suffices for these texts, where kills cost little; nothing is released of it."""
+    """A private set that suffices for these texts, where kills cost little; nothing is released of
+    it.
+    """
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder, own_fork_server(["benchmarks.crash.warm"]):
+    with (
+        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        own_fork_server(["benchmarks.crash.warm"]),
+    ):
         content = letters(NAME, private=True)
         for words in content["task"]["labels"].values():
             words["min_rows"] = VOTERS * TEXTS // 2
@@ -74,7 +92,9 @@ def installed() -> Iterator[Place]:
 
 def started(place: Place) -> Any:
     """A process that releases."""
-    process = multiprocessing.get_context("forkserver").Process(target=release, args=(place.root, place.environment))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=release, args=(place.root, place.environment)
+    )
     process.start()
     return process
 
@@ -82,7 +102,10 @@ def started(place: Place) -> Any:
 def journal(place: Place) -> dict[str, bytes]:
     """Every step that stands, and what is published, by name."""
     found = {}
-    for path in (*place.home.glob("private/journals/**/[0-9s]*"), *place.home.glob(f"released/{NAME}/*")):
+    for path in (
+        *place.home.glob("private/journals/**/[0-9s]*"),
+        *place.home.glob(f"released/{NAME}/*"),
+    ):
         with suppress(FileNotFoundError, IsADirectoryError):
             if path.name == "seed" or path.suffix in ("", ".json"):
                 found[f"{path.parent.name}/{path.name}"] = path.read_bytes()
@@ -92,7 +115,9 @@ def journal(place: Place) -> dict[str, bytes]:
 def look(place: Place, verdict: Verdict) -> None:
     """Compare what stands now with what stood before."""
     now = journal(place)
-    verdict.second_draws += sum(verdict.seen[name] != content for name, content in now.items() if name in verdict.seen)
+    verdict.second_draws += sum(
+        verdict.seen[name] != content for name, content in now.items() if name in verdict.seen
+    )
     verdict.seen |= now
     verdict.journalled += any(name.endswith(".json") for name in now)
 
@@ -120,14 +145,18 @@ def trial(place: Place, kills: int, longest: float, chance: random.Random) -> Ve
         process.kill()
         process.join()
         look(place, verdict)
-        if (place.root / "texts.jsonl").exists():  # it ended before it could be killed: the file goes, the release stands
+        if (
+            place.root / "texts.jsonl"
+        ).exists():  # it ended before it could be killed: the file goes, the release stands
             for left in place.root.glob("texts.jsonl*"):
                 left.unlink()
     return end_of(place, verdict)
 
 
 def restored(place: Place, copy: Path) -> None:
-    """The place as it was; where a set lies is a part of its account, so that it is always the same folder."""
+    """The place as it was; where a set lies is a part of its account, so that it is always the same
+    folder.
+    """
     shutil.rmtree(place.root)
     shutil.copytree(copy, place.root, symlinks=True)
 
@@ -143,7 +172,9 @@ def begin(place: Place) -> None:
 
 
 def run_trials(kills: int, seed: int = 0) -> tuple[list[Verdict], list[Verdict], bytes]:
-    """Verdicts on begun and on fresh trials, with together so many kills at least, and what the undisturbed release is."""
+    """Verdicts on begun and on fresh trials, with together so many kills at least, and what the
+    undisturbed release is.
+    """
     chance, begun, fresh = random.Random(seed), list[Verdict](), list[Verdict]()
     with installed() as place:
         empty, first = place.root.with_name("empty"), place.root.with_name("first")
@@ -165,12 +196,20 @@ def measure(figures: Figures, kills: int = KILLS) -> None:
     begun, fresh, undisturbed = run_trials(kills)
     every = [*begun, *fresh]
     print(
-        f"{sum(verdict.kills for verdict in every)} kills of {len(every)} releases of {TEXTS} texts, "
-        f"{sum(verdict.journalled for verdict in every)} of them between the first step and the last"
+        f"{sum(verdict.kills for verdict in every)} kills of {len(every)} releases of {TEXTS} "
+        f"texts, "
+        f"{sum(verdict.journalled for verdict in every)} of them between the first step and the "
+        f"last"
     )
     figures.exactly("texts-kills-second-draws", sum(verdict.second_draws for verdict in every), 0)
-    figures.exactly("texts-kills-other-bytes-than-undisturbed", sum(verdict.released != undisturbed for verdict in begun), 0)
-    figures.exactly("texts-kills-charges-beside-the-first", sum(verdict.charges - 1 for verdict in every), 0)
+    figures.exactly(
+        "texts-kills-other-bytes-than-undisturbed",
+        sum(verdict.released != undisturbed for verdict in begun),
+        0,
+    )
+    figures.exactly(
+        "texts-kills-charges-beside-the-first", sum(verdict.charges - 1 for verdict in every), 0
+    )
 
 
 def main() -> None:

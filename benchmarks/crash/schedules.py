@@ -1,4 +1,6 @@
-"""Random schedules of deaths, the tiny installation that they happen to, and the verdict on what is left."""
+"""Random schedules of deaths, the tiny installation that they happen to, and the verdict on what is
+left.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,19 @@ from tests.library.text_contracts import lines, records
 RUNS = ("first", "second", "rescue")
 METHODS = tuple(STAGES)
 GATHERED = {name: REGISTERED[name].artefact for name in METHODS}
-DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
+DATASET = {
+    "ldp_tabicl": "shop",
+    "gdp_tabicl": "shop",
+    "few_shot_generation": "letters",
+    "dp_icl": "letters",
+}
 _REACHED_ONCE = ("rows read", "gathered")
 """By a single twin; every other step is reached for each of the two releases."""
 _ONLY = {"token kept": "few_shot_generation", "votes kept": "dp_icl"}
-_EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}}
+_EXPONENTIAL = {
+    "few_shot_generation": {"mechanism": "exponential"},
+    "dp_icl": {"noise": "exponential"},
+}
 """Gaussian noise would be priced again after every death."""
 _GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "options": _EXPONENTIAL}
 
@@ -65,7 +75,9 @@ class Schedule:
         return f"{self.method}__{DATASET[self.method]}__seed0"
 
 
-def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS) -> Iterator[Schedule]:
+def draw_schedules(
+    count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS
+) -> Iterator[Schedule]:
     """`count` schedules for every step as the first death; the same for the same seed."""
     for number in range(count):
         for step in steps:
@@ -75,7 +87,13 @@ def draw_schedules(count: int, *, seed: int = 0, steps: tuple[str, ...] = STEPS)
             twins = tuple(rng.choice(RUNS[:2]) for _ in range(rng.choice((1, 2, 2, 3))))
             rescuers = rng.choice((twins, ("rescue",), (*twins, "rescue")))
             method = _ONLY.get(step, METHODS[(number + STEPS.index(step)) % len(METHODS)])
-            yield Schedule(f"{step.replace(' ', '-')}-{number}", method, ((step, passed), *more), twins, rescuers)
+            yield Schedule(
+                f"{step.replace(' ', '-')}-{number}",
+                method,
+                ((step, passed), *more),
+                twins,
+                rescuers,
+            )
 
 
 @dataclass(frozen=True)
@@ -86,8 +104,14 @@ class Rig:
     folders: dict[str, UnitFolder]
 
     def start(self, schedule: Schedule, root: Path, url: str | None = None) -> Scene:
-        """A copy of the place for one schedule, its deaths dealt; the ledger is at `url`, or in the copy."""
-        shutil.copytree(self.place.home, root / "home", ignore=shutil.ignore_patterns("ledger.db*", "ledger.anchor*") if url else None)
+        """A copy of the place for one schedule, its deaths dealt; the ledger is at `url`, or in the
+        copy.
+        """
+        shutil.copytree(
+            self.place.home,
+            root / "home",
+            ignore=shutil.ignore_patterns("ledger.db*", "ledger.anchor*") if url else None,
+        )
         (root / "deaths").mkdir()
         turns: Counter[str] = Counter()
         for step, passed in schedule.deaths:
@@ -95,7 +119,11 @@ class Rig:
                 (root / "deaths" / f"{step}.{turns[step]:02}.{sign}").touch()
                 turns[step] += 1
         return Scene(
-            schedule, root, url or f"sqlite:///{root / 'home' / 'ledger.db'}", self.place.environment, self.folders[schedule.method]
+            schedule,
+            root,
+            url or f"sqlite:///{root / 'home' / 'ledger.db'}",
+            self.place.environment,
+            self.folders[schedule.method],
         )
 
 
@@ -105,14 +133,18 @@ def rig(root: Path) -> Iterator[Rig]:
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
     texts = letters(private=True)
-    texts["privacy"]["budget"] = {"epsilon": 1000}  # without a delta, what is spent is the sum of what is charged
+    texts["privacy"]["budget"] = {
+        "epsilon": 1000
+    }  # without a delta, what is spent is the sum of what is charged
     install_texts(place, texts, lines(records(40)), lines(records(4)))
     folders = {}
     with place.entered(TMPDIR=tempfile.gettempdir()):
         os.environ.pop("DPICL_LEDGER", None)
         settings = Settings.from_environment()
         for name, (method, dataset) in product(RUNS, DATASET.items()):
-            run = make_plan("private", {**_GRID, "datasets": [dataset], "methods": [method]}, f"{name}-{method}")
+            run = make_plan(
+                "private", {**_GRID, "datasets": [dataset], "methods": [method]}, f"{name}-{method}"
+            )
             task_of(ingest).fn(str(run), dataset)
             task_of(split).fn(str(run), dataset)
             (unit,) = read_plan(run).units.values()
@@ -157,7 +189,10 @@ class Scene:
     @property
     def environment(self) -> dict[str, str]:
         """What its processes need."""
-        own = {"DPICL_HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "settings")}  # all are copies of one home
+        own = {
+            "DPICL_HOME": str(self.root / "home"),
+            "XDG_CONFIG_HOME": str(self.root / "settings"),
+        }  # all are copies of one home
         return {**self.base, **own, "DPICL_LEDGER": self.url}
 
     def twin(self, run: str) -> tuple[str, str, str]:
@@ -174,14 +209,18 @@ class Scene:
         (self.root / "faults" / secrets.token_hex(8)).write_text(fault)
 
     def observe(self, *, last: bool = False) -> tuple[dict[str, str], int]:
-        """Read whatever is published, like any later reader; gives release to hash, and the count of unpublished charges."""
+        """Read whatever is published, like any later reader; gives release to hash, and the count
+        of unpublished charges.
+        """
         (self.root / "seen").mkdir(exist_ok=True)
         read = {}
         with self._ledger() as ledger:
             releases = self._releases(ledger)
             for cell, release in releases.named.items():
                 try:
-                    read[release.release_id] = hashlib.sha256(releases.read(ledger, cell)).hexdigest()
+                    read[release.release_id] = hashlib.sha256(
+                        releases.read(ledger, cell)
+                    ).hexdigest()
                 except LedgerError as error:
                     if last:
                         self.note(f"never readable: {error}")
@@ -193,12 +232,15 @@ class Scene:
     def judge(self, runs: set[str], unpublished: int = 0, failed: int = 0) -> Verdict:
         """Compare ledger, marks and files after the last resume; `runs` must have ended.
 
-        A ledger that lost what it had committed accounts for too little, and nothing can go on with it.
+        A ledger that lost what it had committed accounts for too little, and nothing can go on with
+        it.
         """
         try:
             return self._judge(runs, unpublished, failed)
         except LedgerError:
-            return Verdict(Counter(name.split(".")[0] for name in self.names("kills")), 0, 1, 0, 1, Counter())
+            return Verdict(
+                Counter(name.split(".")[0] for name in self.names("kills")), 0, 1, 0, 1, Counter()
+            )
 
     def _judge(self, runs: set[str], unpublished: int, failed: int) -> Verdict:
         read, _ = self.observe(last=True)
@@ -206,25 +248,43 @@ class Scene:
             ledger.verify()
             releases = self._releases(ledger)
             account = self._account(releases)
-            entries, spent = [entry.release.release_id for entry in ledger.entries(account)], ledger.spent(account).epsilon
-        costs = {release.release_id: Fraction(release.guarantee.epsilon) for release in releases.named.values()}
+            entries, spent = (
+                [entry.release.release_id for entry in ledger.entries(account)],
+                ledger.spent(account).epsilon,
+            )
+        costs = {
+            release.release_id: Fraction(release.guarantee.epsilon)
+            for release in releases.named.values()
+        }
         drawn = ({name.split(".")[0] for name in self.names("drawn")} | read.keys()) & costs.keys()
         free = {name for name in self.names("drawn") if name.endswith(".free")}
         stated = Counter(entries) - Counter(set(entries) & costs.keys())
-        gathered = [self._run(run) / "units" / self.schedule.unit_key / GATHERED[self.schedule.method] for run in sorted(runs)]
+        gathered = [
+            self._run(run) / "units" / self.schedule.unit_key / GATHERED[self.schedule.method]
+            for run in sorted(runs)
+        ]
         return Verdict(
             kills=Counter(name.split(".")[0] for name in self.names("kills")),
-            second_draws=self._second_draws([path.read_bytes() for path in gathered if path.exists()]),
+            second_draws=self._second_draws(
+                [path.read_bytes() for path in gathered if path.exists()]
+            ),
             under_accounted=len(free) + (spent < float(sum(costs[name] for name in drawn))),
-            overcharged=stated.total() + (spent > float(sum(costs[name] for name in set(entries) & costs.keys()))),
-            unrecovered=len(costs.keys() - read.keys()) + sum(not path.exists() for path in gathered) + failed,
-            faults=Counter((self.root / "faults" / name).read_text() for name in self.names("faults")),
+            overcharged=stated.total()
+            + (spent > float(sum(costs[name] for name in set(entries) & costs.keys()))),
+            unrecovered=len(costs.keys() - read.keys())
+            + sum(not path.exists() for path in gathered)
+            + failed,
+            faults=Counter(
+                (self.root / "faults" / name).read_text() for name in self.names("faults")
+            ),
             unpublished=unpublished,
             drafts=len(list((self.root / "home" / "released").rglob("*.draft"))),
         )
 
     def _second_draws(self, gathered: list[bytes]) -> int:
-        """Distinct bytes beyond the first that anybody was given, for every release and for what runs gathered."""
+        """Distinct bytes beyond the first that anybody was given, for every release and for what
+        runs gathered.
+        """
         seen = defaultdict(set)
         for name in self.names("seen"):
             seen[name.split(".")[0]].add(name)
@@ -239,14 +299,24 @@ class Scene:
 
     def _settings(self) -> Settings:
         settings = self.planned.settings
-        return Settings(self.root / "home", settings.data, settings.contracts, settings.pipelines, self.root / "home" / "runs")
+        return Settings(
+            self.root / "home",
+            settings.data,
+            settings.contracts,
+            settings.pipelines,
+            self.root / "home" / "runs",
+        )
 
     def _releases(self, ledger: Ledger) -> UnitReleases:
-        folder = UnitFolder(self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings())
+        folder = UnitFolder(
+            self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings()
+        )
         return UnitReleases.of(folder, ledger)
 
     @contextmanager
     def _ledger(self) -> Iterator[Ledger]:
         settings = self._settings()
-        with Ledger.open(self.url, ledger_key(settings), settings.home / "ledger.anchor.json") as ledger:
+        with Ledger.open(
+            self.url, ledger_key(settings), settings.home / "ledger.anchor.json"
+        ) as ledger:
             yield ledger

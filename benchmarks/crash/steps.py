@@ -8,7 +8,8 @@ that processes share it and a kill leaves it:
     kills/<step>.<pid>.<nonce>         a process that killed itself there
     seen/<release>.<sha256>            bytes that a reader was given for a release
     drawn/<release>.<charged|free>     a release whose rows were read, and what the ledger said then
-    faults/<nonce>                     a failed try of a stage, tried again like the orchestrator would
+    faults/<nonce>                     a failed try of a stage, tried again like the orchestrator
+                                       would
 """
 
 from __future__ import annotations
@@ -52,11 +53,16 @@ Stage = Callable[[str, str], Any]
 
 def _stages(name: str) -> tuple[Stage, ...]:
     """From the charge to the last release, of a method."""
-    drawing = ((lambda run, key, of=stage: of(run, (key,))) if stage.together else stage for stage in drawing_stages(name))
+    drawing = (
+        (lambda run, key, of=stage: of(run, (key,))) if stage.together else stage
+        for stage in drawing_stages(name)
+    )
     return (charge, *drawing, release_unit)
 
 
-STAGES: dict[str, tuple[Stage, ...]] = {name: _stages(name) for name in ("ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl")}
+STAGES: dict[str, tuple[Stage, ...]] = {
+    name: _stages(name) for name in ("ldp_tabicl", "gdp_tabicl", "few_shot_generation", "dp_icl")
+}
 STEPS = (
     "before reserve",
     "reserve uncommitted",
@@ -76,7 +82,9 @@ STEPS = (
     "after read",
     "gathered",
 )
-"""In the order of the protocol; `committed` is before the ledger's anchor follows, tokens are of texts and votes of ensembles only."""
+"""In the order of the protocol; `committed` is before the ledger's anchor follows, tokens are of
+texts and votes of ensembles only.
+"""
 
 _PAUSES_SECONDS = (0.0, 0.0, 0.0, 0.001, 0.03)
 
@@ -105,7 +113,12 @@ def _reach(step: str) -> None:
         return
 
 
-def _around(function: Callable[..., Any], before: str | None = None, after: str | None = None, inside: str = "") -> Callable[..., Any]:
+def _around(
+    function: Callable[..., Any],
+    before: str | None = None,
+    after: str | None = None,
+    inside: str = "",
+) -> Callable[..., Any]:
     @wraps(function)
     def watched(*arguments: Any, **options: Any) -> Any:
         if before:
@@ -145,7 +158,10 @@ def _reading_rows(function: Callable[[UnitFolder], Any]) -> Callable[[UnitFolder
         with open_ledger(folder.settings) as ledger:
             releases = UnitReleases.of(folder, ledger)
         for release in releases.named.values():
-            _mark("drawn", f"{release.release_id}.{'charged' if release.release_id in charged else 'free'}")
+            _mark(
+                "drawn",
+                f"{release.release_id}.{'charged' if release.release_id in charged else 'free'}",
+            )
         answer = function(folder)
         _reach("rows read")
         return answer
@@ -157,7 +173,10 @@ def charged_ids(url: str) -> set[str]:
     """Releases that the ledger's database holds, asked past the ledger."""
     address = make_url(url)
     engine = create_engine(
-        address.set(drivername="postgresql+psycopg") if address.get_backend_name() == "postgresql" else url, poolclass=NullPool
+        address.set(drivername="postgresql+psycopg")
+        if address.get_backend_name() == "postgresql"
+        else url,
+        poolclass=NullPool,
     )
     with engine.connect() as connection:
         return set(connection.execute(text("SELECT release_id FROM entries")).scalars())
@@ -202,7 +221,11 @@ def watch() -> None:
         return
     Ledger.is_watched = True  # type: ignore[attr-defined]
     patches: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-        (Ledger, "reserve", lambda f: _around(f, "before reserve", "after reserve", inside="reserve")),
+        (
+            Ledger,
+            "reserve",
+            lambda f: _around(f, "before reserve", "after reserve", inside="reserve"),
+        ),
         (Ledger, "publish", lambda f: _around(f, None, "after publish", inside="publish")),
         (Anchor, "advance", _advancing),
         (UnitReleases, "publish", lambda f: _around(f, "drawn")),
@@ -222,8 +245,12 @@ def watch() -> None:
     event.listen(Engine, "commit", lambda _: _in_ledger("uncommitted"))
 
 
-def enter(schedule: Path, environment: Mapping[str, str], mutate: Callable[[], None] | None) -> None:
-    """Make this process one of the schedule's; `mutate` breaks the protocol before it is watched."""
+def enter(
+    schedule: Path, environment: Mapping[str, str], mutate: Callable[[], None] | None
+) -> None:
+    """Make this process one of the schedule's; `mutate` breaks the protocol before it is
+    watched.
+    """
     os.environ.update(environment)
     logging.disable(logging.CRITICAL)
     _here["schedule"] = schedule
@@ -233,7 +260,9 @@ def enter(schedule: Path, environment: Mapping[str, str], mutate: Callable[[], N
 
 
 def release(run: str, unit_key: str, method: str) -> None:
-    """Do the stages of a unit up to its gathered release, each tried as often as the orchestrator would."""
+    """Do the stages of a unit up to its gathered release, each tried as often as the orchestrator
+    would.
+    """
     with Settings.from_environment().entered():
         _release(run, unit_key, method)
 
@@ -251,7 +280,10 @@ def _release(run: str, unit_key: str, method: str) -> None:
 
 
 def in_threads(
-    schedule: Path, environment: Mapping[str, str], twins: list[tuple[str, str, str]], mutate: Callable[[], None] | None
+    schedule: Path,
+    environment: Mapping[str, str],
+    twins: list[tuple[str, str, str]],
+    mutate: Callable[[], None] | None,
 ) -> None:
     """All twins at once in this process; leaves with 1 if one of them cannot end."""
     enter(schedule, environment, mutate)
@@ -272,7 +304,12 @@ def in_threads(
     os._exit(bool(failed))  # no farewell: there is nothing to keep
 
 
-def on_worker(schedule: Path, environment: Mapping[str, str], twin: tuple[str, str, str], mutate: Callable[[], None] | None) -> int:
+def on_worker(
+    schedule: Path,
+    environment: Mapping[str, str],
+    twin: tuple[str, str, str],
+    mutate: Callable[[], None] | None,
+) -> int:
     """One twin as a task of a cluster; gives the process that did it."""
     enter(schedule, environment, mutate)
     release(*twin)

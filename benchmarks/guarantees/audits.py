@@ -1,4 +1,6 @@
-"""Audits at full size, as `dpicl audit --all` runs them: what holds, what is caught, how long it takes."""
+"""Audits at full size, as `dpicl audit --all` runs them: what holds, what is caught, how long it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,32 @@ def measure(figures: Figures) -> None:
     """All audits with 100,000 runs a side; seconds are those of the clock."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        command = [str(Path(sys.executable).with_name("dpicl")), "audit", "--all", "--runs", str(RUNS), "--out", folder]
+        command = [
+            str(Path(sys.executable).with_name("dpicl")),
+            "audit",
+            "--all",
+            "--runs",
+            str(RUNS),
+            "--out",
+            folder,
+        ]
         subprocess.run(command, check=False)
         seconds = time.perf_counter() - started
         audits = json.loads((Path(folder) / "audit.json").read_text())
     mutants = [mutant for audit in audits for mutant in audit["mutants"]]
-    print(f"audits with {RUNS:,} runs a side: {sum(audit['seconds'] for audit in audits):.0f} processor seconds")
+    print(
+        f"audits with {RUNS:,} runs a side: {sum(audit['seconds'] for audit in audits):.0f} "
+        f"processor seconds"
+    )
     figures.at_most("audit-1e5-seconds", seconds, 120, " s")
-    figures.exactly("audit-mechanisms-within-stated-epsilon", sum(audit["holds"] for audit in audits), len(audits))
-    figures.exactly("audit-mutants-caught", sum(mutant["caught"] for mutant in mutants), len(mutants))
+    figures.exactly(
+        "audit-mechanisms-within-stated-epsilon",
+        sum(audit["holds"] for audit in audits),
+        len(audits),
+    )
+    figures.exactly(
+        "audit-mutants-caught", sum(mutant["caught"] for mutant in mutants), len(mutants)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Certificates: a certified file verifies, and with any byte of it or of its certificate changed, or by another key, it is refused."""
+"""Certificates: a certified file verifies, and with any byte of it or of its certificate changed,
+or by another key, it is refused.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ def measure(figures: Figures) -> None:
             session.protect(name, method=MstTabicl.name, epsilon=1, shots=2)
             (unit,) = plan_of(name, MstTabicl.name, settings, epsilon="1", shots=2).units.values()
             path, key = place.root / "rows.csv", public_key(settings)
-            write_certified(path, lambda file: file.write(b"a,b\n1,2\n"), certify(settings.declared(name), unit, settings), settings)
+            write_certified(
+                path,
+                lambda file: file.write(b"a,b\n1,2\n"),
+                certify(settings.declared(name), unit, settings),
+                settings,
+            )
             other = public_key(replace(settings, home=place.root / "other"))
             changes = list(_refused(path, key))
             figures.exactly("certificate-verified", _verifies(path, key), True)
@@ -45,7 +52,9 @@ def _refused(path: Path, key: str) -> Iterator[bool]:
         content = place.read_bytes()
         for position in range(len(content)):
             for flip in (0x01, 0x20):
-                place.write_bytes(content[:position] + bytes([content[position] ^ flip]) + content[position + 1 :])
+                place.write_bytes(
+                    content[:position] + bytes([content[position] ^ flip]) + content[position + 1 :]
+                )
                 yield not _verifies(path, key)
         place.write_bytes(content)
 

@@ -1,4 +1,6 @@
-"""Generated neighbours with every nasty value, and noise of nothing that remembers what it was added to."""
+"""Generated neighbours with every nasty value, and noise of nothing that remembers what it was
+added to.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _SEED_BYTES = bytes(32)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Positions in a pool of rows: two tables that differ in one, in any order; `rows_changed` is 2 if it was replaced."""
+    """Positions in a pool of rows: two tables that differ in one, in any order; `rows_changed` is 2
+    if it was replaced.
+    """
 
     one: np.ndarray
     other: np.ndarray
@@ -54,25 +58,37 @@ def neighbours(rng: np.random.Generator, *, permuted: bool = True) -> Neighbours
 def numbers(rng: np.random.Generator, low: float, high: float, rows: int) -> np.ndarray:
     """Within the bounds, on them, beyond them, or nasty: shape (rows,), float64."""
     width = high - low
-    choices = [rng.uniform(low, high, rows), rng.uniform(low - 3 * width, high + 3 * width, rows), rng.choice(NASTY, rows)]
+    choices = [
+        rng.uniform(low, high, rows),
+        rng.uniform(low - 3 * width, high + 3 * width, rows),
+        rng.choice(NASTY, rows),
+    ]
     choices += [rng.choice((low, high), rows)]
     return np.choose(rng.integers(len(choices), size=rows), choices)
 
 
 def table(rng: np.random.Generator, contract: Contract, rows: int) -> pa.Table:
     """Rows of a contract's types; often of few categories, so that groups stay empty."""
-    return pa.table({name: _column(rng, declared, rows) for name, declared in contract.columns.items()})
+    return pa.table(
+        {name: _column(rng, declared, rows) for name, declared in contract.columns.items()}
+    )
 
 
-def _column(rng: np.random.Generator, declared: CategoryColumn | IntegerColumn | RealColumn, rows: int) -> pa.Array:
+def _column(
+    rng: np.random.Generator, declared: CategoryColumn | IntegerColumn | RealColumn, rows: int
+) -> pa.Array:
     if isinstance(declared, CategoryColumn):
-        codes = rng.integers(rng.integers(1, len(declared.categories) + 1), size=rows).astype(np.int16)
+        codes = rng.integers(rng.integers(1, len(declared.categories) + 1), size=rows).astype(
+            np.int16
+        )
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(declared.categories))
     low, high = declared.bounds
     if isinstance(declared, IntegerColumn):
         width = int(high - low)
         whole = rng.integers(int(low) - 2 * width, int(high) + 2 * width + 1, rows)
-        return pa.array(np.where(rng.random(rows) < 0.2, rng.choice(np.array(_WHOLE_NASTY), rows), whole))
+        return pa.array(
+            np.where(rng.random(rows) < 0.2, rng.choice(np.array(_WHOLE_NASTY), rows), whole)
+        )
     return pa.array(numbers(rng, low, high, rows))
 
 
@@ -92,12 +108,15 @@ class Noised:
         """The largest log-ratio of what both may release: the sum of |difference| / scale.
 
         Raises:
-            AssertionError: a number got no noise, or how many do, or their scales, depend on the rows.
+            AssertionError: a number got no noise, or how many do, or their scales, depend on the
+                rows.
         """
         assert self.asked == other.asked == len(self.sums) == len(other.sums)
         assert [scale for scale, _ in self.sums] == [scale for scale, _ in other.sums]
         pairs = zip(self.sums, other.sums, strict=True)
-        return sum((abs(one - another) / scale for (scale, one), (_, another) in pairs), Fraction(0))
+        return sum(
+            (abs(one - another) / scale for (scale, one), (_, another) in pairs), Fraction(0)
+        )
 
 
 class _Nothing(int):
@@ -113,7 +132,9 @@ class _Nothing(int):
 
 @contextmanager
 def noised() -> Iterator[Noised]:
-    """While this lasts the product's mechanisms get noise of nothing, and what they add it to is noted."""
+    """While this lasts the product's mechanisms get noise of nothing, and what they add it to is
+    noted.
+    """
     seen = Noised([])
 
     def nothings(scale: Fraction, count: int, stream: Stream) -> list[int]:

@@ -33,7 +33,9 @@ _START_SECONDS = 120
 
 @dataclass(frozen=True)
 class Asked:
-    """One release as one spender saw it: whether it was charged by this call, and the artefact that won."""
+    """One release as one spender saw it: whether it was charged by this call, and the artefact that
+    won.
+    """
 
     release_id: str
     charged: bool
@@ -61,7 +63,9 @@ class Outcome:
 
     @property
     def duplicates(self) -> int:
-        """Calls that were told they charged a release that another call charged, and releases with two winners."""
+        """Calls that were told they charged a release that another call charged, and releases with
+        two winners.
+        """
         return self.charges - self.entries + self.torn_releases
 
     @property
@@ -71,10 +75,14 @@ class Outcome:
 
 
 def spend_together(url: str, key: bytes, anchor: Path, *, spenders: int, releases: int) -> Outcome:
-    """`spenders` processes ask for `releases` each; opens an account of its own and verifies the chain."""
+    """`spenders` processes ask for `releases` each; opens an account of its own and verifies the
+    chain.
+    """
     distinct = releases // 2 * spenders + (releases - releases // 2)
     capacity = distinct * 3 // 4
-    account = Account(f"contested-{secrets.token_hex(4)}", "row", RELATION, epsilon_cap=COST.epsilon * capacity)
+    account = Account(
+        f"contested-{secrets.token_hex(4)}", "row", RELATION, epsilon_cap=COST.epsilon * capacity
+    )
     with Ledger.open(url, key, anchor) as ledger:
         ledger.ensure_account(account)
     seen = _answers(url, key, anchor, account.name, spenders, releases)
@@ -98,19 +106,29 @@ def spend_together(url: str, key: bytes, anchor: Path, *, spenders: int, release
     )
 
 
-def _answers(url: str, key: bytes, anchor: Path, account: str, spenders: int, releases: int) -> list[tuple[list[Asked], float, float]]:
+def _answers(
+    url: str, key: bytes, anchor: Path, account: str, spenders: int, releases: int
+) -> list[tuple[list[Asked], float, float]]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     together = context.Barrier(spenders, timeout=_START_SECONDS)
     with ProcessPoolExecutor(spenders, context, initializer=together.wait) as pool:
-        spending = [pool.submit(_spend, number, url, key, anchor, account, releases) for number in range(spenders)]
+        spending = [
+            pool.submit(_spend, number, url, key, anchor, account, releases)
+            for number in range(spenders)
+        ]
         return [spender.result() for spender in spending]
 
 
-def _spend(spender: int, url: str, key: bytes, anchor: Path, account: str, releases: int) -> tuple[list[Asked], float, float]:
+def _spend(
+    spender: int, url: str, key: bytes, anchor: Path, account: str, releases: int
+) -> tuple[list[Asked], float, float]:
     with Ledger.open(url, key, anchor) as ledger:
         start = time.monotonic()
-        answers = [_ask(ledger, key, account, spender if turn % 2 else -1, turn, spender) for turn in range(releases)]
+        answers = [
+            _ask(ledger, key, account, spender if turn % 2 else -1, turn, spender)
+            for turn in range(releases)
+        ]
         return answers, start, time.monotonic()
 
 
@@ -121,18 +139,33 @@ def _ask(ledger: Ledger, key: bytes, account: str, owner: int, turn: int, spende
         charged = ledger.reserve(release).is_new
     except BudgetError:
         return Asked(name, False, None)
-    return Asked(name, charged, ledger.publish(name, hashlib.sha256(f"{name} by {spender}".encode()).hexdigest()))
+    return Asked(
+        name,
+        charged,
+        ledger.publish(name, hashlib.sha256(f"{name} by {spender}".encode()).hexdigest()),
+    )
 
 
 def measure(figures: Figures, spenders: int = sized(64, 4), releases: int = sized(20, 4)) -> None:
-    """64 processes on one account, on SQLite and, where its programs are installed, on PostgreSQL."""
+    """64 processes on one account, on SQLite and, where its programs are installed, on
+    PostgreSQL.
+    """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         urls = {"sqlite": f"sqlite:///{Path(folder) / 'ledger.db'}"}
         if programs():
             urls["postgresql"] = stack.enter_context(running_postgres()).url()
         for backend, url in urls.items():
-            outcome = spend_together(url, secrets.token_bytes(32), Path(folder) / f"{backend}.json", spenders=spenders, releases=releases)
-            print(f"{spenders} spenders on {backend}: {outcome.transactions:,} transactions, {outcome.per_second:,.0f} per second")
+            outcome = spend_together(
+                url,
+                secrets.token_bytes(32),
+                Path(folder) / f"{backend}.json",
+                spenders=spenders,
+                releases=releases,
+            )
+            print(
+                f"{spenders} spenders on {backend}: {outcome.transactions:,} transactions, "
+                f"{outcome.per_second:,.0f} per second"
+            )
             figures.exactly(f"spenders-overspend-{backend}", outcome.overspends, 0)
             figures.exactly(f"spenders-duplicates-{backend}", outcome.duplicates, 0)
             figures.exactly(f"spenders-releases-{backend}", outcome.entries, outcome.capacity)

@@ -23,7 +23,10 @@ from dpicl.methods.published.noise_cells import NoiseCell, table_nine
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 ROUNDS = sized(3, 1)
 NEAR = 0.002
-HEADINGS = "cell           eps  ours    PRV low  estimate high    replace  sigma  found    costs   s      PRV's    s      times"
+HEADINGS = (
+    "cell           eps  ours    PRV low  estimate high    replace  sigma  found    costs   s     "
+    " PRV's    s      times"
+)
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,10 @@ class Row:
     def __str__(self) -> str:
         around, cell = self.around, self.cell
         return (
-            f"{cell.dataset:<14} {cell.epsilon:<4g} {self.epsilon:<7.4f} {around.low:<8.4f} {around.estimate:<8.4f} {around.high:<7.4f} "
-            f"{self.replaced:<8.4f} {cell.sigma:<6.2f} {self.ours.sigma:<8.4f} {self.found_epsilon:<7.4f} {self.ours.seconds:<6.2f} "
+            f"{cell.dataset:<14} {cell.epsilon:<4g} {self.epsilon:<7.4f} {around.low:<8.4f} "
+            f"{around.estimate:<8.4f} {around.high:<7.4f} "
+            f"{self.replaced:<8.4f} {cell.sigma:<6.2f} {self.ours.sigma:<8.4f} "
+            f"{self.found_epsilon:<7.4f} {self.ours.seconds:<6.2f} "
             f"{self.theirs.sigma:<8.4f} {self.theirs.seconds:<6.2f} {self.speedup:.1f}"
         )
 
@@ -77,17 +82,30 @@ def measure(figures: Figures) -> None:
     )
     figures.exactly("table-9-cells-within-0.002-of-20", agreed, 20)
     shares = [row.found_epsilon / row.cell.epsilon for row in rows]
-    figures.at_most("calibration-below-target", 100 * (1 - min(shares)), 100 * (1 - LEAST_SHARE), " %")
+    figures.at_most(
+        "calibration-below-target", 100 * (1 - min(shares)), 100 * (1 - LEAST_SHARE), " %"
+    )
     figures.exactly("calibrations-above-target-of-20", sum(share > 1 for share in shares), 0)
     figures.at_most("calibration-seconds", max(row.ours.seconds for row in rows), 0.6, " s")
-    figures.at_least("calibration-speedup-over-prv-median", statistics.median(row.speedup for row in rows), 5, "x")
+    figures.at_least(
+        "calibration-speedup-over-prv-median",
+        statistics.median(row.speedup for row in rows),
+        5,
+        "x",
+    )
     figures.at_least("calibration-speedup-over-prv-least", min(row.speedup for row in rows), 5, "x")
 
 
 def _tell_who_misses(rows: list[Row]) -> None:
     for name, missed in (
-        ("PRV's upper end, estimate + 0.01,", [row.cell for row in rows if row.around.high > row.cell.epsilon]),
-        ("the cost under replace-one", [row.cell for row in rows if row.replaced > row.cell.epsilon]),
+        (
+            "PRV's upper end, estimate + 0.01,",
+            [row.cell for row in rows if row.around.high > row.cell.epsilon],
+        ),
+        (
+            "the cost under replace-one",
+            [row.cell for row in rows if row.replaced > row.cell.epsilon],
+        ),
     ):
         cells = ", ".join(f"{cell.dataset} {cell.epsilon:g}" for cell in missed)
         print(f"{name} passes the printed target in {len(missed)} cells: {cells}")
@@ -95,13 +113,27 @@ def _tell_who_misses(rows: list[Row]) -> None:
 
 def _rows() -> list[Row]:
     cells = sized(table_nine(), table_nine()[:2])
-    rounds = [[(_timed(_ours, cell), _timed(_theirs, cell)) for cell in cells] for _ in range(ROUNDS)]
+    rounds = [
+        [(_timed(_ours, cell), _timed(_theirs, cell)) for cell in cells] for _ in range(ROUNDS)
+    ]
     rows = []
     for place, cell in enumerate(cells):
-        ours, theirs = (min((one[place][side] for one in rounds), key=lambda found: found.seconds) for side in (0, 1))
+        ours, theirs = (
+            min((one[place][side] for one in rounds), key=lambda found: found.seconds)
+            for side in (0, 1)
+        )
         guarantee = _cost(cell, cell.sigma, ADD)
         replaced = _cost(cell, cell.sigma, REPLACE).epsilon
-        rows.append(Row(cell, guarantee.epsilon, bracket([guarantee], delta=cell.delta), replaced, ours, theirs))
+        rows.append(
+            Row(
+                cell,
+                guarantee.epsilon,
+                bracket([guarantee], delta=cell.delta),
+                replaced,
+                ours,
+                theirs,
+            )
+        )
     return rows
 
 

@@ -1,4 +1,6 @@
-"""What a hostile case is: a file, a path or an address, what the product makes of it, and whether a planted value shows."""
+"""What a hostile case is: a file, a path or an address, what the product makes of it, and whether a
+planted value shows.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ _PEOPLE = {
     "version": 1,
     "name": "people",
     "description": "Four columns, and one that is not read.",
-    "source": {"title": "t", "licence": "l", "citation": "c", "file": "people.csv", "ignore": ["note"]},
+    "source": {
+        "title": "t",
+        "licence": "l",
+        "citation": "c",
+        "file": "people.csv",
+        "ignore": ["note"],
+    },
     "privacy": {"budget": {"epsilon": 1}},
     "split": {"test_fraction": 0.5},
     "columns": COLUMNS,
@@ -57,7 +65,8 @@ LIMITS = FetchLimits(connect_seconds=1, read_seconds=1, deadline_seconds=2, atte
 
 @dataclass(frozen=True)
 class Case:
-    """`kind` is a declaration (`contract`, `pipelines`), a table (by its suffix), or `source`, `url`, `name`, `place`.
+    """`kind` is a declaration (`contract`, `pipelines`), a table (by its suffix), or `source`,
+    `url`, `name`, `place`.
 
     `content` is the file's bytes, the path, address or name, or what lays the file out in a folder.
     """
@@ -69,7 +78,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict` is accepted, refused or traceback; `leaks` counts texts that show a planted value."""
+    """`verdict` is accepted, refused or traceback; `leaks` counts texts that show a planted
+    value.
+    """
 
     name: str
     verdict: str
@@ -88,12 +99,23 @@ def attempt(case: Case, folder: Path) -> Outcome:
         except Exception as error:  # noqa: BLE001 - these are what is counted
             verdict, texts = "traceback", _texts(error)
     texts.append(log.getvalue())
-    return Outcome(case.name, verdict, sum(any(canary in text for canary in CANARIES) for text in texts), texts[0][-1500:])
+    return Outcome(
+        case.name,
+        verdict,
+        sum(any(canary in text for canary in CANARIES) for text in texts),
+        texts[0][-1500:],
+    )
 
 
 def _texts(error: Exception) -> list[str]:
-    return ["".join(traceback.format_exception(error)) if not isinstance(error, DpiclError) else str(error), repr(error),
-            repr(vars(error)), "".join(traceback.format_exception(error))]  # fmt: skip
+    return [
+        "".join(traceback.format_exception(error))
+        if not isinstance(error, DpiclError)
+        else str(error),
+        repr(error),
+        repr(vars(error)),
+        "".join(traceback.format_exception(error)),
+    ]
 
 
 @contextmanager
@@ -125,7 +147,13 @@ def _contract(content: Any, folder: Path) -> None:
     for shots in (shots for shots in contract.shots if shots <= 64):
         groups, members = partition(contract, shots), assign(PrivateTable(table), contract, shots)
         released = aggregate(
-            PrivateTable(table), members, groups, contract, epsilon=1.0, options=AggregateOptions(), stream=stream(0, "", "", "")
+            PrivateTable(table),
+            members,
+            groups,
+            contract,
+            epsilon=1.0,
+            options=AggregateOptions(),
+            stream=stream(0, "", "", ""),
         )
         central_demonstrations(released, contract)
     central_queries(QueryTable(table), contract)

@@ -1,4 +1,6 @@
-"""Files changed at random: the shipped declarations, and tables with planted values. The same number, the same case."""
+"""Files changed at random: the shipped declarations, and tables with planted values. The same
+number, the same case.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,101 @@ from benchmarks.hostile_input.cases import Case
 _ROOT = Path(__file__).parents[2]
 _ROWS = 30
 _BYTES = b"\t\n\r :-[]{}&*!|>'\"#%@`,?\\\x00\x1b\xff\xfe01az=~"
-_TOKENS = ["{0.__class__}", "{age.__init__.__globals__}", "{age!r:>999999999}", "{}", "{{", "%s%n", "${x}", "nan", ".inf", "-.inf",
-"1e999", "9" * 400,
-           "-" + "9" * 30, "0x1f", "010", "1_000", "12:30", "yes", "~", "null", "true", "2020-01-01", "&a [*a]", "*a",
-           "!!python/name:os.system",
-           "<<: {a: 1}", "\u202e", "\u2066", "\x85", "\ufeff", "\x1b[2J", "../../etc/passwd", "/etc/passwd", "\0", "C:\\x", "=cmd|'x'!A0",
-           "[" * 60, "{" * 60, "- " * 60, "? ", "--- ", "...", "%YAML 9.9", '"\\ud800"', '"\\x00"', "'", '"', "|", ">", "x" * 5000,
-           "rest", "label",
-           "9223372036854775808", "-0", "1e-320", "\u0661", ""]  # fmt: skip
-_ODD: list[Any] = [None, True, False, 0, -1, 1, 2.5, 10**30, 10**400, 1e308, float("nan"), float("inf"), "", "x", "rest", "label",
-"age", "{age}", "{", [], [1], ["label"],
-                   [["no"], "rest"], [[]], {}, {"a": 1}, [{}], "x" * 3000, "\u202e", "\x00", "1/0", "0/1", "1e-999999999",
-                   "__class__"]  # fmt: skip
+_TOKENS = [
+    "{0.__class__}",
+    "{age.__init__.__globals__}",
+    "{age!r:>999999999}",
+    "{}",
+    "{{",
+    "%s%n",
+    "${x}",
+    "nan",
+    ".inf",
+    "-.inf",
+    "1e999",
+    "9" * 400,
+    "-" + "9" * 30,
+    "0x1f",
+    "010",
+    "1_000",
+    "12:30",
+    "yes",
+    "~",
+    "null",
+    "true",
+    "2020-01-01",
+    "&a [*a]",
+    "*a",
+    "!!python/name:os.system",
+    "<<: {a: 1}",
+    "\u202e",
+    "\u2066",
+    "\x85",
+    "\ufeff",
+    "\x1b[2J",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "\0",
+    "C:\\x",
+    "=cmd|'x'!A0",
+    "[" * 60,
+    "{" * 60,
+    "- " * 60,
+    "? ",
+    "--- ",
+    "...",
+    "%YAML 9.9",
+    '"\\ud800"',
+    '"\\x00"',
+    "'",
+    '"',
+    "|",
+    ">",
+    "x" * 5000,
+    "rest",
+    "label",
+    "9223372036854775808",
+    "-0",
+    "1e-320",
+    "\u0661",
+    "",
+]
+_ODD: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2.5,
+    10**30,
+    10**400,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "rest",
+    "label",
+    "age",
+    "{age}",
+    "{",
+    [],
+    [1],
+    ["label"],
+    [["no"], "rest"],
+    [[]],
+    {},
+    {"a": 1},
+    [{}],
+    "x" * 3000,
+    "\u202e",
+    "\x00",
+    "1/0",
+    "0/1",
+    "1e-999999999",
+    "__class__",
+]
 _TYPES: list[Callable[[int], pa.Array]] = [
     lambda n: pa.array([7319042217 + i for i in range(n)], pa.int64()),
     lambda n: pa.array([7319042217 + i for i in range(n)], pa.uint64()),
@@ -62,16 +147,31 @@ _TYPES: list[Callable[[int], pa.Array]] = [
     lambda n: pa.array(["zq7"] * n).dictionary_encode(),
     lambda n: pa.array([None, "red"] * n)[:n].dictionary_encode(),
     lambda n: pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int8()), pa.array([7319042.5])),
-]  # fmt: skip
+]
 
 
 def mutated(number: int) -> Case:
     """The case of a number: four in ten a contract, two a pipelines file, four a table."""
     dice = random.Random(number)
-    kind = ("contract", "contract", "contract", "contract", "pipelines", "pipelines", ".csv", ".csv.gz", ".parquet", ".parquet")[
-        number % 10
-    ]
-    make = {"contract": _contract, "pipelines": _pipelines, ".csv": _csv, ".csv.gz": _packed, ".parquet": _parquet}[kind]
+    kind = (
+        "contract",
+        "contract",
+        "contract",
+        "contract",
+        "pipelines",
+        "pipelines",
+        ".csv",
+        ".csv.gz",
+        ".parquet",
+        ".parquet",
+    )[number % 10]
+    make = {
+        "contract": _contract,
+        "pipelines": _pipelines,
+        ".csv": _csv,
+        ".csv.gz": _packed,
+        ".parquet": _parquet,
+    }[kind]
     return Case(f"{kind} {number}", kind, make(dice))
 
 
@@ -87,13 +187,20 @@ def _pipelines(dice: random.Random) -> bytes:
 
 @cache
 def _shipped() -> tuple[str, ...]:
-    """The contracts under one name, since a file is called after its contract; comments left out to spare time."""
-    texts = [re.sub(r"(?m)^\s*#.*\n", "", path.read_text()) for path in sorted((_ROOT / "data_contracts").glob("*.yaml"))]
+    """The contracts under one name, since a file is called after its contract; comments left out to
+    spare time.
+    """
+    texts = [
+        re.sub(r"(?m)^\s*#.*\n", "", path.read_text())
+        for path in sorted((_ROOT / "data_contracts").glob("*.yaml"))
+    ]
     return tuple(re.sub(r"(?m)^name: .*$", "name: shop", text) for text in texts)
 
 
 def _tree(text: str, dice: random.Random) -> bytes:
-    """Values, keys and subtrees nudged, replaced, deleted, copied, renamed or nested; written as JSON, which is YAML."""
+    """Values, keys and subtrees nudged, replaced, deleted, copied, renamed or nested; written as
+    JSON, which is YAML.
+    """
     content = _parsed(text)
     for _ in range(dice.choice([1, 1, 2, 3])):
         places = _places(content)
@@ -109,7 +216,11 @@ def _tree(text: str, dice: random.Random) -> bytes:
         elif deed == 4:
             holder[key] = _nested(holder[key], dice.choice([1, 5, 18, 50]))
         elif isinstance(holder, dict):
-            holder[dice.choice(["age", "texts", "cuts", "parts", "zz", "a.b", "\u202e", "x" * 500, "{}"])] = holder.pop(key)
+            holder[
+                dice.choice(
+                    ["age", "texts", "cuts", "parts", "zz", "a.b", "\u202e", "x" * 500, "{}"]
+                )
+            ] = holder.pop(key)
         else:
             holder[key] = -holder[key] if isinstance(holder[key], int | float) else [holder[key]]
     return json.dumps(content, ensure_ascii=dice.random() < 0.5).encode("utf-8", "surrogatepass")
@@ -125,8 +236,16 @@ def _parsed(text: str) -> Any:
 
 
 def _places(content: Any) -> list[tuple[Any, Any]]:
-    children = list(content.items()) if isinstance(content, dict) else list(enumerate(content)) if isinstance(content, list) else []
-    return [(content, key) for key, _ in children] + [place for _, child in children for place in _places(child)]
+    children = (
+        list(content.items())
+        if isinstance(content, dict)
+        else list(enumerate(content))
+        if isinstance(content, list)
+        else []
+    )
+    return [(content, key) for key, _ in children] + [
+        place for _, child in children for place in _places(child)
+    ]
 
 
 def _nested(value: Any, depth: int) -> Any:
@@ -144,7 +263,11 @@ def _text(raw: bytes, dice: random.Random) -> bytes:
         if deed < 3:
             raw = raw[:place] + bytes([dice.choice(_BYTES)]) + raw[place + dice.randrange(2) :]
         elif deed == 3:
-            raw = raw[:place] if dice.random() < 0.3 else raw[:place] + raw[place + dice.randrange(40) :]
+            raw = (
+                raw[:place]
+                if dice.random() < 0.3
+                else raw[:place] + raw[place + dice.randrange(40) :]
+            )
         elif deed in (4, 5):
             raw = raw[:place] + dice.choice(_TOKENS).encode() + raw[place:]
         elif deed == 6:
@@ -154,7 +277,11 @@ def _text(raw: bytes, dice: random.Random) -> bytes:
             raw = b"\n".join(lines)
         else:
             cut = re.search(rb": .*", lines[line])
-            lines[line] = lines[line][: cut.start()] + b": " + dice.choice(_TOKENS).encode() if cut else lines[line]
+            lines[line] = (
+                lines[line][: cut.start()] + b": " + dice.choice(_TOKENS).encode()
+                if cut
+                else lines[line]
+            )
             raw = b"\n".join(lines)
     return _encoded(raw, dice)
 
@@ -162,11 +289,15 @@ def _text(raw: bytes, dice: random.Random) -> bytes:
 def _encoded(raw: bytes, dice: random.Random) -> bytes:
     if dice.random() < 0.95:
         return raw
-    return raw.decode("utf-8", "replace").encode(dice.choice(["utf-16", "utf-32", "utf-8-sig", "utf-7", "cp037"]), "replace")
+    return raw.decode("utf-8", "replace").encode(
+        dice.choice(["utf-16", "utf-32", "utf-8-sig", "utf-7", "cp037"]), "replace"
+    )
 
 
 def table() -> pa.Table:
-    """Rows that fit the contract of `hostile_cases.people`, with a planted value in three of five columns."""
+    """Rows that fit the contract of `hostile_cases.people`, with a planted value in three of five
+    columns.
+    """
     numbers = range(_ROWS)
     return pa.table(
         {
@@ -182,14 +313,21 @@ def table() -> pa.Table:
 @cache
 def csv_bytes() -> bytes:
     """The rows as CSV."""
-    rows = [list(table().column_names), *([str(value) for value in row.values()] for row in table().to_pylist())]
+    rows = [
+        list(table().column_names),
+        *([str(value) for value in row.values()] for row in table().to_pylist()),
+    ]
     return "\n".join(",".join(row) for row in rows).encode() + b"\n"
 
 
 def _csv(dice: random.Random) -> bytes:
     if dice.random() < 0.2:
         break_ = csv_bytes().index(b"\n")
-        return csv_bytes()[:break_] + dice.choice([b",", b"", b" ", b";", b"\r", b'"', b"\t"]) + csv_bytes()[break_ + 1 :]
+        return (
+            csv_bytes()[:break_]
+            + dice.choice([b",", b"", b" ", b";", b"\r", b'"', b"\t"])
+            + csv_bytes()[break_ + 1 :]
+        )
     return _text(csv_bytes(), dice)
 
 
@@ -203,19 +341,38 @@ def _parquet(dice: random.Random) -> bytes:
     content = table()
     for _ in range(dice.randrange(2)):
         name = dice.choice(content.column_names)
-        content = content.set_column(content.column_names.index(name), name, dice.choice(_TYPES)(_ROWS))
+        content = content.set_column(
+            content.column_names.index(name), name, dice.choice(_TYPES)(_ROWS)
+        )
     if dice.random() < 0.1:
-        content = content.rename_columns([dice.choice([name, "age", "zq7", "\u202e"]) for name in content.column_names])
+        content = content.rename_columns(
+            [dice.choice([name, "age", "zq7", "\u202e"]) for name in content.column_names]
+        )
     file = io.BytesIO()
-    options = {"compression": dice.choice(["none", "snappy", "zstd", "gzip"]), "use_dictionary": dice.random() < 0.5}
-    pq.write_table(content, file, row_group_size=dice.choice([7, 100]), store_schema=dice.random() < 0.5, **options)
+    options = {
+        "compression": dice.choice(["none", "snappy", "zstd", "gzip"]),
+        "use_dictionary": dice.random() < 0.5,
+    }
+    pq.write_table(
+        content,
+        file,
+        row_group_size=dice.choice([7, 100]),
+        store_schema=dice.random() < 0.5,
+        **options,
+    )
     return _flipped(file.getvalue(), dice) if dice.random() < 0.8 else file.getvalue()
 
 
 def _flipped(raw: bytes, dice: random.Random) -> bytes:
-    """Bytes of a binary file changed, in its last part above all: there Parquet keeps what it says of itself."""
+    """Bytes of a binary file changed, in its last part above all: there Parquet keeps what it says
+    of itself.
+    """
     changed = bytearray(raw)
     for _ in range(dice.randint(1, 6)):
         start = len(changed) * 2 // 3 if dice.random() < 0.6 else 0
-        changed[dice.randrange(start, len(changed))] = dice.choice([0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)])
-    return bytes(changed[: dice.randrange(len(changed))]) if dice.random() < 0.15 else bytes(changed)
+        changed[dice.randrange(start, len(changed))] = dice.choice(
+            [0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)]
+        )
+    return (
+        bytes(changed[: dice.randrange(len(changed))]) if dice.random() < 0.15 else bytes(changed)
+    )

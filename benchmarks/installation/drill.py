@@ -1,12 +1,15 @@
-"""The night in which everything fails: scheduled runs while every part of an installation is killed in turn.
+"""The night in which everything fails: scheduled runs while every part of an installation is killed
+in turn.
 
     python -m benchmarks.installation.drill --runs 24 --minutes 20     (make drill)
 
-Real parts: PostgreSQL under ledger and Prefect server, a Dask scheduler with two workers, an endpoint that fails one
-request in ten, `dpicl serve`. Every half minute one of them, or a flow's own process once there is one, is killed, and six times a night
-the private rows change, so that releases are charged all night long. At the end every run must be complete, every version of the rows
-charged once, and nothing may still be said to run. Then every version is run again, left alone: this must be free, and equal.
-Last, the ledger's database is restored from an old backup, which must be noticed.
+Real parts: PostgreSQL under ledger and Prefect server, a Dask scheduler with two workers, an
+endpoint that fails one request in ten, `dpicl serve`. Every half minute one of them, or a flow's
+own process once there is one, is killed, and six times a night the private rows change, so that
+releases are charged all night long. At the end every run must be complete, every version of the
+rows charged once, and nothing may still be said to run. Then every version is run again, left
+alone: this must be free, and equal. Last, the ledger's database is restored from an old backup,
+which must be noticed.
 """
 
 from __future__ import annotations
@@ -58,7 +61,11 @@ PIPELINES: dict[str, Any] = {
         **_GRID,
     },
 }
-MODELS = {"faulty": {"kind": "endpoint", "id": "m", "url": "", "max_connections": 4}, "tiny": {"kind": "tiny"}, "fake": {"kind": "fake"}}
+MODELS = {
+    "faulty": {"kind": "endpoint", "id": "m", "url": "", "max_connections": 4},
+    "tiny": {"kind": "tiny"},
+    "fake": {"kind": "fake"},
+}
 ACCOUNTS = ("till", "stock")
 """Private tables of the pipelines, in their order."""
 SHOTS_A_RUN = 2
@@ -98,14 +105,18 @@ class Night:
 
 @dataclass(frozen=True)
 class Morning:
-    """Of each run the version that its files equal, None if there is none; and what the quiet runs were charged."""
+    """Of each run the version that its files equal, None if there is none; and what the quiet runs
+    were charged.
+    """
 
     versions: list[tuple[str, int | None]]
     charged: int
 
     def seen(self, pipeline: str) -> set[int]:
         """Versions of the rows that a pipeline's runs met."""
-        return {version for name, version in self.versions if name == pipeline and version is not None}
+        return {
+            version for name, version in self.versions if name == pipeline and version is not None
+        }
 
 
 def morning(site: Site, came: Night) -> Morning:
@@ -121,24 +132,50 @@ def morning(site: Site, came: Night) -> Morning:
     for identity, name in came.scheduled.items():
         folder = _folder(site, identity)
         gave = {} if folder is None else result(folder)
-        versions.append((name, next((one for one in range(VERSIONS) if not differences(gave, expected[name, one])), None)))
-    unseen = sum(SHOTS_A_RUN for name in PIPELINES for one in range(VERSIONS) if (name, one) not in versions)
+        versions.append(
+            (
+                name,
+                next(
+                    (one for one in range(VERSIONS) if not differences(gave, expected[name, one])),
+                    None,
+                ),
+            )
+        )
+    unseen = sum(
+        SHOTS_A_RUN for name in PIPELINES for one in range(VERSIONS) if (name, one) not in versions
+    )
     return Morning(versions, ledger_facts(site)[1] - before - unseen)
 
 
 def dpicl(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line on this installation."""
     command = [str(DPICL), *arguments]
-    return subprocess.run(command, check=False, env=site.environment, capture_output=True, text=True, timeout=300, cwd=site.place.root)
+    return subprocess.run(
+        command,
+        check=False,
+        env=site.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=site.place.root,
+    )
 
 
 def result(run: Path) -> dict[str, bytes]:
-    """What a run gives: all but names, dates, times, charges, and how often a faulty server had to be asked."""
-    return {name: data for name, data in outcome(run).items() if not ("/scored/" in name and name.endswith(".json"))}
+    """What a run gives: all but names, dates, times, charges, and how often a faulty server had to
+    be asked.
+    """
+    return {
+        name: data
+        for name, data in outcome(run).items()
+        if not ("/scored/" in name and name.endswith(".json"))
+    }
 
 
 def night(site: Site, runs: int, minutes: float, seed: int) -> Night:
-    """Schedule the runs over the time, kill something every half minute, and wait until all have ended."""
+    """Schedule the runs over the time, kill something every half minute, and wait until all have
+    ended.
+    """
     began, version = time.monotonic(), 0
     scheduled = _schedule(site, runs, minutes)
     kills, victims = Counter[str](), _in_turn(random.Random(seed))
@@ -151,7 +188,9 @@ def night(site: Site, runs: int, minutes: float, seed: int) -> Night:
             time.sleep(30)
             states = _states(site, scheduled)
             bar.update(states["COMPLETED"] - bar.n)
-            bar.set_postfix_str(", ".join(f"{name.lower()} {count}" for name, count in states.items()))
+            bar.set_postfix_str(
+                ", ".join(f"{name.lower()} {count}" for name, count in states.items())
+            )
             if states["COMPLETED"] + states["FAILED"] == runs:
                 break
     tries = Counter(site.ask(f"flow_runs/{identity}")["run_count"] for identity in scheduled)
@@ -171,12 +210,16 @@ def _schedule(site: Site, runs: int, minutes: float) -> dict[str, str]:
         name = list(PIPELINES)[number % len(PIPELINES)]
         due = datetime.now(UTC) + timedelta(seconds=60 * minutes * number / runs)
         state = {"type": "SCHEDULED", "state_details": {"scheduled_time": due.isoformat()}}
-        scheduled[str(site.ask(f"deployments/{known[name]}/create_flow_run", {"state": state})["id"])] = name
+        scheduled[
+            str(site.ask(f"deployments/{known[name]}/create_flow_run", {"state": state})["id"])
+        ] = name
     return scheduled
 
 
 def _kill(site: Site, victim: str) -> str:
-    """SIGKILL one part, or all processes of runs under way; a run is waited for until the next but one is due."""
+    """SIGKILL one part, or all processes of runs under way; a run is waited for until the next but
+    one is due.
+    """
     if victim != "flow":
         site.parts[victim].kill()
         return victim
@@ -191,20 +234,32 @@ def _kill(site: Site, victim: str) -> str:
 
 def _states(site: Site, scheduled: dict[str, str]) -> Counter[str]:
     try:
-        found = site.ask("flow_runs/filter", {"flow_runs": {"id": {"any_": list(scheduled)}}, "limit": 200})
+        found = site.ask(
+            "flow_runs/filter", {"flow_runs": {"id": {"any_": list(scheduled)}}, "limit": 200}
+        )
     except OSError:
         return Counter()
     return Counter(run["state_type"] for run in found)
 
 
 def _folder(site: Site, flow_run: str) -> Path | None:
-    return next((path.parent for path in (site.place.home / "runs").glob(f"*-{flow_run.replace('-', '')[-12:]}/results.csv")), None)
+    return next(
+        (
+            path.parent
+            for path in (site.place.home / "runs").glob(
+                f"*-{flow_run.replace('-', '')[-12:]}/results.csv"
+            )
+        ),
+        None,
+    )
 
 
 def ledger_facts(site: Site) -> tuple[dict[str, float], int, int]:
     """Spent by account, entries in all, and drafts that nobody will publish."""
     key = (site.place.home / "keys" / "ledger.key").read_bytes()
-    with Ledger.open(site.environment["DPICL_LEDGER"], key, site.place.home / "ledger.anchor.json") as ledger:
+    with Ledger.open(
+        site.environment["DPICL_LEDGER"], key, site.place.home / "ledger.anchor.json"
+    ) as ledger:
         ledger.verify()
         spent = {account.name: ledger.spent(account.name).epsilon for account in ledger.accounts()}
         entries = sum(len(ledger.entries(name)) for name in spent)
@@ -216,43 +271,79 @@ def restored(site: Site) -> bool:
     """Whether a release is refused after the ledger's database was put back to an earlier hour."""
     folder, backup = programs(), site.place.root / "ledger.dump"
     assert folder is not None
-    subprocess.run([folder / "pg_dump", "--format=custom", f"--file={backup}", site.ledger_url], check=True)
-    told = dpicl(site, "protect", "till", "--epsilon", "1", "--shots", "8", "--out", str(site.place.root / "1.jsonl"))
+    subprocess.run(
+        [folder / "pg_dump", "--format=custom", f"--file={backup}", site.ledger_url], check=True
+    )
+    told = dpicl(
+        site,
+        "protect",
+        "till",
+        "--epsilon",
+        "1",
+        "--shots",
+        "8",
+        "--out",
+        str(site.place.root / "1.jsonl"),
+    )
     assert told.returncode == 0, told.stderr
-    subprocess.run([folder / "pg_restore", "--clean", f"--dbname={site.ledger_url}", backup], check=True)
-    told = dpicl(site, "protect", "till", "--epsilon", "2", "--out", str(site.place.root / "2.jsonl"))
-    print(f"an old backup in place of the ledger: exit code {told.returncode}, {told.stderr.strip()}")
+    subprocess.run(
+        [folder / "pg_restore", "--clean", f"--dbname={site.ledger_url}", backup], check=True
+    )
+    told = dpicl(
+        site, "protect", "till", "--epsilon", "2", "--out", str(site.place.root / "2.jsonl")
+    )
+    print(
+        f"an old backup in place of the ledger: exit code {told.returncode}, {told.stderr.strip()}"
+    )
     return told.returncode == 2 and "rolled back" in told.stderr
 
 
 def main() -> None:
     """Print what happened, then the figures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.installation.drill", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.installation.drill", description=__doc__
+    )
     parser.add_argument("--runs", type=int, default=24)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     if programs() is None:
-        parser.error("there are no programs of a PostgreSQL server here; install Debian's package postgresql")
+        parser.error(
+            "there are no programs of a PostgreSQL server here; install Debian's package postgresql"
+        )
     figures = Figures()
     with (
         tempfile.TemporaryDirectory(prefix="dpicl-drill-") as folder,
         running_site(Path(folder) / "site", PIPELINES, MODELS, prepare) as site,
     ):
         came = night(site, asked.runs, asked.minutes, asked.seed)
-        zombies = len(site.ask("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}))
+        zombies = len(
+            site.ask(
+                "flow_runs/filter",
+                {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}},
+            )
+        )
         spent, entries, drafts = ledger_facts(site)
         starts = {name: part.starts for name, part in site.parts.items()}
         found = morning(site, came)
         noticed = restored(site)
-    print(f"{came.seconds / 60:.1f} min, killed: {dict(came.kills)}, starts: {starts}, tries of a run: {dict(came.tries)}")
+    print(
+        f"{came.seconds / 60:.1f} min, killed: {dict(came.kills)}, starts: {starts}, tries of a "
+        f"run: {dict(came.tries)}"
+    )
     met = {name: found.seen(name) for name in PIPELINES}
     print(f"versions of the rows that runs met: {met}")
     figures.exactly("runs-completed", came.states["COMPLETED"], asked.runs)
-    figures.exactly("runs-differing-from-a-quiet-one", sum(version is None for _, version in found.versions), 0)
-    figures.exactly("releases-charged", entries, sum(SHOTS_A_RUN * len(versions) for versions in met.values()))
+    figures.exactly(
+        "runs-differing-from-a-quiet-one", sum(version is None for _, version in found.versions), 0
+    )
+    figures.exactly(
+        "releases-charged", entries, sum(SHOTS_A_RUN * len(versions) for versions in met.values())
+    )
     figures.exactly("charged-for-the-same-rows-again", found.charged, 0)
-    figures.exactly("epsilon-spent", {name: round(value, 6) for name, value in spent.items()}, _wanted(met))
+    figures.exactly(
+        "epsilon-spent", {name: round(value, 6) for name, value in spent.items()}, _wanted(met)
+    )
     figures.exactly("drafts-left", drafts, 0)
     figures.exactly("runs-left-running", zombies, 0)
     figures.exactly("old-backup-noticed", noticed, True)
@@ -260,9 +351,14 @@ def main() -> None:
 
 
 def _wanted(met: dict[str, set[int]]) -> dict[str, float]:
-    """Epsilon by account: every version of the rows once for each number of shots, amplified by the contract's subsample."""
+    """Epsilon by account: every version of the rows once for each number of shots, amplified by the
+    contract's subsample.
+    """
     one = {name: amplified_epsilon(EPSILON[name], Fraction(1, 2)) for name in PIPELINES}
-    return {account: round(SHOTS_A_RUN * len(met[name]) * one[name], 6) for account, name in sorted(zip(ACCOUNTS, PIPELINES, strict=True))}
+    return {
+        account: round(SHOTS_A_RUN * len(met[name]) * one[name], 6)
+        for account, name in sorted(zip(ACCOUNTS, PIPELINES, strict=True))
+    }
 
 
 if __name__ == "__main__":

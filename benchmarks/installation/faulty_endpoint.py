@@ -1,4 +1,6 @@
-"""A served model at a port, one request in ten of which meets a fault: `python -m benchmarks.installation.faulty_endpoint PORT`."""
+"""A served model at a port, one request in ten of which meets a fault:
+`python -m benchmarks.installation.faulty_endpoint PORT`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A new user's path, timed: from a clone of the last commit to demonstrations of a table of their own.
+"""A new user's path, timed: from a clone of the last commit to demonstrations of a table of their
+own.
 
     setup      git clone, `make setup` with this machine's Python and without what pip has kept
-    after it   `contract new` on wines that come with scikit-learn, `contract check`, `protect`, as docs/how-to/own-table.md has it
+    after it   `contract new` on wines that come with scikit-learn, `contract check`, `protect`, as
+               docs/how-to/own-table.md has it
 
 What a user reads, and writes into the contract between two commands, takes no time here.
 """
@@ -26,7 +28,10 @@ from dpicl.contract.draft import MARK
 REPOSITORY = Path(__file__).parents[2]
 WINES = Path(sklearn.datasets.__file__).parent / "data" / "wine_data.csv"
 KNOWN = {
-    "alcohol": (7, 17),  # per cent by volume: from what may be called wine to what needs no fortifying
+    "alcohol": (
+        7,
+        17,
+    ),  # per cent by volume: from what may be called wine to what needs no fortifying
     "malic_acid": (0, 10),  # g/l
     "ash": (0, 5),  # g/l
     "alcalinity_of_ash": (0, 50),
@@ -54,7 +59,14 @@ class Visitor:
     def types(self, line: str) -> None:
         """Run a command to its end, and tell how long it took."""
         started = time.perf_counter()
-        done = subprocess.run(["bash", "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self._tell(line, time.perf_counter() - started)
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         print("".join(f"             {said}\n" for said in done.stdout.splitlines()[-6:]), end="")
@@ -72,15 +84,22 @@ class Visitor:
 def new_visitor(folder: Path) -> Visitor:
     """In an empty folder, with the machine's own tools, and nothing installed."""
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("DPICL_", "PREFECT_", "DASK_", "PYTHON", "VIRTUAL_ENV"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DPICL_", "PREFECT_", "DASK_", "PYTHON", "VIRTUAL_ENV"))
     }
     return Visitor(folder, {**kept, "PIP_NO_CACHE_DIR": "1"})
 
 
 def write_table(path: Path) -> None:
-    """The wines as a user would have them: a header, and whether each is of the first of three cultivars."""
+    """The wines as a user would have them: a header, and whether each is of the first of three
+    cultivars.
+    """
     path.parent.mkdir()
-    with WINES.open(encoding="utf-8") as source, path.open("w", encoding="utf-8", newline="") as file:
+    with (
+        WINES.open(encoding="utf-8") as source,
+        path.open("w", encoding="utf-8", newline="") as file,
+    ):
         _, *wines = csv.reader(source)
         rows = csv.writer(file)
         rows.writerow([*KNOWN, "barolo"])
@@ -89,7 +108,11 @@ def write_table(path: Path) -> None:
 
 def from_knowledge(draft: str) -> str:
     """A draft with public knowledge in the place of what was looked up, as its lines ask for."""
-    lines = [_known(line) if line.endswith(MARK) else line for line in draft.splitlines() if line != "draft: true"]
+    lines = [
+        _known(line) if line.endswith(MARK) else line
+        for line in draft.splitlines()
+        if line != "draft: true"
+    ]
     return "\n".join([*lines[2:], ""])  # the first two say that it is a draft
 
 
@@ -109,11 +132,18 @@ def new_user(figures: Figures) -> None:
         visitor = new_visitor(Path(folder))
         visitor.types(f"git clone --quiet {REPOSITORY} dpicl")
         visitor.folder = Path(folder) / "dpicl"
-        visitor.types(sized(f"make setup PYTHON={sys.base_prefix}/bin/python3", f"ln -s {sys.prefix} .venv"))
+        visitor.types(
+            sized(f"make setup PYTHON={sys.base_prefix}/bin/python3", f"ln -s {sys.prefix} .venv")
+        )
         setup = len(visitor.taken)
         protect_wines(visitor)
-    for name, part, goal in (("of-setup", visitor.taken[:setup], 10), ("after-setup", visitor.taken[setup:], 2)):
-        figures.at_most(f"new-user-minutes-{name}", sum(seconds for _, seconds in part) / 60, goal, " min")
+    for name, part, goal in (
+        ("of-setup", visitor.taken[:setup], 10),
+        ("after-setup", visitor.taken[setup:], 2),
+    ):
+        figures.at_most(
+            f"new-user-minutes-{name}", sum(seconds for _, seconds in part) / 60, goal, " min"
+        )
     figures.at_most("new-user-commands", len(visitor.taken), 6)
 
 
@@ -121,7 +151,9 @@ def protect_wines(visitor: Visitor) -> None:
     """What follows the setup, on a table that is not in the repository."""
     write_table(visitor.folder / "data" / "wines.csv")
     visitor.exports("DPICL_DATA", str(visitor.folder / "data"))
-    visitor.types(".venv/bin/dpicl contract new wines.csv --label barolo --positive yes --epsilon 2")
+    visitor.types(
+        ".venv/bin/dpicl contract new wines.csv --label barolo --positive yes --epsilon 2"
+    )
     contract = visitor.folder / "data_contracts" / "wines.yaml"
     contract.write_text(from_knowledge(contract.read_text("utf-8")), "utf-8")
     visitor.types(".venv/bin/dpicl contract check wines")

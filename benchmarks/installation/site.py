@@ -1,4 +1,5 @@
-"""An installation of real processes that may be killed: database, Prefect server, cluster, endpoint, `dpicl serve`.
+"""An installation of real processes that may be killed: database, Prefect server, cluster,
+endpoint, `dpicl serve`.
 
 A supervisor starts again whatever has died, as systemd or Kubernetes would.
 """
@@ -45,7 +46,12 @@ class Part:
         """Begin a process that is the head of its own group."""
         self.starts += 1
         with log.open("ab") as file:
-            own = {"env": dict(self.environment), "stdout": file, "stderr": file, "start_new_session": True}
+            own = {
+                "env": dict(self.environment),
+                "stdout": file,
+                "stderr": file,
+                "start_new_session": True,
+            }
             self.process = subprocess.Popen(self.command, **own, **self.options)
 
     def kill(self) -> None:
@@ -94,13 +100,22 @@ class Site:
         secret = base64.b64encode(self.environment["PREFECT_API_AUTH_STRING"].encode()).decode()
         headers = {"Content-Type": "application/json", "Authorization": f"Basic {secret}"}
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{self.api_url}/{path}", data, headers), timeout=30) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{self.api_url}/{path}", data, headers), timeout=30
+        ) as answer:
             return json.loads(answer.read() or "null")
 
 
 @contextmanager
-def running_site(root: Path, pipelines: Mapping[str, Any], models: Mapping[str, Any], prepare: Callable[[Place], None]) -> Iterator[Site]:
-    """Everything up, one process each; stopped and looked after at the end. `prepare` installs data."""
+def running_site(
+    root: Path,
+    pipelines: Mapping[str, Any],
+    models: Mapping[str, Any],
+    prepare: Callable[[Place], None],
+) -> Iterator[Site]:
+    """Everything up, one process each; stopped and looked after at the end. `prepare` installs
+    data.
+    """
     site = _site(new_place(root), pipelines, models)
     prepare(site.place)
     guard = threading.Thread(target=site.supervise, daemon=True)
@@ -135,10 +150,19 @@ def _site(place: Place, pipelines: Mapping[str, Any], models: Mapping[str, Any])
     api = f"http://127.0.0.1:{port['server']}/api"
     file = place.root / "pipelines.yaml"
     known = {
-        name: {**entry, **({"url": f"http://127.0.0.1:{port['endpoint']}/v1"} if entry["kind"] == "endpoint" else {})}
+        name: {
+            **entry,
+            **(
+                {"url": f"http://127.0.0.1:{port['endpoint']}/v1"}
+                if entry["kind"] == "endpoint"
+                else {}
+            ),
+        }
         for name, entry in models.items()
     }
-    content = json.loads(json.dumps({"version": 1, "models": known, "pipelines": dict(pipelines)}))  # no aliases
+    content = json.loads(
+        json.dumps({"version": 1, "models": known, "pipelines": dict(pipelines)})
+    )  # no aliases
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     environment = {
         **os.environ,
@@ -156,12 +180,51 @@ def _site(place: Place, pipelines: Mapping[str, Any], models: Mapping[str, Any])
         "PREFECT_API_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://{database}/prefect",
     }
     dask = [str(BIN / "dask")]
-    worker = [*dask, "worker", environment["DASK_SCHEDULER_ADDRESS"], "--nthreads", "1", "--no-dashboard", "--preload", "tasks.preload"]
+    worker = [
+        *dask,
+        "worker",
+        environment["DASK_SCHEDULER_ADDRESS"],
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+        "--preload",
+        "tasks.preload",
+    ]
     parts = {
         "postgres": Part([], environment),
-        "server": Part([str(BIN / "prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(port["server"])], server),
-        "scheduler": Part([*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port["scheduler"]), "--no-dashboard"], environment),
-        "endpoint": Part([sys.executable, "-m", "benchmarks.installation.faulty_endpoint", str(port["endpoint"])], environment),
+        "server": Part(
+            [
+                str(BIN / "prefect"),
+                "server",
+                "start",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port["server"]),
+            ],
+            server,
+        ),
+        "scheduler": Part(
+            [
+                *dask,
+                "scheduler",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port["scheduler"]),
+                "--no-dashboard",
+            ],
+            environment,
+        ),
+        "endpoint": Part(
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.installation.faulty_endpoint",
+                str(port["endpoint"]),
+            ],
+            environment,
+        ),
         "worker-0": Part([*worker, "--name", "0"], environment),
         "worker-1": Part([*worker, "--name", "1"], environment),
         "serve": Part([str(DPICL), "serve"], environment),
@@ -179,7 +242,12 @@ def _database_home(site: Site) -> Path:
 def _postgres(site: Site, port: int) -> list[str]:
     folder = programs()
     assert folder is not None
-    settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 200}
+    settings = {
+        "port": port,
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "max_connections": 200,
+    }
     return [
         str(folder / "postgres"),
         "-D",
@@ -196,7 +264,15 @@ def _make_database(site: Site) -> None:
     for path in (home, password):
         os.chown(path, who.get("user", -1), who.get("group", -1))
     folder = programs()
-    initdb = [folder / "initdb", "-D", home / "data", "-U", "dpicl", "--auth=scram-sha-256", f"--pwfile={password}"]  # type: ignore[operator]
+    initdb = [
+        folder / "initdb",
+        "-D",
+        home / "data",
+        "-U",
+        "dpicl",
+        "--auth=scram-sha-256",
+        f"--pwfile={password}",
+    ]  # type: ignore[operator]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
     site.parts["postgres"].options = {"cwd": home, **who}
 

@@ -1,4 +1,6 @@
-"""Models that cannot be used: how long a run of a private table takes to say so, in how many sentences, and what it has charged by then."""
+"""Models that cannot be used: how long a run of a private table takes to say so, in how many
+sentences, and what it has charged by then.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,17 @@ def models(root: Path) -> Iterator[dict[str, tuple[str, dict[str, str]]]]:
         for file in tiny.iterdir():
             (folder / file.name).write_bytes(file.read_bytes())
     config = json.loads((tiny / "config.json").read_text())
-    (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}))
-    header = json.dumps({"w": {"dtype": "F32", "shape": [10**6, 10**6], "data_offsets": [0, 4 * 10**12]}}).encode()
+    (encoder / "config.json").write_text(
+        json.dumps({**config, "model_type": "t5", "architectures": ["T5ForConditionalGeneration"]})
+    )
+    header = json.dumps(
+        {"w": {"dtype": "F32", "shape": [10**6, 10**6], "data_offsets": [0, 4 * 10**12]}}
+    ).encode()
     (large / "more.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    with hub_serving(tiny) as (hub, _), closing(create_server(("127.0.0.1", 0), backlog=64)) as server:
+    with (
+        hub_serving(tiny) as (hub, _),
+        closing(create_server(("127.0.0.1", 0), backlog=64)) as server,
+    ):
         silent = f"http://127.0.0.1:{server.getsockname()[1]}"
         cache = {"HF_HOME": str(root / "cache"), "HF_HUB_OFFLINE": "0"}
         yield {
@@ -68,7 +77,9 @@ def measure(figures: Figures) -> None:
             )
             taken = time.monotonic() - started
             lines = [line for line in done.stderr.splitlines() if line.strip()]
-            print(f"  {name:20} {taken:5.1f} s, exit {done.returncode}: {lines[-1] if lines else ''}")
+            print(
+                f"  {name:20} {taken:5.1f} s, exit {done.returncode}: {lines[-1] if lines else ''}"
+            )
             slowest, told = max(slowest, taken), told + (done.returncode == 2 and len(lines) == 1)
             charged += _charged(place)
     figures.at_most("slowest-refusal-of-a-model", slowest, 10, " s")

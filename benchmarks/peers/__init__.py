@@ -1,1 +1,3 @@
-"""dpicl beside other tools at an equal guarantee; `list_of_systems` and `list_of_tables` were fixed before anything was run."""
+"""dpicl beside other tools at an equal guarantee; `list_of_systems` and `list_of_tables` were fixed
+before anything was run.
+"""

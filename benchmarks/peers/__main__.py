@@ -1,8 +1,9 @@
 """Peers side by side in one run: `make peers`, then `make bench TOPIC=peers`.
 
-A run goes on where it stopped: results are JSON lines in `.dpicl/peers`, or in the folder that DPICL_PEERS_RUN names. One fit has a limit of
-processor time; two run at once. DPICL_PEERS_SEEDS says how many seeds, DPICL_PEERS_PYTHON which interpreter has the peers' packages,
-DPICL_PRIVATE_PGM where private-pgm lies. `python -m benchmarks.peers tables` measures nothing.
+A run goes on where it stopped: results are JSON lines in `.dpicl/peers`, or in the folder that
+DPICL_PEERS_RUN names. One fit has a limit of processor time; two run at once. DPICL_PEERS_SEEDS
+says how many seeds, DPICL_PEERS_PYTHON which interpreter has the peers' packages, DPICL_PRIVATE_PGM
+where private-pgm lies. `python -m benchmarks.peers tables` measures nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Worker:
         if self.process is None or self.process.poll() is not None:
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
             command = [self.python, "-W", "ignore", "-m", "benchmarks.peers.worker"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
         assert self.process.stdin is not None and self.process.stdout is not None
         watch = threading.Timer(_WALL_SECONDS, self.process.kill)
         watch.start()
@@ -68,16 +71,27 @@ class Run:
         (RUN / "tables").mkdir(parents=True, exist_ok=True)
         self.lock = threading.Lock()
         self.absent = set[str]()
-        self.queues: dict[bool, Queue[tuple[System, dict[str, Any]]]] = {slow: Queue() for slow in (False, True)}
-        known = {(one["system"], one["table"], one["epsilon"], one["seed"]) for one in read_results()}
+        self.queues: dict[bool, Queue[tuple[System, dict[str, Any]]]] = {
+            slow: Queue() for slow in (False, True)
+        }
+        known = {
+            (one["system"], one["table"], one["epsilon"], one["seed"]) for one in read_results()
+        }
         seeds = int(os.environ.get("DPICL_PEERS_SEEDS", SEEDS))
         for system, table, epsilon, seed in _grid(seeds):
             if (system.name, table, epsilon, seed) not in known:
-                self.queues[system.slow].put((system, {"system": system.name, "table": table, "epsilon": epsilon, "seed": seed}))
+                self.queues[system.slow].put(
+                    (
+                        system,
+                        {"system": system.name, "table": table, "epsilon": epsilon, "seed": seed},
+                    )
+                )
 
     def measure(self) -> None:
         """All that is to be done, in two processes: one begins with what is slow."""
-        lanes = [threading.Thread(target=self._lane, args=(slow,), daemon=True) for slow in (False, True)]
+        lanes = [
+            threading.Thread(target=self._lane, args=(slow,), daemon=True) for slow in (False, True)
+        ]
         for lane in lanes:
             lane.start()
         for lane in lanes:

@@ -1,16 +1,21 @@
 """Which systems are compared, and by what: fixed before the runs.
 
-Metric      AUC on held-out rows, of several classes the mean of each against the rest; mean over seeds by table, then mean, worst and mean
-            rank over tables, by epsilon. A system that does not install, does not take a table or runs out of time is missing there, and
-            the others are ranked among themselves.
-Rows        Systems that release rows release `ROWS` of them, and gradient boosting on these is what counts (`THE`): it reads what rows say of
-            several columns together. Logistic regression on the same rows is shown beside it.
-Goal        AIM-TabICL, chosen as our method before the runs, has the lowest mean rank at every epsilon: ranked with the peers alone, as is
-            MST-TabICL. GDP-TabICL releases averages of a few groups, which teach no classifier: not compared.
-Guarantee   The same epsilon for all. Gaussian ones have delta = `DELTA` beside it, which is an advantage to them; the others have none.
-            Neighbours are as each tool states them: one row more or less, of diffprivlib one row replaced.
-Public      Bounds, categories, bins and the number of classes are in the contract or in `list_of_tables`, for all alike. Options are the
-            tools' own defaults, except for what these do not know: AIM's workload is its paper's TARGET, all triples with the label.
+Metric      AUC on held-out rows, of several classes the mean of each against the rest; mean over
+            seeds by table, then mean, worst and mean rank over tables, by epsilon. A system that
+            does not install, does not take a table or runs out of time is missing there, and the
+            others are ranked among themselves.
+Rows        Systems that release rows release `ROWS` of them, and gradient boosting on these is what
+            counts (`THE`): it reads what rows say of several columns together. Logistic regression
+            on the same rows is shown beside it.
+Goal        AIM-TabICL, chosen as our method before the runs, has the lowest mean rank at every
+            epsilon: ranked with the peers alone, as is MST-TabICL. GDP-TabICL releases averages of
+            a few groups, which teach no classifier: not compared.
+Guarantee   The same epsilon for all. Gaussian ones have delta = `DELTA` beside it, which is an
+            advantage to them; the others have none. Neighbours are as each tool states them: one
+            row more or less, of diffprivlib one row replaced.
+Public      Bounds, categories, bins and the number of classes are in the contract or in
+            `list_of_tables`, for all alike. Options are the tools' own defaults, except for what
+            these do not know: AIM's workload is its paper's TARGET, all triples with the label.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
-"""llama.cpp as a user of llama-cpp-python has it, in the peers' environment: no dpicl in here. Jobs come as lines of JSON, and so do replies.
+"""llama.cpp as a user of llama-cpp-python has it, in the peers' environment: no dpicl in here. Jobs
+come as lines of JSON, and so do replies.
 
-prompts     One after another, sorted; what a prompt shares with the one before it stays in the cache, and is not read again.
-voters      Sequences of one context beside each other: all of them read, then a token more of each at a time, in one batch.
+prompts     One after another, sorted; what a prompt shares with the one before it stays in the
+            cache, and is not read again.
+voters      Sequences of one context beside each other: all of them read, then a token more of each
+            at a time, in one batch.
 
-Threads are as many as processors this process may use. Times are of the wall and of the processor, in seconds.
+Threads are as many as processors this process may use. Times are of the wall and of the processor,
+in seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +34,12 @@ class Llama:
     def __init__(self, file: str) -> None:
         self.of: Any = importlib.import_module("llama_cpp")
         self._held, threads = Tokens(), len(os.sched_getaffinity(0))
-        options = {"n_threads": threads, "n_threads_batch": threads, "flash_attn": True, "verbose": False}
+        options = {
+            "n_threads": threads,
+            "n_threads_batch": threads,
+            "flash_attn": True,
+            "verbose": False,
+        }
         self._model = self.of.Llama(file, n_ctx=2048, n_batch=512, **options)
 
     def prompts(self, prompts: Sequence[Tokens], labels: Tokens) -> dict[str, Any]:
@@ -48,31 +57,59 @@ class Llama:
         self._model.n_tokens = kept
         self._model.eval(prompt[kept:])
         self._held = prompt
-        logits = np.ctypeslib.as_array(self._model._ctx.get_logits_ith(-1), (self._model.n_vocab(),)).astype(np.float64)
+        logits = np.ctypeslib.as_array(
+            self._model._ctx.get_logits_ith(-1), (self._model.n_vocab(),)
+        ).astype(np.float64)
         least = logits.max()
-        return [float(logits[label] - least - np.log(np.exp(logits - least).sum())) for label in labels]
+        return [
+            float(logits[label] - least - np.log(np.exp(logits - least).sum())) for label in labels
+        ]
 
     def voters(self, voters: Sequence[Tokens], more: Sequence[int]) -> dict[str, Any]:
         """All voters read, and these tokens after each of them, one at a time."""
         most = max(map(len, voters)) + ROOM
         options = self.of.llama_context_default_params()
-        options.n_ctx, options.n_batch, options.n_seq_max, options.kv_unified = len(voters) * most, 512, len(voters), False
+        options.n_ctx, options.n_batch, options.n_seq_max, options.kv_unified = (
+            len(voters) * most,
+            512,
+            len(voters),
+            False,
+        )
         options.n_threads = options.n_threads_batch = len(os.sched_getaffinity(0))
-        context, batch = self.of.llama_init_from_model(self._model.model, options), self.of.llama_batch_init(512, 0, 1)
+        context, batch = (
+            self.of.llama_init_from_model(self._model.model, options),
+            self.of.llama_batch_init(512, 0, 1),
+        )
 
         def decode(tokens: Sequence[tuple[int, int, int, bool]]) -> None:
             batch.n_tokens = len(tokens)
             for place, (token, position, voter, asked) in enumerate(tokens):
-                batch.token[place], batch.pos[place], batch.seq_id[place][0] = token, position, voter
+                batch.token[place], batch.pos[place], batch.seq_id[place][0] = (
+                    token,
+                    position,
+                    voter,
+                )
                 batch.n_seq_id[place], batch.logits[place] = 1, asked
             if self.of.llama_decode(context, batch):
                 raise MemoryError("llama.cpp does not decode the batch")
 
-        whole = [(token, place, voter, place == len(row) - 1) for voter, row in enumerate(voters) for place, token in enumerate(row)]
-        begun = _timed(lambda: [decode(whole[start : start + 512]) for start in range(0, len(whole), 512)])
+        whole = [
+            (token, place, voter, place == len(row) - 1)
+            for voter, row in enumerate(voters)
+            for place, token in enumerate(row)
+        ]
+        begun = _timed(
+            lambda: [decode(whole[start : start + 512]) for start in range(0, len(whole), 512)]
+        )
         steps = []
         for step, token in enumerate(more):
-            steps.append(_timed(lambda: decode([(token, len(row) + step, voter, True) for voter, row in enumerate(voters)])))  # noqa: B023
+            steps.append(
+                _timed(
+                    lambda: decode(
+                        [(token, len(row) + step, voter, True) for voter, row in enumerate(voters)]  # noqa: B023
+                    )
+                )
+            )
         self.of.llama_batch_free(batch)
         self.of.llama_free(context)
         return {"begun": begun, "steps": steps}

@@ -1,6 +1,7 @@
 """Peers that are packages of their own, in an environment of their own: no dpicl in here.
 
-Every one is given public bounds, categories and classes, so that none reads them from rows: a diffprivlib that would warn of it fails.
+Every one is given public bounds, categories and classes, so that none reads them from rows: a
+diffprivlib that would warn of it fails.
 """
 
 from __future__ import annotations
@@ -20,20 +21,40 @@ Job = dict[str, Any]
 def run_dplib_lr(table: Arrays, job: Job) -> dict[str, float]:
     """Numbers scaled to [0, 1] by their bounds, categories as indicators."""
     norm = float(np.sqrt(len(table["low"])))
-    return _diffprivlib("LogisticRegression", _indicators, table, epsilon=job["epsilon"], data_norm=norm, max_iter=1000, seed=job["seed"])
+    return _diffprivlib(
+        "LogisticRegression",
+        _indicators,
+        table,
+        epsilon=job["epsilon"],
+        data_norm=norm,
+        max_iter=1000,
+        seed=job["seed"],
+    )
 
 
 def run_dplib_gnb(table: Arrays, job: Job) -> dict[str, float]:
     """Numbers and codes scaled to [0, 1] by their bounds."""
     zero, one = np.zeros(len(table["low"])), np.ones(len(table["low"]))
-    return _diffprivlib("GaussianNB", _scaled, table, epsilon=job["epsilon"], bounds=(zero, one), seed=job["seed"])
+    return _diffprivlib(
+        "GaussianNB", _scaled, table, epsilon=job["epsilon"], bounds=(zero, one), seed=job["seed"]
+    )
 
 
 def run_dplib_forest(table: Arrays, job: Job) -> dict[str, float]:
     """Bounds and classes as stated."""
-    classes, bounds = np.arange(table["sizes"][-1]), (np.zeros(len(table["low"])), np.ones(len(table["low"])))
+    classes, bounds = (
+        np.arange(table["sizes"][-1]),
+        (np.zeros(len(table["low"])), np.ones(len(table["low"]))),
+    )
     options = {"bounds": bounds, "classes": classes, "shuffle": True}
-    return _diffprivlib("RandomForestClassifier", _scaled, table, epsilon=job["epsilon"], seed=job["seed"], **options)
+    return _diffprivlib(
+        "RandomForestClassifier",
+        _scaled,
+        table,
+        epsilon=job["epsilon"],
+        seed=job["seed"],
+        **options,
+    )
 
 
 def run_dp_ebm(table: Arrays, job: Job) -> dict[str, float] | None:
@@ -42,8 +63,17 @@ def run_dp_ebm(table: Arrays, job: Job) -> dict[str, float] | None:
     if table["sizes"][-1] != 2:
         return None
     kinds = ["nominal" if count else "continuous" for count in table["categories"]]
-    bounds = {place: (low, high) for place, (low, high) in enumerate(zip(table["low"], table["high"], strict=True))}
-    options = {"feature_types": kinds, "privacy_bounds": bounds, "delta": DELTA, "n_jobs": 1, "random_state": job["seed"]}
+    bounds = {
+        place: (low, high)
+        for place, (low, high) in enumerate(zip(table["low"], table["high"], strict=True))
+    }
+    options = {
+        "feature_types": kinds,
+        "privacy_bounds": bounds,
+        "delta": DELTA,
+        "n_jobs": 1,
+        "random_state": job["seed"],
+    }
     model = privacy.DPExplainableBoostingClassifier(epsilon=job["epsilon"], **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,8 +82,8 @@ def run_dp_ebm(table: Arrays, job: Job) -> dict[str, float] | None:
 
 
 def run_multi_freq(table: Arrays, job: Job) -> dict[str, float] | None:
-    """Frequencies of every column with the label by SMP and the adaptive protocol, one column a client at all of epsilon; read by naive
-    Bayes. Of tables with a contract.
+    """Frequencies of every column with the label by SMP and the adaptive protocol, one column a
+    client at all of epsilon; read by naive Bayes. Of tables with a contract.
     """
     smp = importlib.import_module("multi_freq_ldpy.mdim_freq_est.SMP_solution")
     if not job["contract"]:
@@ -62,7 +92,10 @@ def run_multi_freq(table: Arrays, job: Job) -> dict[str, float] | None:
     classes, codes, test = int(table["sizes"][-1]), table["train_codes"], table["test_codes"]
     sizes = [int(size) * classes for size in table["sizes"][:-1]]
     with_label = codes[:, :-1] * classes + codes[:, [-1]]
-    reports = [smp.SMP_ADP_Client(row, sizes, len(sizes), job["epsilon"], True) for row in with_label.tolist()]
+    reports = [
+        smp.SMP_ADP_Client(row, sizes, len(sizes), job["epsilon"], True)
+        for row in with_label.tolist()
+    ]
     logs = np.zeros((len(test), classes))
     shares = [
         np.maximum(np.asarray(one, dtype=float), 1e-4).reshape(-1, classes)
@@ -75,8 +108,13 @@ def run_multi_freq(table: Arrays, job: Job) -> dict[str, float] | None:
     return _twice(auc(chances / chances.sum(axis=1, keepdims=True), table))
 
 
-def _diffprivlib(name: str, features: Any, table: Arrays, *, seed: int, **options: Any) -> dict[str, float]:
-    models, utils = importlib.import_module("diffprivlib.models"), importlib.import_module("diffprivlib.utils")
+def _diffprivlib(
+    name: str, features: Any, table: Arrays, *, seed: int, **options: Any
+) -> dict[str, float]:
+    models, utils = (
+        importlib.import_module("diffprivlib.models"),
+        importlib.import_module("diffprivlib.utils"),
+    )
     model = getattr(models, name)(random_state=seed, **options)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -86,12 +124,20 @@ def _diffprivlib(name: str, features: Any, table: Arrays, *, seed: int, **option
 
 
 def _scaled(values: np.ndarray, table: Arrays) -> np.ndarray:
-    return np.asarray((np.clip(values, table["low"], table["high"]) - table["low"]) / (table["high"] - table["low"]))
+    return np.asarray(
+        (np.clip(values, table["low"], table["high"]) - table["low"])
+        / (table["high"] - table["low"])
+    )
 
 
 def _indicators(values: np.ndarray, table: Arrays) -> np.ndarray:
     nominal = table["categories"] > 0
-    return np.hstack([_scaled(values, table)[:, ~nominal], *_of_categories(values[:, nominal], table["categories"][nominal])])
+    return np.hstack(
+        [
+            _scaled(values, table)[:, ~nominal],
+            *_of_categories(values[:, nominal], table["categories"][nominal]),
+        ]
+    )
 
 
 def _of_categories(values: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:

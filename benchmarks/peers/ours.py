@@ -37,7 +37,12 @@ def run_aim_tabicl(table: Arrays, job: Job) -> dict[str, float]:
     """As AIM-TabICL draws its rows."""
     model, counts = _model(adaptive.measure, table, job)
     chance = np.random.default_rng(job["seed"])
-    return of_rows(cautious_rows(model, ROWS, chance) if says_little(model, counts, chance) else model.rows(ROWS, chance), table)
+    return of_rows(
+        cautious_rows(model, ROWS, chance)
+        if says_little(model, counts, chance)
+        else model.rows(ROWS, chance),
+        table,
+    )
 
 
 def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
@@ -46,15 +51,30 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
         return None
     contract, split = contract_split(job["table"], job["seed"])
     options = Options(ldp_tabicl=LdpOptions(variants={_LOCAL: WAYS[_LOCAL]}))
-    unit = unit_of("ldp_tabicl", contract.name, job["seed"], (job["epsilon"],), (1,), (), True, options)
+    unit = unit_of(
+        "ldp_tabicl", contract.name, job["seed"], (job["epsilon"],), (1,), (), True, options
+    )
     method, draws = tabular("ldp_tabicl"), draws_for(contract, job["seed"])
-    found = method.baselines(method.in_memory(split.train, contract, unit, draws), None, split.test, contract, unit, draws)
+    found = method.baselines(
+        method.in_memory(split.train, contract, unit, draws),
+        None,
+        split.test,
+        contract,
+        unit,
+        draws,
+    )
     score = found[Cell(f"lr-{_LOCAL}", job["epsilon"])].auc
     return {"gb": score, "lr": score}
 
 
-def _model(measure: Callable[..., list[NoisyMarginal]], table: Arrays, job: Job) -> tuple[GraphicalModel, list[NoisyMarginal]]:
+def _model(
+    measure: Callable[..., list[NoisyMarginal]], table: Arrays, job: Job
+) -> tuple[GraphicalModel, list[NoisyMarginal]]:
     sizes = tuple(int(size) for size in table["sizes"])
     exact = ExactCounts.of(PrivateCodes(table["train_codes"].astype(np.uint8)), sizes, triples=True)
-    counts = measure(exact, budget=PureBudget.of(job["epsilon"]), stream=stream(job["seed"], "bench", job["system"], str(job["epsilon"])))
+    counts = measure(
+        exact,
+        budget=PureBudget.of(job["epsilon"]),
+        stream=stream(job["seed"], "bench", job["system"], str(job["epsilon"])),
+    )
     return graphical_model(sizes, counts), counts

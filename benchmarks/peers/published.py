@@ -1,7 +1,9 @@
-"""MST and AIM as their authors publish them: files `mst.py` and `aim.py` of private-pgm, unchanged, from a folder of that repository.
+"""MST and AIM as their authors publish them: files `mst.py` and `aim.py` of private-pgm, unchanged,
+from a folder of that repository.
 
-Selection, budget and Gaussian noise are theirs. What fits a model to the noisy counts is dpicl's exact inference, which has the same optimum
-as theirs and takes seconds where theirs takes minutes; `Stand-ins` below are the few names of their package `mbi` that the files import.
+Selection, budget and Gaussian noise are theirs. What fits a model to the noisy counts is dpicl's
+exact inference, which has the same optimum as theirs and takes seconds where theirs takes minutes;
+`Stand-ins` below are the few names of their package `mbi` that the files import.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ import pandas as pd
 
 from benchmarks.peers.list_of_systems import DELTA, MODEL_MEGABYTES, ROWS
 from benchmarks.peers.scores import Arrays, of_rows
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model, row_count
+from dpicl.tabular.central.graphical_model import (
+    GraphicalModel,
+    NoisyMarginal,
+    graphical_model,
+    row_count,
+)
 from dpicl.tabular.central.junction_tree import JunctionTree
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
@@ -46,7 +53,9 @@ def run_aim(table: Arrays, job: Job) -> dict[str, float]:
     np.random.seed(job["seed"])
     *columns, label = data.domain.attrs
     workload = [((one, other, label), 1.0) for one, other in itertools.combinations(columns, 2)]
-    _, rows = module.AIM(job["epsilon"], DELTA, prng=np.random, max_model_size=MODEL_MEGABYTES).run(data, workload)
+    _, rows = module.AIM(job["epsilon"], DELTA, prng=np.random, max_model_size=MODEL_MEGABYTES).run(
+        data, workload
+    )
     return of_rows(rows.df.to_numpy(), table)
 
 
@@ -103,7 +112,9 @@ class Dataset:
     def project(self, columns: Sequence[int]) -> Vector:
         """Counts over columns."""
         shape = tuple(self.domain.sizes[column] for column in columns)
-        cells = np.ravel_multi_index(tuple(self.df[column].to_numpy(np.int64) for column in columns), shape)
+        cells = np.ravel_multi_index(
+            tuple(self.df[column].to_numpy(np.int64) for column in columns), shape
+        )
         return Vector(np.bincount(cells, minlength=prod(shape)).astype(float))
 
 
@@ -118,10 +129,20 @@ class LinearMeasurement:
 
     def marginal(self, domain: Domain) -> NoisyMarginal:
         """In dpicl's words; a cell that stands for several weighs as much as others do."""
-        weights = np.ones(len(self.noisy_measurement)) if self.query is None else self.query(Vector(np.ones(len(self.noisy_measurement))))
+        weights = (
+            np.ones(len(self.noisy_measurement))
+            if self.query is None
+            else self.query(Vector(np.ones(len(self.noisy_measurement))))
+        )
         order = tuple(sorted(self.clique))
-        counts = (self.noisy_measurement / weights).reshape([domain.sizes[column] for column in self.clique])
-        return NoisyMarginal(order, counts.transpose([self.clique.index(column) for column in order]), self.stddev / sqrt(2))
+        counts = (self.noisy_measurement / weights).reshape(
+            [domain.sizes[column] for column in self.clique]
+        )
+        return NoisyMarginal(
+            order,
+            counts.transpose([self.clique.index(column) for column in order]),
+            self.stddev / sqrt(2),
+        )
 
 
 @dataclass(frozen=True)
@@ -155,13 +176,22 @@ class Model:
     def synthetic_data(self, rows: int | None = None) -> Dataset:
         """As many as everybody releases."""
         chance = np.random.default_rng(np.random.randint(2**31))
-        return Dataset(pd.DataFrame(self.fitted.rows(ROWS, chance), columns=list(self.domain)), self.domain)
+        return Dataset(
+            pd.DataFrame(self.fitted.rows(ROWS, chance), columns=list(self.domain)), self.domain
+        )
 
 
-def mirror_descent(domain: Domain, measurements: Sequence[LinearMeasurement], potentials: Model | None = None, **_: Any) -> Model:
+def mirror_descent(
+    domain: Domain,
+    measurements: Sequence[LinearMeasurement],
+    potentials: Model | None = None,
+    **_: Any,
+) -> Model:
     """The model that explains noisy counts best."""
     counts = [one.marginal(domain) for one in measurements]
-    fitted = graphical_model(tuple(domain.sizes.values()), counts, earlier=potentials.fitted if potentials else None)
+    fitted = graphical_model(
+        tuple(domain.sizes.values()), counts, earlier=potentials.fitted if potentials else None
+    )
     return Model(domain, fitted, row_count(counts), [one.columns for one in counts])
 
 
@@ -169,7 +199,12 @@ def hypothetical_model_size(domain: Domain, cliques: Sequence[Scope]) -> float:
     """Megabytes of all cliques' tables."""
     sizes = tuple(domain.sizes.values())
     tree = JunctionTree.of(sizes, [tuple(sorted(clique)) for clique in cliques])
-    return sum(prod(sizes[column] for column in clique.columns) for clique in tree.cliques) * sizes[-1] * 8 / 2**20
+    return (
+        sum(prod(sizes[column] for column in clique.columns) for clique in tree.cliques)
+        * sizes[-1]
+        * 8
+        / 2**20
+    )
 
 
 def _data(table: Arrays) -> Dataset:
@@ -178,10 +213,14 @@ def _data(table: Arrays) -> Dataset:
 
 
 def _imported(name: str) -> Any:
-    """A file of the folder, with stand-ins for `mbi` and, which it imports without use, matplotlib."""
+    """A file of the folder, with stand-ins for `mbi` and, which it imports without use,
+    matplotlib.
+    """
     folder = Path(os.environ.get(FOLDER, "")) / "mechanisms"
     if FOLDER not in os.environ or not (folder / f"{name}.py").exists():
-        raise ModuleNotFoundError(f"{FOLDER} names no folder of private-pgm with mechanisms/{name}.py")
+        raise ModuleNotFoundError(
+            f"{FOLDER} names no folder of private-pgm with mechanisms/{name}.py"
+        )
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
         stand_in = types.ModuleType("mbi")
@@ -189,7 +228,12 @@ def _imported(name: str) -> Any:
             types.SimpleNamespace(mirror_descent=mirror_descent),
             types.SimpleNamespace(hypothetical_model_size=hypothetical_model_size),
         )
-        names = {"Dataset": Dataset, "Domain": Domain, "LinearMeasurement": LinearMeasurement, "Factor": Vector}
+        names = {
+            "Dataset": Dataset,
+            "Domain": Domain,
+            "LinearMeasurement": LinearMeasurement,
+            "Factor": Vector,
+        }
         vars(stand_in).update(names, estimation=estimation, junction_tree=trees)
         sys.modules["mbi"] = stand_in
         sys.modules.setdefault("matplotlib", types.ModuleType("matplotlib"))

@@ -1,4 +1,6 @@
-"""How good classifiers are that were trained on released rows, or by a peer: of numpy and scikit-learn alone, for any environment."""
+"""How good classifiers are that were trained on released rows, or by a peer: of numpy and
+scikit-learn alone, for any environment.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Arrays = Mapping[str, np.ndarray]
 
 def one_hot(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Indicators of every code, shape (rows, sum of sizes)."""
-    return np.concatenate([codes[:, [column]] == np.arange(size) for column, size in enumerate(sizes)], axis=1).astype(float)
+    return np.concatenate(
+        [codes[:, [column]] == np.arange(size) for column, size in enumerate(sizes)], axis=1
+    ).astype(float)
 
 
 def of_rows(rows: np.ndarray, table: Arrays) -> dict[str, float]:
@@ -26,7 +30,10 @@ def of_rows(rows: np.ndarray, table: Arrays) -> dict[str, float]:
         return {"gb": 0.5, "lr": 0.5}
     boosted = HistGradientBoostingClassifier(random_state=0).fit(rows[:, :-1], rows[:, -1])
     linear = LogisticRegression(max_iter=300).fit(one_hot(rows[:, :-1], sizes[:-1]), rows[:, -1])
-    return {"gb": of_model(boosted, test, table), "lr": of_model(linear, one_hot(test, sizes[:-1]), table)}
+    return {
+        "gb": of_model(boosted, test, table),
+        "lr": of_model(linear, one_hot(test, sizes[:-1]), table),
+    }
 
 
 def of_model(model: Any, test: np.ndarray, table: Arrays) -> float:

@@ -1,4 +1,6 @@
-"""One process that fits: a job per line in, its scores per line out. In the environment of dpicl or of the peers' packages."""
+"""One process that fits: a job per line in, its scores per line out. In the environment of dpicl or
+of the peers' packages.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def fitted(job: dict[str, Any]) -> dict[str, Any]:
     """Scores by classifier, or why there are none: `missing`, `late` or `failed`."""
     system = next(one for one in SYSTEMS if one.name == job["system"])
     try:
-        run = getattr(importlib.import_module(f"benchmarks.peers.{system.module}"), f"run_{system.name}")
+        run = getattr(
+            importlib.import_module(f"benchmarks.peers.{system.module}"), f"run_{system.name}"
+        )
         with np.load(job["path"]) as arrays:
             table = dict(arrays)
         signal.setitimer(signal.ITIMER_PROF, LIMIT_SECONDS)
@@ -53,7 +57,11 @@ def main() -> None:
         for line in sys.stdin:
             started = time.process_time()
             found = fitted(json.loads(line))
-            print(json.dumps({**found, "seconds": round(time.process_time() - started, 2)}), file=answers, flush=True)
+            print(
+                json.dumps({**found, "seconds": round(time.process_time() - started, 2)}),
+                file=answers,
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""What was shown to the model, and how much better it answers than without: a line a condition, with intervals over queries and draws.
+"""What was shown to the model, and how much better it answers than without: a line a condition,
+with intervals over queries and draws.
 
-condition    what demonstrates on one data set, at one epsilon, with k shots; at epsilon = infinity nothing is protected
-gain         the mean over queries, draws and seeds of right or wrong (1 or 0), less that without demonstrations, of the same query
-direction    shows where the interval of a mean difference lies above 0, is reversed where it lies below, and is not seen else
+condition    what demonstrates on one data set, at one epsilon, with k shots; at epsilon = infinity
+             nothing is protected
+gain         the mean over queries, draws and seeds of right or wrong (1 or 0), less that without
+             demonstrations, of the same query
+direction    shows where the interval of a mean difference lies above 0, is reversed where it lies
+             below, and is not seen else
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """One line: `right` of shape (seeds, draws, queries); the others are shares, NaN where there are none."""
+    """One line: `right` of shape (seeds, draws, queries); the others are shares, NaN where there
+    are none.
+    """
 
     place: Place
     right: np.ndarray
@@ -85,17 +91,29 @@ class Direction:
 
 
 def conditions(lines: Sequence[Answered], model: str) -> list[Condition]:
-    """Of what `model` answered with demonstrations, in the page's order: sets as they come, then methods, shots, systems and epsilons."""
+    """Of what `model` answered with demonstrations, in the page's order: sets as they come, then
+    methods, shots, systems and epsilons.
+    """
     truth = {line.dataset: _digits(line) for line in lines if line.model == TRUTH}
     places: dict[tuple[str, Place], list[Answered]] = {}
     fitted: dict[tuple[str, str, str, float], list[float]] = {}
     for line in lines:
         if line.system in FITTED and not line.model:
-            fitted.setdefault((line.dataset, line.method, line.system, line.epsilon), []).append(line.accuracy)
+            fitted.setdefault((line.dataset, line.method, line.system, line.epsilon), []).append(
+                line.accuracy
+            )
         elif line.model != TRUTH:
-            place = Place(line.dataset, line.method, line.system, math.nan if line.system == ZERO else line.shots, line.epsilon)
+            place = Place(
+                line.dataset,
+                line.method,
+                line.system,
+                math.nan if line.system == ZERO else line.shots,
+                line.epsilon,
+            )
             places.setdefault((line.model, _named(place)), []).append(line)
-    others = list(dict.fromkeys(line.model for line in lines if line.model not in (model, TRUTH, "")))
+    others = list(
+        dict.fromkeys(line.model for line in lines if line.model not in (model, TRUTH, ""))
+    )
     found = []
     for (asked, place), some in places.items():
         if asked != model or place.system == ZERO or place.system.startswith(AVERAGED):
@@ -117,8 +135,16 @@ def conditions(lines: Sequence[Answered], model: str) -> list[Condition]:
                 _mean(line.auc for line in some),
                 float(np.bincount(digits.ravel()).max() / digits.size),
                 {
-                    **{name: _mean(line.accuracy for line in of_other) for name, of_other in same.items()},
-                    **{name: _mean(fitted.get((place.dataset, place.method, name, place.epsilon), ())) for name in FITTED},
+                    **{
+                        name: _mean(line.accuracy for line in of_other)
+                        for name, of_other in same.items()
+                    },
+                    **{
+                        name: _mean(
+                            fitted.get((place.dataset, place.method, name, place.epsilon), ())
+                        )
+                        for name in FITTED
+                    },
                 },
             )
         )
@@ -127,20 +153,33 @@ def conditions(lines: Sequence[Answered], model: str) -> list[Condition]:
 
 
 def directions(found: Sequence[Condition]) -> list[Direction]:
-    """What the papers find: true rows or texts above none; and the largest finite epsilon above the least, of each way to release."""
-    said = [Direction(one.place, "true data above none", one.gain) for one in found if one.place.is_true]
+    """What the papers find: true rows or texts above none; and the largest finite epsilon above the
+    least, of each way to release.
+    """
+    said = [
+        Direction(one.place, "true data above none", one.gain) for one in found if one.place.is_true
+    ]
     for one in found:
-        of_way = [other for other in found if _way(other.place) == _way(one.place) and other.place.is_private]
+        of_way = [
+            other
+            for other in found
+            if _way(other.place) == _way(one.place) and other.place.is_private
+        ]
         if len(of_way) > 1 and one is of_way[0]:
             least, most = of_way[0], of_way[-1]
             what = f"ε = {most.place.epsilon:g} above ε = {least.place.epsilon:g}"
             said.append(Direction(most.place, what, gain_of_draws(most.right - least.right)))
-    return sorted(said, key=lambda one: [other.place.dataset for other in found].index(one.place.dataset))
+    return sorted(
+        said, key=lambda one: [other.place.dataset for other in found].index(one.place.dataset)
+    )
 
 
 def other_models(lines: Iterable[Answered], model: str) -> list[str]:
     """Columns beside `model`, the bundled one first."""
-    return sorted({line.model for line in lines} - {model, TRUTH, ""}, key=lambda name: (name != BUNDLED, name))
+    return sorted(
+        {line.model for line in lines} - {model, TRUTH, ""},
+        key=lambda name: (name != BUNDLED, name),
+    )
 
 
 def _way(place: Place) -> tuple[str, str, str, float]:
@@ -158,7 +197,13 @@ def _named(place: Place) -> Place:
 
 
 def _averaged(place: Place) -> Place:
-    return Place(place.dataset, place.method, AVERAGED + place.system.removeprefix("icl"), place.shots, place.epsilon)
+    return Place(
+        place.dataset,
+        place.method,
+        AVERAGED + place.system.removeprefix("icl"),
+        place.shots,
+        place.epsilon,
+    )
 
 
 def _digits(line: Answered) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""docs/real-model.md and the table of README.md, from kept results and nothing else: no number is written by hand, and none picked."""
+"""docs/real-model.md and the table of README.md, from kept results and nothing else: no number is
+written by hand, and none picked.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,33 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.real_model.conditions import REVERSED, SHOWS, TRUE, Condition, Direction, conditions, directions, other_models
+from benchmarks.real_model.conditions import (
+    REVERSED,
+    SHOWS,
+    TRUE,
+    Condition,
+    Direction,
+    conditions,
+    directions,
+    other_models,
+)
 from benchmarks.real_model.results import BUNDLED, About, Answered, read_results
 from dpicl.report import words
 from dpicl.report.gains import Gain
 
 ROOT = Path(__file__).parents[2]
-PAGE, README, BEGIN, END = ROOT / "docs" / "real-model.md", ROOT / "README.md", "<!-- real model -->", "<!-- end -->"
+PAGE, README, BEGIN, END = (
+    ROOT / "docs" / "real-model.md",
+    ROOT / "README.md",
+    "<!-- real model -->",
+    "<!-- end -->",
+)
 MODEL = "smollm2"
 NAMES = {MODEL: "SmolLM2-135M-Instruct", BUNDLED: "bundled"}
-NONE_YET = "No results with a large language model exist yet; the bundled one has 3.5 million parameters and compares rows."
+NONE_YET = (
+    "No results with a large language model exist yet; the bundled one has 3.5 million parameters "
+    "and compares rows."
+)
 RUN = """```sh
 dpicl run real-tables --model smollm2 --run-id real-tables
 dpicl run real-texts --model smollm2 --run-id real-texts
@@ -24,18 +43,18 @@ dpicl run real-texts --model smollm2 --run-id real-texts
 
 Each takes three hours on two idle cores, and goes on with `--resume`. From a clone,
 `python -m benchmarks.real_model collect .dpicl/runs/real-tables smollm2` keeps what a run answered, and `python -m benchmarks.real_model write`
-writes this page."""
+writes this page."""  # noqa: E501
 HEAD = """# With a real language model
 
 Written by `python -m benchmarks.real_model write` from benchmarks/real_model/results; change it there.
-"""
+"""  # noqa: E501
 _RULE = """A model's number is its share of right answers, mean of all seeds and draws, with a 95 % interval over queries and draws; *averaged*: the
 draws' probabilities averaged for each query. **Bold** is better, and † worse, than the same model without demonstrations (zero-shot) by an
 interval, paired by query, that excludes 0; of {count} intervals one in twenty would do so by chance. Beside it, on the same queries:
 zero-shot, always the most frequent label, {others} on the same prompts, and logistic regression (LR) and boosted trees (GB) fitted on what was
 released, on all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On texts nothing is fitted: four
 texts are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers of ten or more are the
-same one. At ε = ∞ nothing is protected."""
+same one. At ε = ∞ nothing is protected."""  # noqa: E501
 
 
 def write_pages() -> tuple[Path, Path]:
@@ -56,7 +75,11 @@ def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     found = conditions(lines, MODEL)
     if not found:
         return f"{HEAD}\n{NONE_YET}\n\n{RUN}\n"
-    said, others, most = directions(found), other_models(lines, MODEL), max(one.queries or 0 for one in abouts)
+    said, others, most = (
+        directions(found),
+        other_models(lines, MODEL),
+        max(one.queries or 0 for one in abouts),
+    )
     parts = [
         HEAD,
         *first_sentences(found),
@@ -64,9 +87,17 @@ def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
         _RULE.format(count=len(found), others=words.listing([_name(one) for one in others])),
     ]
     parts += [
-        part for dataset, some in groupby(found, lambda one: one.place.dataset) for part in _of_set(dataset, list(some), others, most)
+        part
+        for dataset, some in groupby(found, lambda one: one.place.dataset)
+        for part in _of_set(dataset, list(some), others, most)
     ]
-    parts += ["## What the papers find", *_directions(said), "## How it was made", _made(abouts), RUN]
+    parts += [
+        "## What the papers find",
+        *_directions(said),
+        "## How it was made",
+        _made(abouts),
+        RUN,
+    ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -74,10 +105,15 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
     """What a reader wants to know first, whatever it is."""
     private = [one for one in found if one.place.is_private]
     better, worse = ([one for one in private if one.gain.sign == sign] for sign in (1, -1))
-    model, sets = NAMES[MODEL], words.listing(list(dict.fromkeys(one.place.dataset for one in found)))
+    model, sets = (
+        NAMES[MODEL],
+        words.listing(list(dict.fromkeys(one.place.dataset for one in found))),
+    )
     yield (
-        f"**In {len(private)} private conditions on {sets} (a way to release, k and ε) {model} answered better than without any data in {len(better)}, "
-        f"worse in {len(worse)}, and no different beyond noise in {len(private) - len(better) - len(worse)}.**"
+        f"**In {len(private)} private conditions on {sets} (a way to release, k and ε) {model} "
+        f"answered better than without any data in {len(better)}, "
+        f"worse in {len(worse)}, and no different beyond noise in "
+        f"{len(private) - len(better) - len(worse)}.**"
     )
     if worse:
         yield f"This model does better without your data: {_listed(worse)}."
@@ -86,7 +122,10 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
     fitted = [one for one in private if not math.isnan(one.beside["gb"])]  # which are released rows
     if fitted:
         ahead = sum(one.beside["lr"] > one.accuracy.mean for one in fitted)
-        yield f"Logistic regression fitted on the same released rows has more right answers in {ahead} of {len(fitted)} conditions."
+        yield (
+            f"Logistic regression fitted on the same released rows has more right answers in "
+            f"{ahead} of {len(fitted)} conditions."
+        )
 
 
 def _papers(said: Sequence[Direction]) -> str:
@@ -97,20 +136,29 @@ def _papers(said: Sequence[Direction]) -> str:
     ):
         of_kind = [one for one in said if (one.what == what) == bool(what)]
         counted = [sum(one.verdict == verdict for one in of_kind) for verdict in (SHOWS, REVERSED)]
-        parts.append(f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)")
-    return f"What the papers find of large models shows with this small one so often: {'; '.join(parts)}."
+        parts.append(
+            f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)"
+        )
+    return (
+        f"What the papers find of large models shows with this small one so often: "
+        f"{'; '.join(parts)}."
+    )
 
 
 def _listed(some: Sequence[Condition]) -> str:
     return "; ".join(
-        f"{dataset} ({', '.join(_short(one) for one in of_set)})" for dataset, of_set in groupby(some, lambda one: one.place.dataset)
+        f"{dataset} ({', '.join(_short(one) for one in of_set)})"
+        for dataset, of_set in groupby(some, lambda one: one.place.dataset)
     )
 
 
 def _short(one: Condition) -> str:
     place = one.place
     way = "" if place.system == "icl" else f", {_way(one)}"
-    return f"{words.method_name(place.method)}{way}, k = {place.shots:g}, ε = {place.epsilon:g}: {_signed(one.gain)}"
+    return (
+        f"{words.method_name(place.method)}{way}, k = {place.shots:g}, ε = {place.epsilon:g}: "
+        f"{_signed(one.gain)}"
+    )
 
 
 def _way(one: Condition) -> str:
@@ -119,7 +167,9 @@ def _way(one: Condition) -> str:
         return (
             "true texts"
             if place.method in TRUE
-            else {"gdp_tabicl": "true averages", "aim_tabicl": "counts without noise"}.get(place.method, "true rows")
+            else {"gdp_tabicl": "true averages", "aim_tabicl": "counts without noise"}.get(
+                place.method, "true rows"
+            )
         )
     if place.epsilon == 0:
         return "texts written without private ones"
@@ -128,11 +178,26 @@ def _way(one: Condition) -> str:
     return names.get(place.system) or own.get(place.method, "")
 
 
-def _of_set(dataset: str, found: Sequence[Condition], others: Sequence[str], most: int) -> Iterator[str]:
+def _of_set(
+    dataset: str, found: Sequence[Condition], others: Sequence[str], most: int
+) -> Iterator[str]:
     count = found[0].right.shape[2]
     yield f"## {dataset}\n"
     yield f"{count} queries{', all that the set holds out to ask' if count < most else ''}."
-    head = ["shown", "k", "ε", "n × draws", NAMES[MODEL], "averaged", "AUC", "zero-shot", "majority", *map(_name, others), "LR", "GB"]
+    head = [
+        "shown",
+        "k",
+        "ε",
+        "n × draws",
+        NAMES[MODEL],
+        "averaged",
+        "AUC",
+        "zero-shot",
+        "majority",
+        *map(_name, others),
+        "LR",
+        "GB",
+    ]
     rows = [
         [
             f"{words.method_name(one.place.method)}{', ' * bool(_way(one))}{_way(one)}",
@@ -149,7 +214,10 @@ def _of_set(dataset: str, found: Sequence[Condition], others: Sequence[str], mos
 
 
 def _directions(said: Sequence[Direction]) -> Iterator[str]:
-    yield "A direction shows where the 95 % interval of the mean difference lies above 0, is reversed where it lies below, and is not seen where it holds 0."
+    yield (
+        "A direction shows where the 95 % interval of the mean difference lies above 0, is "
+        "reversed where it lies below, and is not seen where it holds 0."
+    )
     rows = [
         [
             one.place.dataset,
@@ -162,16 +230,22 @@ def _directions(said: Sequence[Direction]) -> Iterator[str]:
         ]
         for one in said
     ]
-    yield _table(["data set", "method", "way", "k", "comparison", "difference", "the papers' direction"], rows)
+    yield _table(
+        ["data set", "method", "way", "k", "comparison", "difference", "the papers' direction"],
+        rows,
+    )
 
 
 def _of_system(one: Direction) -> str:
-    return {"icl-invisible-ink": "invisible ink", "raw-rows": "reports as they are"}.get(one.place.system, "")
+    return {"icl-invisible-ink": "invisible ink", "raw-rows": "reports as they are"}.get(
+        one.place.system, ""
+    )
 
 
 def _made(abouts: Sequence[About]) -> str:
     return "\n".join(
-        f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, commit {one.commit}: {one.hours:g} h of processor "
+        f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, "
+        f"commit {one.commit}: {one.hours:g} h of processor "
         f"time. {' '.join(one.left_out)}".rstrip()
         for one in abouts
     )
@@ -182,15 +256,34 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     found = conditions(lines, MODEL)
     if not found:
         return NONE_YET
-    head = ["accuracy", "n", "majority", "zero-shot", "true data", "private, least ε", "private, largest ε", "LR on the release, least ε"]
+    head = [
+        "accuracy",
+        "n",
+        "majority",
+        "zero-shot",
+        "true data",
+        "private, least ε",
+        "private, largest ε",
+        "LR on the release, least ε",
+    ]
     rows = []
-    for (dataset, method), some in groupby(found, lambda one: (one.place.dataset, one.place.method)):
+    for (dataset, method), some in groupby(
+        found, lambda one: (one.place.dataset, one.place.method)
+    ):
         of_way = list(some)
         shots = min(one.place.shots for one in of_way)
-        private = [one for one in of_way if one.place.system == "icl" and one.place.shots == shots and one.place.is_private]
+        private = [
+            one
+            for one in of_way
+            if one.place.system == "icl" and one.place.shots == shots and one.place.is_private
+        ]
         if method not in ("aim_tabicl", *TRUE) or not private:
             continue
-        true = [one for one in found if (one.place.dataset, one.place.shots) == (dataset, shots) and one.place.is_true]
+        true = [
+            one
+            for one in found
+            if (one.place.dataset, one.place.shots) == (dataset, shots) and one.place.is_true
+        ]
         shown = next((one for one in true if one.place.method in (method, "ldp_tabicl")), None)
         first, last = private[0], private[-1]
         rows.append(
@@ -207,10 +300,20 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     count = len([one for one in found if one.place.is_private])
     ways = [
         next(first_sentences(found)).strip("*"),
-        f"[All {count}, with intervals](docs/real-model.md); † is worse than zero-shot beyond noise.",
+        (
+            f"[All {count}, with intervals](docs/real-model.md); † is worse than zero-shot beyond "
+            f"noise."
+        ),
     ]
     return "\n\n".join(
-        [f"With {NAMES[MODEL]}, a small real model ({words.listing([one.commit for one in abouts])}):", _table(head, rows), " ".join(ways)]
+        [
+            (
+                f"With {NAMES[MODEL]}, a small real model "
+                f"({words.listing([one.commit for one in abouts])}):"
+            ),
+            _table(head, rows),
+            " ".join(ways),
+        ]
     )
 
 

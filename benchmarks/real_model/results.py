@@ -1,7 +1,9 @@
-"""Answers of a run with a real language model, as they are kept in the repository: public queries of benchmarks, and nothing else.
+"""Answers of a run with a real language model, as they are kept in the repository: public queries
+of benchmarks, and nothing else.
 
-results/PIPELINE.MODEL.csv     a line a cell: its answers, `a` and a digit a query, by the label's number; `truth` has the right ones, and
-                               what a classifier was fitted on has a share of right answers alone
+results/PIPELINE.MODEL.csv     a line a cell: its answers, `a` and a digit a query, by the label's
+                               number; `truth` has the right ones, and what a classifier was fitted
+                               on has a share of right answers alone
 results/PIPELINE.MODEL.json    which commit, program and model made them, and what was not run
 """
 
@@ -44,7 +46,9 @@ _ASIDE = ("content-free", "majority")
 
 @dataclass(frozen=True)
 class Answered:
-    """A cell of one seed: the answers of `model`, or what a classifier got right. Draws are counted from 1; epsilon and shots may be NaN."""
+    """A cell of one seed: the answers of `model`, or what a classifier got right. Draws are counted
+    from 1; epsilon and shots may be NaN.
+    """
 
     model: str
     method: str
@@ -78,10 +82,22 @@ class About:
 def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
     """Keep what a run answered; gives the two files. Raises RunError: there is no such run."""
     plan, manifest = read_plan(run), read_json(run / MANIFEST)
-    scorer = open_scorer(ModelSpec(name=BUNDLED, kind="bundled"), models_folder=Settings.current().models, corpus=())
-    lines = [line for key in plan.units if (run / "units" / key / PREDICTIONS).exists() for line in _lines(run, key, model, scorer)]
+    scorer = open_scorer(
+        ModelSpec(name=BUNDLED, kind="bundled"), models_folder=Settings.current().models, corpus=()
+    )
+    lines = [
+        line
+        for key in plan.units
+        if (run / "units" / key / PREDICTIONS).exists()
+        for line in _lines(run, key, model, scorer)
+    ]
     timed = [read_json(path)["processor_seconds"] for path in run.glob("timings/*/*.json")]
-    head = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=True)
+    head = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     about = About(
         model,
         plan.pipeline_name,
@@ -94,7 +110,9 @@ def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
     )
     table, said = (folder / f"{plan.pipeline_name}.{model}.{ending}" for ending in ("csv", "json"))
     names = [one.name for one in fields(Answered)]
-    write_csv(table, names, ({name: _written(getattr(line, name)) for name in names} for line in lines))
+    write_csv(
+        table, names, ({name: _written(getattr(line, name)) for name in names} for line in lines)
+    )
     write_json(said, vars(about), replace=True)
     return table, said
 
@@ -110,12 +128,21 @@ def read_results(folder: Path = RESULTS) -> tuple[list[Answered], list[About]]:
 
 
 def _written(value: Any) -> Any:
-    """Of numbers that are none nothing; a letter before answers, which a spreadsheet would take for a number."""
+    """Of numbers that are none nothing; a letter before answers, which a spreadsheet would take for
+    a number.
+    """
     return ("" if math.isnan(value) else f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _read(row: Mapping[str, str]) -> Answered:
-    kinds = {"seed": int, "draw": int, "epsilon": _number, "shots": _number, "accuracy": _number, "auc": _number}
+    kinds = {
+        "seed": int,
+        "draw": int,
+        "epsilon": _number,
+        "shots": _number,
+        "accuracy": _number,
+        "auc": _number,
+    }
     return Answered(**{name: kinds.get(name, str)(text) for name, text in row.items()})  # type: ignore[arg-type]
 
 
@@ -143,13 +170,35 @@ def _lines(run: Path, key: str, model: str, scorer: Scorer) -> Iterator[Answered
     for row in read_json(folder.path / "results.json"):
         if row["system"] in FITTED:
             unit = folder.unit
-            epsilon, auc = _number(str(row["epsilon"])), math.nan if row["auc"] is None else row["auc"]
-            yield Answered("", unit.method, unit.dataset, unit.seed, row["system"], epsilon, math.nan, 1, "", row["accuracy"], auc)
+            epsilon, auc = (
+                _number(str(row["epsilon"])),
+                math.nan if row["auc"] is None else row["auc"],
+            )
+            yield Answered(
+                "",
+                unit.method,
+                unit.dataset,
+                unit.seed,
+                row["system"],
+                epsilon,
+                math.nan,
+                1,
+                "",
+                row["accuracy"],
+                auc,
+            )
 
 
-def _of_bundled(folder: UnitFolder, contract: Declared, scorer: Scorer) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Its answers to the very prompts of a unit, cell by cell; none where they are too long for it."""
-    answers, cells = folder.method.answers, {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+def _of_bundled(
+    folder: UnitFolder, contract: Declared, scorer: Scorer
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Its answers to the very prompts of a unit, cell by cell; none where they are too long for
+    it.
+    """
+    answers, cells = (
+        folder.method.answers,
+        {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)},
+    )
     scores: dict[Cell, np.ndarray] = {}
     for key, texts in read_prompts(folder).items():
         if key in cells:
@@ -163,7 +212,12 @@ def _of_bundled(folder: UnitFolder, contract: Declared, scorer: Scorer) -> Itera
 
 
 def _line(
-    folder: UnitFolder, model: str, key: str, answers: np.ndarray, scores: np.ndarray | None = None, truth: np.ndarray | None = None
+    folder: UnitFolder,
+    model: str,
+    key: str,
+    answers: np.ndarray,
+    scores: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
 ) -> Answered:
     system, epsilon, shots, _ = place_of(key)
     unit, right, auc = folder.unit, math.nan, math.nan
@@ -174,5 +228,15 @@ def _line(
         auc = rank_auc(log_softmax(scores, axis=1), truth)
     digits = "a" + "".join(map(str, answers))
     return Answered(
-        model, unit.method, unit.dataset, unit.seed, system, epsilon, shots, int(stated_of(key).get("draw", 1)), digits, right, auc
+        model,
+        unit.method,
+        unit.dataset,
+        unit.seed,
+        system,
+        epsilon,
+        shots,
+        int(stated_of(key).get("draw", 1)),
+        digits,
+        right,
+        auc,
     )

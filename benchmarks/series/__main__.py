@@ -1,7 +1,8 @@
 """A year of nightly releases inside one budget: `make bench TOPIC=series`.
 
-What its counters' noise is, what that costs in AUC and in averages of groups, a night's time, nights that are killed, and a million clients' reports. `python -m benchmarks.series answers` measures
-one part.
+What its counters' noise is, what that costs in AUC and in averages of groups, a night's time,
+nights that are killed, and a million clients' reports. `python -m benchmarks.series answers`
+measures one part.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A night's whole command late in a horizon beside one early in it: `dpicl synth` of a table of eleven columns and 60,000 rows, read anew each night.
-Processor time of the process, the least of some tries.
+"""A night's whole command late in a horizon beside one early in it: `dpicl synth` of a table of
+eleven columns and 60,000 rows, read anew each night. Processor time of the process, the least of
+some tries.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def measure(figures: Figures) -> None:
     """All nights but the last are made here; the last by the command, in copies of the place."""
     with tempfile.TemporaryDirectory() as folder:
         early, late = (_command(Path(folder) / str(nights), nights) for nights in (SHORT, PERIODS))
-    print(f"`dpicl synth` of a night, processor seconds: night {SHORT} {early:.2f}, night {PERIODS} {late:.2f}")
+    print(
+        f"`dpicl synth` of a night, processor seconds: night {SHORT} {early:.2f}, night {PERIODS} "
+        f"{late:.2f}"
+    )
     figures.at_most(f"command-of-night-{PERIODS}-over-night-{SHORT}", late / early, 1.2, "x")
 
 
@@ -38,11 +42,17 @@ def _command(root: Path, nights: int) -> float:
     _install(place, first=today.date() - timedelta(days=nights))
     with place.entered():
         settings = Settings.from_environment()
-        release_planned(plan_of(NAME, None, settings, epsilon="2", shots=1), settings, now=today - timedelta(days=1))
+        release_planned(
+            plan_of(NAME, None, settings, epsilon="2", shots=1),
+            settings,
+            now=today - timedelta(days=1),
+        )
     spent = []
     for number in range(TRIES):
         shutil.copytree(place.home, home := root / f"home-{number}")
-        before = children()  # with a width, the command is a process of its own, whose imports count
+        before = (
+            children()
+        )  # with a width, the command is a process of its own, whose imports count
         made = place.dpicl(
             "synth",
             NAME,
@@ -61,8 +71,13 @@ def _command(root: Path, nights: int) -> float:
 
 
 def _install(place: Place, *, first: date) -> None:
-    columns: dict[str, Any] = {f"c{i}": {"type": "category", "categories": [str(bin_) for bin_ in range(BINS)]} for i in range(COLUMNS)}
-    tree = series_tree(releases={"every": "day", "horizon": PERIODS + 1, "first": first.isoformat()})
+    columns: dict[str, Any] = {
+        f"c{i}": {"type": "category", "categories": [str(bin_) for bin_ in range(BINS)]}
+        for i in range(COLUMNS)
+    }
+    tree = series_tree(
+        releases={"every": "day", "horizon": PERIODS + 1, "first": first.isoformat()}
+    )
     tree["columns"] = {**columns, "buys": tree["columns"]["buys"]}
     (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
     chance = np.random.default_rng(0)
@@ -73,4 +88,11 @@ def _install(place: Place, *, first: date) -> None:
         rows.writerow(["who", "day", *columns, "buys"])
         for row in range(ROWS):
             day = (first + timedelta(days=int(days[row]))).isoformat()
-            rows.writerow([f"p{chance.integers(ROWS // 2)}", day, *cells[row].tolist(), "yes" if hidden[row] > BINS // 2 else "no"])
+            rows.writerow(
+                [
+                    f"p{chance.integers(ROWS // 2)}",
+                    day,
+                    *cells[row].tolist(),
+                    "yes" if hidden[row] > BINS // 2 else "no",
+                ]
+            )

@@ -1,8 +1,11 @@
-"""SIGKILL anywhere in a night of a series, over and over: every period is frozen once, drawn once as far as anybody sees, and charged nothing.
+"""SIGKILL anywhere in a night of a series, over and over: every period is frozen once, drawn once
+as far as anybody sees, and charged nothing.
 
-Nights follow each other under one horizon, then under the next. In each, one to three processes make the night beside each other; most kill
-themselves before a change of a file or a commit of the ledger, at a place dealt beforehand; then others come, and at last one that lives.
-Before each try the table is another one, its past too. After each death an observer reads what a later reader would.
+Nights follow each other under one horizon, then under the next. In each, one to three processes
+make the night beside each other; most kill themselves before a change of a file or a commit of the
+ledger, at a place dealt beforehand; then others come, and at last one that lives. Before each try
+the table is another one, its past too. After each death an observer reads what a later reader
+would.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ Mutation = Callable[[], None] | None
 
 @dataclass
 class Seen:
-    """What an observer saw of a horizon: hashes of frozen files and of published artefacts by period, and what is spent."""
+    """What an observer saw of a horizon: hashes of frozen files and of published artefacts by
+    period, and what is spent.
+    """
 
     frozen: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     published: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -78,17 +83,36 @@ def measure(figures: Figures) -> None:
         figures.exactly(f"nights-not-recovered{what}", verdict.unrecovered, 0)
 
 
-def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None, deliveries: bool = False, method: str | None = None) -> Verdict:
-    """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them. Of a table with a column of days,
-    or of `deliveries`: all files are other ones at every try, those that were counted too. By the usual method, or the one that is named.
+def killed_nights(
+    kills: int,
+    *,
+    seed: int = 0,
+    mutate: Mutation = None,
+    deliveries: bool = False,
+    method: str | None = None,
+) -> Verdict:
+    """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in
+    each of them. Of a table with a column of days, or of `deliveries`: all files are other ones at
+    every try, those that were counted too. By the usual method, or the one that is named.
     """
     verdict, number = Verdict(), 0
     with own_fork_server(["benchmarks.series.warm"]):
         with _scratch() as folder:
-            changes = _changes(new_horizon(Path(folder), random.Random(seed), deliveries=deliveries), method)
+            changes = _changes(
+                new_horizon(Path(folder), random.Random(seed), deliveries=deliveries), method
+            )
         while verdict.kills < kills:
             with _scratch() as folder:
-                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries, changes, method)
+                _horizon(
+                    Path(folder),
+                    random.Random(f"{seed} {number}"),
+                    verdict,
+                    kills,
+                    mutate,
+                    deliveries,
+                    changes,
+                    method,
+                )
             number += 1
     return verdict
 
@@ -98,7 +122,9 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def _changes(place: Place, method: str | None) -> tuple[int, int]:
-    """How many changes the first night makes, and a later one: places of death beyond would be none."""
+    """How many changes the first night makes, and a later one: places of death beyond would be
+    none.
+    """
     for night in (1, 2):
         assert _together(place, night, [_NEVER], None, method) == [0]
     first, later = map(int, (place.root / _COUNTED).read_text().split())
@@ -119,11 +145,17 @@ def _horizon(
     for night in range(1, PERIODS + 1):
         for _ in range(chance.choice((1, 2, 3))):
             _deliver(place, chance)
-            dealt = [chance.randrange(changes[night > 1]) for _ in range(chance.choice((1, 2, 2, 3)))]
-            verdict.kills += sum(code == -signal.SIGKILL for code in _together(place, night, dealt, mutate, method))
+            dealt = [
+                chance.randrange(changes[night > 1]) for _ in range(chance.choice((1, 2, 2, 3)))
+            ]
+            verdict.kills += sum(
+                code == -signal.SIGKILL for code in _together(place, night, dealt, mutate, method)
+            )
             _observe(place, seen, method)
         _deliver(place, chance)
-        verdict.unrecovered += sum(code != 0 for code in _together(place, night, [None], mutate, method))
+        verdict.unrecovered += sum(
+            code != 0 for code in _together(place, night, [None], mutate, method)
+        )
         _observe(place, seen, method)
         if verdict.kills >= kills:
             break
@@ -145,13 +177,19 @@ def new_horizon(root: Path, chance: random.Random, *, deliveries: bool = False) 
 def _deliver(place: Place, chance: random.Random) -> None:
     """Another table: of other persons, on other days, as a whole."""
     shift = chance.randrange(1000)
-    rows = visits(PERIODS, 10 + chance.randrange(20), of=lambda who: {"who": f"p{(who + shift) % 40}"})
+    rows = visits(
+        PERIODS, 10 + chance.randrange(20), of=lambda who: {"who": f"p{(who + shift) % 40}"}
+    )
     folder = place.root / "data" / NAME
     if not folder.exists():
         _write(folder.with_suffix(".csv"), rows, list(rows[0]))
         return
     for day in sorted({row["day"] for row in rows}):
-        own = [{name: value for name, value in row.items() if name != "day"} for row in rows if row["day"] == day]
+        own = [
+            {name: value for name, value in row.items() if name != "day"}
+            for row in rows
+            if row["day"] == day
+        ]
         _write(folder / f"{day}.csv", own, list(own[0]))
 
 
@@ -166,10 +204,21 @@ def _write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
     draft.replace(path)
 
 
-def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation, method: str | None) -> list[int | None]:
-    """Exit codes of processes that make a night at once; each dies before its change of that number, if it gets there."""
+def _together(
+    place: Place,
+    night: int,
+    dealt: list[int | None] | list[int],
+    mutate: Mutation,
+    method: str | None,
+) -> list[int | None]:
+    """Exit codes of processes that make a night at once; each dies before its change of that
+    number, if it gets there.
+    """
     context = multiprocessing.get_context("forkserver")
-    processes: list[BaseProcess] = [context.Process(target=make_night, args=(place, night, one, mutate, method)) for one in dealt]
+    processes: list[BaseProcess] = [
+        context.Process(target=make_night, args=(place, night, one, mutate, method))
+        for one in dealt
+    ]
     for one in processes:
         one.start()
     for one in processes:
@@ -178,7 +227,9 @@ def _together(place: Place, night: int, dealt: list[int | None] | list[int], mut
     return [one.exitcode for one in processes]
 
 
-def make_night(place: Place, night: int, dies: int | None, mutate: Mutation, method: str | None = None) -> None:
+def make_night(
+    place: Place, night: int, dies: int | None, mutate: Mutation, method: str | None = None
+) -> None:
     """Make the night after so many days, and die before a change of that number, if any."""
     logging.disable(logging.CRITICAL)
     if mutate is not None:
@@ -187,15 +238,17 @@ def make_night(place: Place, night: int, dies: int | None, mutate: Mutation, met
     with ExitStack() as entered:
         entered.enter_context(place.entered())
         settings = Settings.from_environment()
-        release_planned(plan_of(NAME, method, settings, epsilon=EPSILON, shots=1), settings, now=after(night))
+        release_planned(
+            plan_of(NAME, method, settings, epsilon=EPSILON, shots=1), settings, now=after(night)
+        )
     if done is not None and dies == _NEVER:
         with (place.root / _COUNTED).open("a") as file:
             file.write(f"{_NEVER - done[0]} ")
 
 
 def _die_before(change: int) -> list[int]:
-    """Kill this process before its change of that number, from 0: files that are opened to write, linked, renamed, removed; commits. Gives how
-    many are left.
+    """Kill this process before its change of that number, from 0: files that are opened to write,
+    linked, renamed, removed; commits. Gives how many are left.
     """
     from sqlalchemy import Engine, event
 
@@ -209,7 +262,11 @@ def _die_before(change: int) -> list[int]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def heard(name: str, arguments: tuple[Any, ...]) -> None:
-        if name in _CHANGES or (name == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+        if name in _CHANGES or (
+            name == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        ):
             reach()
 
     advance = Anchor.advance

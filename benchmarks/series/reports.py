@@ -1,7 +1,9 @@
-"""A million reports of clients, counted: processor seconds from files to counts, in one process, and none lost.
+"""A million reports of clients, counted: processor seconds from files to counts, in one process,
+and none lost.
 
-Rows of `adult`, drawn again and again, or made-up codes where its file is not at hand, are randomised as clients randomise them. Beside each
-hundred reports are two that came twice, and one each that answers no question, is to another collection, or is cut off.
+Rows of `adult`, drawn again and again, or made-up codes where its file is not at hand, are
+randomised as clients randomise them. Beside each hundred reports are two that came twice, and one
+each that answers no question, is to another collection, or is cut off.
 """
 
 from __future__ import annotations
@@ -46,14 +48,24 @@ def measure(figures: Figures) -> None:
             started, wall = time.process_time(), time.perf_counter()
             received = count_open(folder, Checker(collection.name, collection.questions)).received
             seconds, wall = time.process_time() - started, time.perf_counter() - wall
-        print(f"{design}, {' and '.join(sorted(laws))}: {megabytes:,.0f} MB, {wall:.1f} s on the wall: {received}", flush=True)
+        print(
+            f"{design}, {' and '.join(sorted(laws))}: {megabytes:,.0f} MB, {wall:.1f} s on the "
+            f"wall: {received}",
+            flush=True,
+        )
         figures.at_most(f"processor-seconds-for-a-million-reports-{design}", seconds, GOAL, " s")
         figures.exactly(f"reports-lost-{design}", valid - received.counted, 0)
-        figures.exactly(f"wrong-reports-by-kind-{design}", {kind: getattr(received, kind) for kind in wrong}, wrong)
+        figures.exactly(
+            f"wrong-reports-by-kind-{design}",
+            {kind: getattr(received, kind) for kind in wrong},
+            wrong,
+        )
 
 
 def _write(folder: Path, collection: Collection) -> tuple[int, dict[str, int]]:
-    """A million lines in files; how many clients there are, and how many lines of each kind are to be found."""
+    """A million lines in files; how many clients there are, and how many lines of each kind are to
+    be found.
+    """
     hundreds = REPORTS // 100
     wrong = {kind: many * hundreds for kind, many in _PER_HUNDRED.items()}
     clients = REPORTS - sum(wrong.values())
@@ -64,7 +76,9 @@ def _write(folder: Path, collection: Collection) -> tuple[int, dict[str, int]]:
     lines += [line[: len(line) // 2] for line in lines[: wrong["malformed"]]]
     order = np.random.default_rng(0).permutation(len(lines))
     for number in range(FILES):
-        (folder / f"{number}.jsonl").write_text("".join(f"{lines[place]}\n" for place in order[number::FILES].tolist()))
+        (folder / f"{number}.jsonl").write_text(
+            "".join(f"{lines[place]}\n" for place in order[number::FILES].tolist())
+        )
     return clients, wrong
 
 
@@ -75,7 +89,9 @@ def _lines(clients: int, collection: Collection) -> Iterator[str]:
     for number, question in enumerate(collection.questions.questions):
         for answer in _answers(codes[numbers == number], question, secret):
             client += 1
-            yield json.dumps(Sender(collection.name, f"{client:032x}").report({"question": number, **answer}))
+            yield json.dumps(
+                Sender(collection.name, f"{client:032x}").report({"question": number, **answer})
+            )
 
 
 def _answers(codes: np.ndarray, question: Question, secret: Stream) -> Iterator[dict[str, object]]:
@@ -94,4 +110,6 @@ def _codes(clients: int, contract: Contract) -> np.ndarray:
     if not at_hand():
         return np.stack([chance.integers(size, size=clients) for size in encoding.sizes], axis=1)
     contract, split = real_table(TABLE)
-    return encode_clients(split.train, contract, encoding).codes[chance.integers(split.train.row_count, size=clients)]
+    return encode_clients(split.train, contract, encoding).codes[
+        chance.integers(split.train.row_count, size=clients)
+    ]

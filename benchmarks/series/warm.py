@@ -1,4 +1,6 @@
-"""Importing this makes a night of a series once, so that forks of the importing process need not warm up; for the fork server only."""
+"""Importing this makes a night of a series once, so that forks of the importing process need not
+warm up; for the fork server only.
+"""
 
 import gc
 import random

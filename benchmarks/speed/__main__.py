@@ -1,9 +1,20 @@
-"""Speed of every step beside what a user would do, in one run: `make bench TOPIC=speed`. Goals are ratios where there is something beside it."""
+"""Speed of every step beside what a user would do, in one run: `make bench TOPIC=speed`. Goals are
+ratios where there is something beside it.
+"""
 
 from __future__ import annotations
 
 from benchmarks.figures import bench
-from benchmarks.speed import command_speed, file_speed, group_speed, history, ledger_size, ledger_speed, local_speed, query_speed
+from benchmarks.speed import (
+    command_speed,
+    file_speed,
+    group_speed,
+    history,
+    ledger_size,
+    ledger_speed,
+    local_speed,
+    query_speed,
+)
 
 PARTS = (
     command_speed.measure,

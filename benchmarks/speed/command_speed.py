@@ -1,4 +1,6 @@
-"""Processor time of commands that a person waits for, beside a program that only imports numpy and pyarrow."""
+"""Processor time of commands that a person waits for, beside a program that only imports numpy and
+pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ from pathlib import Path
 from benchmarks.figures import Figures, best_of, children, sized
 
 ROUNDS = sized(3, 1)
-PROTECT = ("protect", "breast_cancer", "--method", "gdp_tabicl", "--epsilon", "1", "--as", "jsonl", "--out")
+PROTECT = (
+    "protect",
+    "breast_cancer",
+    "--method",
+    "gdp_tabicl",
+    "--epsilon",
+    "1",
+    "--as",
+    "jsonl",
+    "--out",
+)
 COMMANDS = {
     "budget": (("budget",), 0.8),
     "run-dry-run": (("run", "demo", "--model", "bundled", "--dry-run"), 2.0),
@@ -27,8 +39,16 @@ def _seconds(command: list[str], environment: dict[str, str]) -> float:
     numbers = iter(range(ROUNDS + 1))
 
     def ask() -> None:
-        file = [f"{environment['DPICL_HOME']}/{next(numbers)}.jsonl"] if command[-1] == "--out" else []
-        subprocess.run([*command, *file], env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        file = (
+            [f"{environment['DPICL_HOME']}/{next(numbers)}.jsonl"] if command[-1] == "--out" else []
+        )
+        subprocess.run(
+            [*command, *file],
+            env=environment,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     ask()
     return best_of([ask], ROUNDS, children)[0]
@@ -42,10 +62,23 @@ def measure(figures: Figures) -> None:
         print(f"numpy and pyarrow alone: {bare:.2f} s of processor time")
         program = str(Path(sys.executable).with_name("dpicl"))
         arguments, began = COMMANDS["run-dry-run"][0], children()
-        subprocess.run([program, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        figures.at_most("processor-time-of-a-first-dry-run", children() - began, FIRST_DRY_RUN, " s")
+        subprocess.run(
+            [program, *arguments],
+            env=environment,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        figures.at_most(
+            "processor-time-of-a-first-dry-run", children() - began, FIRST_DRY_RUN, " s"
+        )
         for name, (arguments, most) in COMMANDS.items():
-            figures.at_most(f"processor-time-of-{name}", _seconds([program, *arguments], environment), most, " s")
+            figures.at_most(
+                f"processor-time-of-{name}",
+                _seconds([program, *arguments], environment),
+                most,
+                " s",
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""`torch.compile` against the engine's model as it is, on the CPU: why the engine does not compile. `python -m benchmarks.speed.compiled`."""
+"""`torch.compile` against the engine's model as it is, on the CPU: why the engine does not compile.
+`python -m benchmarks.speed.compiled`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ def _seconds(model: Any, tokens: torch.Tensor) -> float:
 
 
 def main() -> None:
-    """How long it takes to compile, and how much faster a batch of each shape (prompts, tokens) is read then."""
+    """How long it takes to compile, and how much faster a batch of each shape (prompts, tokens) is
+    read then.
+    """
     torch.set_num_threads(1)
     plain = random_llama()
     plain.set_attn_implementation("sdpa")  # the usual attention: the best case for a compiler
     compiled = torch.compile(plain, dynamic=True)
-    first = sum(_seconds(compiled, torch.randint(VOCABULARY, shape)) for shape in ((2, 100), (4, 120)))
+    first = sum(
+        _seconds(compiled, torch.randint(VOCABULARY, shape)) for shape in ((2, 100), (4, 120))
+    )
     print(f"first two batches, compiling: {first:.0f} s", flush=True)
     for shape in SHAPES:
         tokens = torch.randint(VOCABULARY, shape)

@@ -25,7 +25,9 @@ def measure(figures: Figures) -> None:
     for make in (plain, locked):
         starts.append(seconds(lambda make=make: make().close(), 5))
         with make() as cluster, Client(cluster) as client:
-            ways.append(seconds(lambda client=client: client.submit(abs, -1, pure=False).result(), 200))
+            ways.append(
+                seconds(lambda client=client: client.submit(abs, -1, pure=False).result(), 200)
+            )
     print(f"cluster of {WORKERS}: plain {starts[0]:.2f} s, with a certificate {starts[1]:.2f} s")
     print(f"one task: plain {1000 * ways[0]:.1f} ms, with a certificate {1000 * ways[1]:.1f} ms")
     figures.at_most("certificate-adds-to-a-cluster-s-start", starts[1] - starts[0], 1, " s")

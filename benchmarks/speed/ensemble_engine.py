@@ -1,4 +1,6 @@
-"""Prompts of several queries asked together, against a loop of plain generate calls, in one run; random weights, made-up dialogues."""
+"""Prompts of several queries asked together, against a loop of plain generate calls, in one run;
+random weights, made-up dialogues.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,13 @@ def _prompts(seed: int) -> list[str]:
     def dialogue() -> str:
         return " ".join(rng.choice(WORDS, size=45))
 
-    shown = [[f"Dialogue: {dialogue()}\nSummary: {' '.join(rng.choice(WORDS, size=12))}" for _ in range(4)] for _ in range(PROMPTS)]
+    shown = [
+        [
+            f"Dialogue: {dialogue()}\nSummary: {' '.join(rng.choice(WORDS, size=12))}"
+            for _ in range(4)
+        ]
+        for _ in range(PROMPTS)
+    ]
     queries = [f"Dialogue: {dialogue()}\nSummary:" for _ in range(QUERIES)]
     return ["\n\n".join([*rows, query]) for query in queries for rows in shown]
 
@@ -71,7 +79,11 @@ def _loop(model: TransformersScorer, prompts: list[str]) -> None:
         tokens = torch.tensor([model.leading + model.encode(prompt)])
         with torch.inference_mode():
             model._model.generate(
-                tokens.to(model.device), min_new_tokens=NEW_TOKENS, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0
+                tokens.to(model.device),
+                min_new_tokens=NEW_TOKENS,
+                max_new_tokens=NEW_TOKENS,
+                do_sample=False,
+                pad_token_id=0,
             )
 
 
@@ -89,9 +101,14 @@ def measure(figures: Figures) -> None:
         ratios = []
         for seed in range(ROUNDS):
             prompts = _prompts(seed)
-            together = _seconds(lambda prompts=prompts: model.generate(prompts, new_tokens=NEW_TOKENS)) / len(prompts)  # type: ignore[misc]
+            together = _seconds(
+                lambda prompts=prompts: model.generate(prompts, new_tokens=NEW_TOKENS)
+            ) / len(prompts)  # type: ignore[misc]
             few = prompts[:: len(prompts) // LOOPED]
             alone = _seconds(lambda few=few: _loop(model, few)) / len(few)  # type: ignore[misc]
-            print(f"one prompt, {NEW_TOKENS} new tokens: {alone:.2f} s in a loop, {together:.2f} s together")
+            print(
+                f"one prompt, {NEW_TOKENS} new tokens: {alone:.2f} s in a loop, {together:.2f} s "
+                f"together"
+            )
             ratios.append(alone / together)
     figures.at_least("ensemble-together-over-loop", statistics.median(ratios), GOAL, "x")

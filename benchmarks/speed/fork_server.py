@@ -1,4 +1,6 @@
-"""A fork server with imports of one's own, beside the one that this process may have: that one's children live on."""
+"""A fork server with imports of one's own, beside the one that this process may have: that one's
+children live on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from multiprocessing import forkserver
 
 @contextmanager
 def own_fork_server(preload: Sequence[str]) -> Iterator[None]:
-    """Children that are started inside are forks of a process that has imported this; they must have ended when it ends."""
+    """Children that are started inside are forks of a process that has imported this; they must
+    have ended when it ends.
+    """
     server = forkserver._forkserver  # type: ignore[attr-defined]
     before = {name: value for name, value in vars(server).items() if name != "_lock"}
     server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None

@@ -36,11 +36,15 @@ def write(found: Ratios) -> None:
 
 
 def add(figures: Figures) -> None:
-    """Put this commit's ratios into the table, and ask of each that it is not below 85 % of the median of those before; none of a smoke."""
+    """Put this commit's ratios into the table, and ask of each that it is not below 85 % of the
+    median of those before; none of a smoke.
+    """
     if SMOKE:
         return
     before = read()
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     own = before.pop(told, {})  # of parts of this commit that were measured before
     for name, shown, goal, _ in list(figures.lines):
         if not shown.endswith("x"):
@@ -48,5 +52,9 @@ def add(figures: Figures) -> None:
         own[name] = value = float(shown.removesuffix("x").replace(",", ""))
         if earlier := [ratios[name] for ratios in before.values() if name in ratios]:
             usual = statistics.median(earlier)
-            figures.at_least(f"{name}-against-the-last-commits", value / usual if goal.startswith(">=") else usual / value, LEAST)
+            figures.at_least(
+                f"{name}-against-the-last-commits",
+                value / usual if goal.startswith(">=") else usual / value,
+                LEAST,
+            )
     write({**before, told or "unknown": own})

@@ -1,7 +1,9 @@
-"""Tokens a second of invisible ink against kept batches at the same epsilon: the same model, prompts, reader and reuse of what was read.
+"""Tokens a second of invisible ink against kept batches at the same epsilon: the same model,
+prompts, reader and reuse of what was read.
 
-One text in the shape of AG News, half written, as in `token_speed`, selection by the mechanism included. Kept batches have the
-voters of the pipeline `few-shot-demo`, invisible ink those with which `answers.ink_texts` judges what the texts teach.
+One text in the shape of AG News, half written, as in `token_speed`, selection by the mechanism
+included. Kept batches have the voters of the pipeline `few-shot-demo`, invisible ink those with
+which `answers.ink_texts` judges what the texts teach.
 """
 
 from __future__ import annotations
@@ -39,13 +41,19 @@ def mechanism(way: str) -> tuple[VoteRule, DifferenceToken | TokenNoise, int]:
     options = FewShotOptions.model_validate({**WAYS[way], "max_tokens": TOKENS})
     chosen = Options(few_shot_generation=options)
     cell = Cell("icl", JUDGED, SHOTS)
-    plan = plan_cell(contract, unit_of("few_shot_generation", contract.name, 0, (JUDGED,), (SHOTS,), (), False, chosen), cell)
+    plan = plan_cell(
+        contract,
+        unit_of("few_shot_generation", contract.name, 0, (JUDGED,), (SHOTS,), (), False, chosen),
+        cell,
+    )
     assert options.voters is not None
     return rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token, options.voters
 
 
 def seconds_a_token(reader: Reader, way: str) -> float:
-    """Of a text of `TOKENS`: the first token reads all prompts, and steps around the middle stand for all others."""
+    """Of a text of `TOKENS`: the first token reads all prompts, and steps around the middle stand
+    for all others.
+    """
     rule, token, voters = mechanism(way)
     (longer, *_) = vote_requests((TOKENS + STEPS) // 2, 0, voters)
     public = () if rule.kind == "difference" else (longer.public,)
@@ -69,8 +77,13 @@ def measure(figures: Figures) -> None:
     reader = reader_of()
     seconds = {way: seconds_a_token(reader, way) for way in (KEPT, INK)}
     for way, taken in seconds.items():
-        print(f"{way:>14}, {mechanism(way)[2]:3d} voters, epsilon {JUDGED:g}: {1000 * taken:7.1f} ms a token, {1 / taken:6.2f} tokens/s")
-    figures.at_least("invisible-ink-tokens-a-second-over-kept-batches", seconds[KEPT] / seconds[INK], GOAL, "x")
+        print(
+            f"{way:>14}, {mechanism(way)[2]:3d} voters, epsilon {JUDGED:g}: {1000 * taken:7.1f} "
+            f"ms a token, {1 / taken:6.2f} tokens/s"
+        )
+    figures.at_least(
+        "invisible-ink-tokens-a-second-over-kept-batches", seconds[KEPT] / seconds[INK], GOAL, "x"
+    )
 
 
 def main() -> None:

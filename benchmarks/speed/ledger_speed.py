@@ -1,4 +1,6 @@
-"""A charge, with its chain, its seals and its anchor, beside two durable inserts into a bare SQLite file."""
+"""A charge, with its chain, its seals and its anchor, beside two durable inserts into a bare SQLite
+file.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,46 @@ def _each(work: Callable[[int], object]) -> tuple[float, float]:
     processor, wall = time.process_time(), time.perf_counter()
     for number in range(BEFORE, BEFORE + CHARGES):
         work(number)
-    return 1000 * (time.process_time() - processor) / CHARGES, 1000 * (time.perf_counter() - wall) / CHARGES
+    return 1000 * (time.process_time() - processor) / CHARGES, 1000 * (
+        time.perf_counter() - wall
+    ) / CHARGES
 
 
 def measure(figures: Figures) -> None:
     """On the disk of the working directory: that of temporary files may be memory."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         bare = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
-        bare.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE entries (id TEXT PRIMARY KEY, cost REAL);")
+        bare.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE entries (id TEXT "
+            "PRIMARY KEY, cost REAL);"
+        )
 
         def insert(number: int) -> None:
             bare.execute("BEGIN IMMEDIATE")
-            bare.executemany("INSERT INTO entries VALUES (?, ?)", [(f"{number}-{part}", 0.25) for part in range(2)])
+            bare.executemany(
+                "INSERT INTO entries VALUES (?, ?)",
+                [(f"{number}-{part}", 0.25) for part in range(2)],
+            )
             bare.execute("COMMIT")
 
-        with Ledger.open(f"sqlite:///{folder}/ledger.db", b"k" * 32, Path(folder) / "anchor") as ledger:
-            ledger.ensure_account(Account("patients", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=1000.0))
+        with Ledger.open(
+            f"sqlite:///{folder}/ledger.db", b"k" * 32, Path(folder) / "anchor"
+        ) as ledger:
+            ledger.ensure_account(
+                Account("patients", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=1000.0)
+            )
 
             def reserve(number: int) -> None:
                 name = hashlib.sha256(str(number).encode()).hexdigest()
-                ledger.reserve(Release(name, "patients", "laplace", {"columns": ["age", "sex"], "seed": number}, COST))
+                ledger.reserve(
+                    Release(
+                        name,
+                        "patients",
+                        "laplace",
+                        {"columns": ["age", "sex"], "seed": number},
+                        COST,
+                    )
+                )
 
             (bare_processor, bare_wall), (processor, wall) = _each(insert), _each(reserve)
         bare.close()

@@ -1,4 +1,6 @@
-"""A contract's query on PostgreSQL, a row at a time: a bare `COPY` of the same rows beside it, and rows that become Python's objects first."""
+"""A contract's query on PostgreSQL, a row at a time: a bare `COPY` of the same rows beside it, and
+rows that become Python's objects first.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ QUERY = "SELECT * FROM measured"
 TABLE = f"""CREATE TABLE measured AS SELECT (n % 90)::smallint AS age, n AS visits, n::bigint * 1000003 AS number,
 (n % 10007 / 100.0)::numeric(8, 2) AS paid, n % 1000003 / 7.0 AS share, sqrt(n) AS weight, ln(n) AS height, (n % 1000 / 8.0)::real AS dose,
 (ARRAY['red', 'green', 'blue'])[1 + n % 3] AS colour, 'city ' || n % 50 AS city, n % 2 = 0 AS member, date '2020-01-01' + n % 1000 AS joined,
-timestamptz '2020-01-01 00:00:00+00' + n * interval '1.5 s' AS seen FROM generate_series(1, {ROWS}) n"""
+timestamptz '2020-01-01 00:00:00+00' + n * interval '1.5 s' AS seen FROM generate_series(1, {ROWS}) n"""  # noqa: E501
 WHOLE = {"type": "integer", "bounds": [0, 100]}
 REAL = {"type": "real", "bounds": [0, 100]}
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -36,7 +38,12 @@ CONTRACT = {
     "version": 1,
     "name": "measured",
     "description": "Made-up rows, thirteen columns of as many types as a table has.",
-    "source": {"title": "t", "licence": "l", "citation": "c", "query": {"url_env": ADDRESS, "sql": QUERY}},
+    "source": {
+        "title": "t",
+        "licence": "l",
+        "citation": "c",
+        "query": {"url_env": ADDRESS, "sql": QUERY},
+    },
     "privacy": {"budget": {"benchmark": True}},
     "split": {"test_fraction": 0.5},
     "columns": COLUMNS,
@@ -48,7 +55,9 @@ CONTRACT = {
 
 
 def measure(figures: Figures) -> None:
-    """Seconds of this process alone: the server's are its own. Nothing where no server can be started."""
+    """Seconds of this process alone: the server's are its own. Nothing where no server can be
+    started.
+    """
     if programs() is None:
         print("no PostgreSQL server programs here: not measured")
         return
@@ -63,19 +72,30 @@ def measure(figures: Figures) -> None:
             return sum(batch.num_rows for batch in query_batches(contract, query, BATCH_ROWS))
 
         def copied() -> int:
-            with psycopg.connect(server.url()) as connection, connection.cursor().copy(f"COPY ({QUERY}) TO STDOUT") as rows:
+            with (
+                psycopg.connect(server.url()) as connection,
+                connection.cursor().copy(f"COPY ({QUERY}) TO STDOUT") as rows,
+            ):
                 return sum(1 for _ in rows)
 
         def as_objects() -> int:
             count = 0
-            with psycopg.connect(server.url()) as connection, connection.cursor(name="objects") as cursor:
+            with (
+                psycopg.connect(server.url()) as connection,
+                connection.cursor(name="objects") as cursor,
+            ):
                 cursor.execute(QUERY)
                 while rows := cursor.fetchmany(BATCH_ROWS):
-                    count += pa.table(dict(zip(COLUMNS, map(pa.array, zip(*rows, strict=True)), strict=True))).num_rows
+                    count += pa.table(
+                        dict(zip(COLUMNS, map(pa.array, zip(*rows, strict=True)), strict=True))
+                    ).num_rows
             return count
 
         own, bare, objects = best_of((asked, copied, as_objects), ROUNDS, time.process_time)
-    print(f"microseconds of the processor a row: copied {1e6 * bare / ROWS:.3f}, as Python's objects {1e6 * objects / ROWS:.3f}")
+    print(
+        f"microseconds of the processor a row: copied {1e6 * bare / ROWS:.3f}, as Python's "
+        f"objects {1e6 * objects / ROWS:.3f}"
+    )
     figures.at_most("query-to-rows-a-row", 1e6 * own / ROWS, 4, " us")
     figures.at_most("query-to-rows-over-a-bare-copy", own / bare, 5, "x")
     figures.at_least("query-to-rows-against-python-objects", objects / own, 2, "x")

@@ -16,10 +16,14 @@ SHAPES = {
     "13B": (5120, 13824, 40, 40, 40, 32000),
     "8B": (4096, 14336, 32, 32, 8, 128256),
 }
-"""Width, width inside, layers, heads of queries and of keys, vocabulary: two of Llama 2 and one of Llama 3."""
+"""Width, width inside, layers, heads of queries and of keys, vocabulary: two of Llama 2 and one of
+Llama 3.
+"""
 
 
-def random_llama(shape: str = "100M", dtype: torch.dtype = torch.float32, device: str = "cpu") -> Any:
+def random_llama(
+    shape: str = "100M", dtype: torch.dtype = torch.float32, device: str = "cpu"
+) -> Any:
     """Always the same one."""
     torch.manual_seed(0)
     width, inside, layers, heads, shared, vocabulary = SHAPES[shape]
@@ -33,4 +37,6 @@ def random_llama(shape: str = "100M", dtype: torch.dtype = torch.float32, device
         max_position_embeddings=CONTEXT,
     )
     with torch.device(device):
-        return AutoModelForCausalLM.from_config(config, attn_implementation=NAME, dtype=dtype).eval()  # type: ignore[no-untyped-call]
+        return AutoModelForCausalLM.from_config(
+            config, attn_implementation=NAME, dtype=dtype
+        ).eval()  # type: ignore[no-untyped-call]

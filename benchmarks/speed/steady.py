@@ -1,4 +1,6 @@
-"""One sweep on an orchestrator and workers that are up: `python -m benchmarks.speed.steady [WORKERS [MODEL]]` prints its wall time."""
+"""One sweep on an orchestrator and workers that are up:
+`python -m benchmarks.speed.steady [WORKERS [MODEL]]` prints its wall time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ import time
 from benchmarks.figures import sized
 from flows.runtime import runtime
 
-MEASURED = {"datasets": ["blood", "heart"], "seeds": [0, 1], **sized({}, {"seeds": [0], "epsilons": [1.0], "shots": [1]})}
+MEASURED = {
+    "datasets": ["blood", "heart"],
+    "seeds": [0, 1],
+    **sized({}, {"seeds": [0], "epsilons": [1.0], "shots": [1]}),
+}
 BEFORE = {"datasets": ["blood"], "seeds": [2], "epsilons": [1.0], "shots": sized([1, 2], [1])}
 QUERIES = sized(30, 3)
 """Of a model that takes longer than the one with random weights."""

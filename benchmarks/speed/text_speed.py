@@ -1,10 +1,12 @@
-"""One release of 500 short texts against a plain loop, everything included: reading rows, voters, selection, and the journal on disk.
+"""One release of 500 short texts against a plain loop, everything included: reading rows, voters,
+selection, and the journal on disk.
 
-News of four kinds from the files at hand, invisible ink with 8 voters a text, the tiny model, of random weights: so that a release is
-measured as a whole, and what is not the model's own work shows. The plain loop reads the public prompt and every voter's in a forward
-pass each, for every token, and selects by the same mechanism; it takes as long for a token however many texts there are, so that
-texts half written of a few stand for all; a token of it is drawn for every step of the release, so that both meet the same machine.
-Processor time of one thread on both sides.
+News of four kinds from the files at hand, invisible ink with 8 voters a text, the tiny model, of
+random weights: so that a release is measured as a whole, and what is not the model's own work
+shows. The plain loop reads the public prompt and every voter's in a forward pass each, for every
+token, and selects by the same mechanism; it takes as long for a token however many texts there are,
+so that texts half written of a few stand for all; a token of it is drawn for every step of the
+release, so that both meet the same machine. Processor time of one thread on both sides.
 """
 
 from __future__ import annotations
@@ -53,23 +55,49 @@ SHARE = sized(40, 4)
 def contract_and_rows(settings: Settings) -> tuple[TextContract, PrivateTable]:
     """The set as it is at hand."""
     contract = settings.texts("agnews")
-    return contract, split_texts(load_texts(contract, data_folder=settings.data, cache_folder=settings.cache), contract).train
+    return contract, split_texts(
+        load_texts(contract, data_folder=settings.data, cache_folder=settings.cache), contract
+    ).train
 
 
 def job_for(contract: TextContract, settings: Settings) -> Job:
     """All texts, journalled in files."""
     options = FewShotOptions.model_validate(
-        {"mechanism": "invisible-ink", "batches": "fixed", "voters": VOTERS, "max_tokens": TOKENS, "candidates": 100}
+        {
+            "mechanism": "invisible-ink",
+            "batches": "fixed",
+            "voters": VOTERS,
+            "max_tokens": TOKENS,
+            "candidates": 100,
+        }
     )
-    unit = unit_of("few_shot_generation", contract.name, 0, (EPSILON,), (TEXTS,), (), False, Options(few_shot_generation=options))
+    unit = unit_of(
+        "few_shot_generation",
+        contract.name,
+        0,
+        (EPSILON,),
+        (TEXTS,),
+        (),
+        False,
+        Options(few_shot_generation=options),
+    )
     (cell,) = unit.cells("icl")
-    return job_of(contract, unit, FileJournal(settings, {cell: "measured"}, draws_for(contract, 0), "rows"))
+    return job_of(
+        contract, unit, FileJournal(settings, {cell: "measured"}, draws_for(contract, 0), "rows")
+    )
 
 
 @torch.inference_mode()
-def plain_token(model: Any, prompts: Sequence[Tokens], rule: VoteRule, token: DifferenceToken) -> int:
+def plain_token(
+    model: Any, prompts: Sequence[Tokens], rule: VoteRule, token: DifferenceToken
+) -> int:
     """One token of one text: the first prompt is public."""
-    logits = [model(input_ids=torch.tensor([prompt]), logits_to_keep=1, use_cache=False).logits[0, -1].numpy() for prompt in prompts]
+    logits = [
+        model(input_ids=torch.tensor([prompt]), logits_to_keep=1, use_cache=False)
+        .logits[0, -1]
+        .numpy()
+        for prompt in prompts
+    ]
     candidates = candidates_of(logits[0], np.arange(len(logits[0])), rule, np)
     public = logits[0][candidates]
     sums = whole_votes(np.stack(logits[1:])[:, candidates], rule, np, public).sum(axis=0)
@@ -79,13 +107,26 @@ def plain_token(model: Any, prompts: Sequence[Tokens], rule: VoteRule, token: Di
 class PlainLoop:
     """The loop on texts that are half written, a token at a time."""
 
-    def __init__(self, plan: CellPlan, job: Job, rows: PrivateRows, prompts: Prompts, written: Tokens) -> None:
+    def __init__(
+        self, plan: CellPlan, job: Job, rows: PrivateRows, prompts: Prompts, written: Tokens
+    ) -> None:
         texts = [Text(job, plan.cell, shot, label) for shot, label in enumerate(plan.labels)]
         self.prompts_a_token = 1 + float(np.mean([len(rows.batch(text)) for text in texts]))
         self._model: Any = prompts.model
-        self._rule, self._noise = rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token
-        voters = {text: [prompts.voter(text.label, [example]) for example in rows.examples(rows.batch(text))] for text in texts[:SHARE]}
-        self._tokens = [[prompt + written for prompt in (prompts.public(text.label), *own)] for text, own in voters.items()]
+        self._rule, self._noise = (
+            rule_of(plan.shape, plan),
+            next(iter(plan.drawings.values())).noise.token,
+        )
+        voters = {
+            text: [
+                prompts.voter(text.label, [example]) for example in rows.examples(rows.batch(text))
+            ]
+            for text in texts[:SHARE]
+        }
+        self._tokens = [
+            [prompt + written for prompt in (prompts.public(text.label), *own)]
+            for text, own in voters.items()
+        ]
         self._read, self._taken = list[int](), list[float]()
 
     def token(self, *_: int) -> None:
@@ -115,8 +156,8 @@ class PlainLoop:
 
 
 class TimedPass:
-    """A model's own pass, and the processor seconds of every call: no reader of these weights in this library takes less, whatever else is
-    saved.
+    """A model's own pass, and the processor seconds of every call: no reader of these weights in
+    this library takes less, whatever else is saved.
     """
 
     is_watched = False
@@ -124,7 +165,9 @@ class TimedPass:
     def __init__(self, own: Pass) -> None:
         self.model, self._own, self.taken = own.model, own, list[float]()
 
-    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor
+    ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         started = time.process_time()
         logits = self._own(plan, tokens, positions, wanted)
@@ -142,24 +185,45 @@ def measure(figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = replace(found, home=Path(folder))
         contract, train = contract_and_rows(found)
-        model = open_generator(ModelSpec(name="tiny", kind="tiny"), models_folder=found.models, corpus=public_corpus())
+        model = open_generator(
+            ModelSpec(name="tiny", kind="tiny"), models_folder=found.models, corpus=public_corpus()
+        )
         job = job_for(contract, settings)
         (plan,) = job.plans.values()
         reader: Any = model
-        prompts, written = Prompts(contract, model, plan.shape), tuple(range(300, 300 + TOKENS // 2))
-        plain, passes = PlainLoop(plan, job, PrivateRows(train, prompts), prompts, written), TimedPass(reader._pass)
+        prompts, written = (
+            Prompts(contract, model, plan.shape),
+            tuple(range(300, 300 + TOKENS // 2)),
+        )
+        plain, passes = (
+            PlainLoop(plan, job, PrivateRows(train, prompts), prompts, written),
+            TimedPass(reader._pass),
+        )
         reader._pass = passes
         plain.warm()
         started = time.process_time()
-        write(train, contract, model, [job], plain.token)  # in turn, since the machine is not as fast at any time
+        write(
+            train, contract, model, [job], plain.token
+        )  # in turn, since the machine is not as fast at any time
         seconds = time.process_time() - started - plain.seconds
         steps = (job.journal.read(plan.cell, step) or () for step in range((TEXTS + 1) * TOKENS))
-        count = sum(number != ENDED for step in steps for number in step)  # a text that has ended is not read any more
+        count = sum(
+            number != ENDED for step in steps for number in step
+        )  # a text that has ended is not read any more
     ours, inside = seconds / count, sum(passes.taken) / count
-    print(f"{TEXTS} texts, {count} tokens voted on, of {TEXTS * TOKENS} charged: {seconds:.0f} s of the processor")
-    for name, taken in (("plain loop", plain.seconds_a_token), ("one release", ours), ("its passes", inside)):
+    print(
+        f"{TEXTS} texts, {count} tokens voted on, of {TEXTS * TOKENS} charged: {seconds:.0f} s of "
+        f"the processor"
+    )
+    for name, taken in (
+        ("plain loop", plain.seconds_a_token),
+        ("one release", ours),
+        ("its passes", inside),
+    ):
         print(f"{name:>12}: {1000 * taken:7.2f} ms a token, {1 / taken:7.1f} tokens/s")
-    print(f"with these passes and nothing else: {plain.seconds_a_token / inside:.0f} x the plain loop")
+    print(
+        f"with these passes and nothing else: {plain.seconds_a_token / inside:.0f} x the plain loop"
+    )
     figures.at_least(f"texts-{TEXTS}-over-plain-loop", plain.seconds_a_token / ours, GOAL, "x")
 
 

@@ -1,10 +1,12 @@
-"""Voting on tokens in the shape of AG News: seconds a token against a plain loop over the subsets, in one process.
+"""Voting on tokens in the shape of AG News: seconds a token against a plain loop over the subsets,
+in one process.
 
-M = 10 voters, 20 on a GPU, for each of four texts, one of each label, as a set of four shots is written; prompts of
-about 150 tokens, 20 of them the instruction; T = 100 tokens a text, the 100 likeliest candidates. The
-plain loop reads the public prompt and every voter's in a forward pass each and sums in numpy; it takes
-as long for a token however many texts there are, so one of them is measured. All times are those of
-texts half written: they grow evenly with what was written, so that these are the means of a text.
+M = 10 voters, 20 on a GPU, for each of four texts, one of each label, as a set of four shots is
+written; prompts of about 150 tokens, 20 of them the instruction; T = 100 tokens a text, the 100
+likeliest candidates. The plain loop reads the public prompt and every voter's in a forward pass
+each and sums in numpy; it takes as long for a token however many texts there are, so one of them is
+measured. All times are those of texts half written: they grow evenly with what was written, so that
+these are the means of a text.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BUDGET = {"cpu": 4096, "cuda": 16384}[DEVICE.type]
-SHAPE, DTYPE, APART = {"cpu": ("100M", torch.float32, 1e-4), "cuda": ("7B", torch.bfloat16, 2e-2)}[DEVICE.type]
+SHAPE, DTYPE, APART = {"cpu": ("100M", torch.float32, 1e-4), "cuda": ("7B", torch.bfloat16, 2e-2)}[
+    DEVICE.type
+]
 VOCABULARY = SHAPES[SHAPE][-1]
 FRESH_GOAL, FIXED_GOAL = 1, 20
 TEXTS, VOTERS, TOKENS = 4, {"cpu": sized(10, 2), "cuda": 20}[DEVICE.type], 100
@@ -45,7 +49,17 @@ def reader_of() -> Reader:
     """Reads with random parameters."""
     model = random_llama(SHAPE, DTYPE, DEVICE.type)
     read = partial(read_shared, model, device=DEVICE, token_budget=BUDGET)
-    return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, VOCABULARY, ReadingMode(), read)
+    return Reader(
+        model,
+        "random",
+        DEVICE,
+        torch.arange(VOCABULARY, device=DEVICE),
+        CONTEXT,
+        BUDGET,
+        VOCABULARY,
+        ReadingMode(),
+        read,
+    )
 
 
 def vote_requests(written: int, seed: int, voters: int = VOTERS) -> list[VoteRequest]:
@@ -61,7 +75,12 @@ def vote_requests(written: int, seed: int, voters: int = VOTERS) -> list[VoteReq
 
     instruction = tokens(20)
     headers = [tokens(6) for _ in range(TEXTS)]
-    return [VoteRequest(instruction + header, tuple(voter(header) for _ in range(voters)), tokens(written)) for header in headers]
+    return [
+        VoteRequest(
+            instruction + header, tuple(voter(header) for _ in range(voters)), tokens(written)
+        )
+        for header in headers
+    ]
 
 
 @torch.inference_mode()
@@ -87,7 +106,9 @@ def _fresh(reader: Reader, requests: list[VoteRequest]) -> list[Votes]:
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
-    """Seconds beside the result; on a CPU those of the processor, so that other processes do not count."""
+    """Seconds beside the result; on a CPU those of the processor, so that other processes do not
+    count.
+    """
     clock = time.process_time if DEVICE.type == "cpu" else time.perf_counter
     started = clock()
     result = work()
@@ -97,15 +118,17 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 def _fixed(reader: Reader, requests: list[VoteRequest]) -> tuple[list[Votes | None], float]:
     """Votes at the end, and seconds for a token of one text in fixed batches.
 
-    The first token reads all prompts. As many steps as bring one growth of the caches, around the middle
-    of a text, stand for all others.
+    The first token reads all prompts. As many steps as bring one growth of the caches, around the
+    middle of a text, stand for all others.
     """
     session = CachedSession(reader, [replace(request, written=()) for request in requests], RULE)
     votes, first = timed(partial(session.vote, [() for _ in requests]))
     session.vote([request.written[:-STEPS] for request in requests])
     steps = []
     for step in range(-STEPS, 0):
-        votes, seconds = timed(partial(session.vote, [(request.written[step],) for request in requests]))
+        votes, seconds = timed(
+            partial(session.vote, [(request.written[step],) for request in requests])
+        )
         steps.append(seconds)
     return votes, (first + (TOKENS - 1) * float(np.mean(steps))) / TOKENS / len(requests)
 
@@ -119,7 +142,9 @@ def _difference(votes: Votes | None, sums: Sums) -> float:
 
 
 def measure(figures: Figures) -> None:
-    """Rounds over all ways, each with prompts of its own; fixed batches of a single text, and differences, in the last round."""
+    """Rounds over all ways, each with prompts of its own; fixed batches of a single text, and
+    differences, in the last round.
+    """
     torch.set_num_threads(1)
     reader = reader_of()
     _plain(reader, vote_requests(5, 0)[0])
@@ -130,12 +155,19 @@ def measure(figures: Figures) -> None:
         sums, plain = timed(partial(_plain, reader, middle[0]))
         votes, fresh = timed(partial(_fresh, reader, middle[:FRESH_TEXTS]))
         told, fixed = _fixed(reader, longer)
-        for name, taken in (("plain loop", plain), ("fresh", fresh / FRESH_TEXTS), ("fixed", fixed)):
+        for name, taken in (
+            ("plain loop", plain),
+            ("fresh", fresh / FRESH_TEXTS),
+            ("fixed", fixed),
+        ):
             seconds[name].append(taken)
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}
     medians["fixed, one text"] = _fixed(reader, longer[:1])[1]
     for name, taken in medians.items():
-        print(f"{name:>16}: {1000 * taken:7.1f} ms a token, {1 / taken:6.2f} tokens/s, {medians['plain loop'] / taken:.2f}x")
+        print(
+            f"{name:>16}: {1000 * taken:7.1f} ms a token, {1 / taken:6.2f} tokens/s, "
+            f"{medians['plain loop'] / taken:.2f}x"
+        )
     differences = _difference(votes[0], sums), _difference(told[0], _plain(reader, longer[0]))
     figures.at_least("fresh-batches-over-a-plain-loop", _ratio(seconds, "fresh"), FRESH_GOAL, "x")
     figures.at_least("fixed-batches-over-a-plain-loop", _ratio(seconds, "fixed"), FIXED_GOAL, "x")
@@ -144,7 +176,14 @@ def measure(figures: Figures) -> None:
 
 def _ratio(seconds: dict[str, list[float]], name: str) -> float:
     """The median of the rounds' own ratios."""
-    return float(np.median([plain / taken for plain, taken in zip(seconds["plain loop"], seconds[name], strict=True)]))
+    return float(
+        np.median(
+            [
+                plain / taken
+                for plain, taken in zip(seconds["plain loop"], seconds[name], strict=True)
+            ]
+        )
+    )
 
 
 def main() -> None:

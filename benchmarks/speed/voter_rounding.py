@@ -1,4 +1,5 @@
-"""How far one voter's prompt moves the votes of all others: by rounding, because prompts are read in batches.
+"""How far one voter's prompt moves the votes of all others: by rounding, because prompts are read
+in batches.
 
 What the price is for leaves this out, so it must be small: as a share of what one voter may move.
 """
@@ -37,7 +38,10 @@ def measure(figures: Figures) -> None:
     torch.set_num_threads(1)
     for name, reader in (("float32", reader_of()), ("bfloat16", _in_sixteen_bits(reader_of()))):
         largest = {rule.kind: max(_shares(reader, rule)) for rule in RULES}
-        print(f"{name}: others moved by at most " + ", ".join(f"{share:.1e} ({kind})" for kind, share in largest.items()))
+        print(
+            f"{name}: others moved by at most "
+            + ", ".join(f"{share:.1e} ({kind})" for kind, share in largest.items())
+        )
         if name == "float32":
             figures.at_most("others-moved-by-rounding-float32", max(largest.values()), GOAL)
 
@@ -45,8 +49,19 @@ def measure(figures: Figures) -> None:
 def _in_sixteen_bits(reader: Reader) -> Reader:
     with tempfile.TemporaryDirectory() as folder:
         reader.model.save_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation=NAME).eval().to(DEVICE)
-    read = partial(read_shared if DEVICE.type == "cpu" else read_padded, model, device=DEVICE, token_budget=BUDGET)
+        model = (
+            AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.bfloat16, attn_implementation=NAME
+            )
+            .eval()
+            .to(DEVICE)
+        )
+    read = partial(
+        read_shared if DEVICE.type == "cpu" else read_padded,
+        model,
+        device=DEVICE,
+        token_budget=BUDGET,
+    )
     return replace(reader, model=model, read=read)
 
 
@@ -57,11 +72,19 @@ def _shares(reader: Reader, rule: VoteRule) -> Iterator[float]:
     before = _others(reader, request, rule, first)
     for changed in (first + (5,) * 30, others[0][:80] + first[80:], first[:60]):
         moved = (_others(reader, request, rule, changed) - before).astype(np.float64)
-        yield np.linalg.norm(moved) / (2**0.5 * UNITS) if rule.kind == "probability" else np.ptp(moved) / (2 * UNITS)
+        yield (
+            np.linalg.norm(moved) / (2**0.5 * UNITS)
+            if rule.kind == "probability"
+            else np.ptp(moved) / (2 * UNITS)
+        )
 
 
-def _others(reader: Reader, request: VoteRequest, rule: VoteRule, first: tuple[int, ...]) -> np.ndarray:
-    """Votes of all but the first voter, read in one batch with it: equal prompts of two requests are read once."""
+def _others(
+    reader: Reader, request: VoteRequest, rule: VoteRule, first: tuple[int, ...]
+) -> np.ndarray:
+    """Votes of all but the first voter, read in one batch with it: equal prompts of two requests
+    are read once.
+    """
     everybody = replace(request, voters=(first, *request.voters[1:]))
     both = {0: everybody, 1: replace(request, voters=request.voters[1:])}
     return count_votes(reader, both, rule)[1].sums

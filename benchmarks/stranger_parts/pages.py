@@ -1,4 +1,6 @@
-"""Pages in a real browser: which have text that is hard to read, or something that a keyboard does not reach."""
+"""Pages in a real browser: which have text that is hard to read, or something that a keyboard does
+not reach.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ def measure(figures: Figures, given: Mapping[str, Path] | None = None) -> None:
     if CHROMIUM is None:
         print("no Chromium is here: pages are not looked at")
         return
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, open_tab(Path(folder) / "profile") as tab:
+    with (
+        TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        open_tab(Path(folder) / "profile") as tab,
+    ):
         pages = given or written_pages(Path(folder) / "place")
         found = {name: faults(tab, page) for name, page in pages.items()}
     for name, wrong in found.items():

@@ -1,9 +1,13 @@
-"""What pip installs: packages and megabytes on the disk of a plain installation, and of one with an extra, each into a fresh environment.
+"""What pip installs: packages and megabytes on the disk of a plain installation, and of one with an
+extra, each into a fresh environment.
 
-    python -m benchmarks.stranger_parts.sizes --extras local,pipeline    the extras too, which are gigabytes where torch comes with CUDA
-    python -m benchmarks.stranger_parts.sizes --demo                     a clone's `make demo` from nothing to its report, too
+    python -m benchmarks.stranger_parts.sizes --extras local,pipeline    the extras too, which are
+    gigabytes where torch comes with CUDA
+    python -m benchmarks.stranger_parts.sizes --demo                     a clone's `make demo` from
+    nothing to its report, too
 
-A package counts with the files that its wheel brings; bytecode, which pip and Python write and which may be deleted, is a line of its own.
+A package counts with the files that its wheel brings; bytecode, which pip and Python write and
+which may be deleted, is a line of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ for package in importlib.metadata.distributions():
     ours += sum(file.locate().stat().st_size for file in package.files or () if file.suffix != ".pyc" and file.locate().exists())
 compiled = sum(file.stat().st_size for file in pathlib.Path(site.getsitepackages()[0]).rglob("*.pyc"))
 print(json.dumps([sorted(found), ours / 1e6, compiled / 1e6]))
-"""
+"""  # noqa: E501
 
 
 def installed(wheel: Path, extra: str, folder: Path) -> tuple[int, float]:
@@ -40,11 +44,24 @@ def installed(wheel: Path, extra: str, folder: Path) -> tuple[int, float]:
     subprocess.run([_PYTHON, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", *sized((), ("--no-deps",)), f"{wheel}[{extra}]" if extra else str(wheel)], check=True
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            *sized((), ("--no-deps",)),
+            f"{wheel}[{extra}]" if extra else str(wheel),
+        ],
+        check=True,
     )
-    packages, own, compiled = json.loads(subprocess.run([python, "-c", _COUNT], capture_output=True, text=True, check=True).stdout)
+    packages, own, compiled = json.loads(
+        subprocess.run([python, "-c", _COUNT], capture_output=True, text=True, check=True).stdout
+    )
     print(
-        f"{extra or 'plain'}: {len(packages)} packages, {own:.0f} MB, and {compiled:.0f} MB of bytecode\n  {' '.join(packages)}", flush=True
+        f"{extra or 'plain'}: {len(packages)} packages, {own:.0f} MB, and {compiled:.0f} MB of "
+        f"bytecode\n  {' '.join(packages)}",
+        flush=True,
     )
     return len(packages), own
 
@@ -53,7 +70,11 @@ def measure(figures: Figures, extras: Sequence[str] = (), *, demo: bool = False)
     """The plain installation against its goals; these extras are printed."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch], cwd=REPOSITORY, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch],
+            cwd=REPOSITORY,
+            check=True,
+        )
         (wheel,) = folder.glob("*.whl")
         packages, megabytes = installed(wheel, "", folder / "plain")
         figures.at_most("plain-installation-packages", packages, PACKAGES)
@@ -65,7 +86,9 @@ def measure(figures: Figures, extras: Sequence[str] = (), *, demo: bool = False)
 
 
 def _demo(figures: Figures) -> None:
-    """A clone of the last commit; what pip has kept is not used. The processors' time does not depend on what else the machine does."""
+    """A clone of the last commit; what pip has kept is not used. The processors' time does not
+    depend on what else the machine does.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         visitor = new_visitor(Path(scratch))
         visitor.types(f"git clone --quiet {REPOSITORY} dpicl")
@@ -75,7 +98,10 @@ def _demo(figures: Figures) -> None:
         between = children()
         visitor.types("make demo")
         minutes, after = (time.perf_counter() - started) / 60, children()
-        print(f"processors: {between - before:.0f} s for the installation, {after - between:.0f} s for the run")
+        print(
+            f"processors: {between - before:.0f} s for the installation, {after - between:.0f} s "
+            f"for the run"
+        )
     figures.at_most("fresh-machine-to-report-minutes", minutes, DEMO_MINUTES, " min")
 
 

@@ -11,8 +11,10 @@ Guarantee   (epsilon, delta) of everything composed, an upper bound. The rule is
 
 Paper       [DR14] sums; `pld` for the rest. `prv` gives an independent bracket.
 Symbols     epsilon in nats.
-Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0, and with a delta to spend it is an upper
-            bound, which `pure sum` says. The first part with delta > 0 is composed with all others more tightly and may lower a total.
+Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0, and
+with a delta to spend it is an upper
+            bound, which `pure sum` says. The first part with delta > 0 is composed with all others
+            more tightly and may lower a total.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class Cost:
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Cost:
     """The cost of all together; `delta` is spent only if a part needs it.
-    Raises PrivacyError: units or relations differ, an event is unknown, or a guarantee states less than its event costs.
+    Raises PrivacyError: units or relations differ, an event is unknown, or a guarantee states less
+    than its event costs.
     """
     counts = Counter(guarantees)
     for guarantee in counts:
@@ -81,22 +84,34 @@ def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0
     if epsilon is not None:
         return Guarantee(epsilon, 0.0, neighbours, unit, event)
     if not 0 < delta < 1:
-        raise PrivacyError(f"event {event.kind!r} has no cost at delta={delta}; expected a delta in (0, 1)")
-    if event.kind == "parallel" and neighbours is Neighbours.ADD_OR_REMOVE_ONE:  # at one delta the largest curve has the largest epsilon
-        parts = [price(part, neighbours=neighbours, unit=unit, delta=delta).epsilon for part in dict.fromkeys(event.parts)]
+        raise PrivacyError(
+            f"event {event.kind!r} has no cost at delta={delta}; expected a delta in (0, 1)"
+        )
+    if (
+        event.kind == "parallel" and neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    ):  # at one delta the largest curve has the largest epsilon
+        parts = [
+            price(part, neighbours=neighbours, unit=unit, delta=delta).epsilon
+            for part in dict.fromkeys(event.parts)
+        ]
         return Guarantee(max(parts), delta, neighbours, unit, event)
-    return Guarantee(_by_distribution(leaves(event), neighbours, delta).epsilon, delta, neighbours, unit, event)
+    return Guarantee(
+        _by_distribution(leaves(event), neighbours, delta).epsilon, delta, neighbours, unit, event
+    )
 
 
 def check(guarantee: Guarantee) -> None:
     """Compare a statement with what its event costs at the same delta.
     Raises PrivacyError: the event is unknown, or costs more than stated.
     """
-    least = price(guarantee.event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
+    least = price(
+        guarantee.event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta
+    )
     slack = _SLACK if least.delta else _ROUNDING
     if guarantee.epsilon < least.epsilon * (1 - slack):
         raise PrivacyError(
-            f"a guarantee states epsilon={guarantee.epsilon:.6g} at delta={guarantee.delta:g}, but its event "
+            f"a guarantee states epsilon={guarantee.epsilon:.6g} at delta={guarantee.delta:g}, "
+            f"but its event "
             f"{guarantee.event.kind!r} costs {least.epsilon:.6g} under {guarantee.neighbours}"
         )
 

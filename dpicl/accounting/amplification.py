@@ -25,7 +25,9 @@ _LARGEST_EXPONENT = 700.0
 
 
 def amplified_epsilon(epsilon: float, sampling_rate: float | Fraction) -> float:
-    """Equation (1), stable for large epsilon. Raises ParameterError: epsilon is negative or NaN, or the rate is outside (0, 1]."""
+    """Equation (1), stable for large epsilon. Raises ParameterError: epsilon is negative or NaN, or
+    the rate is outside (0, 1].
+    """
     q = float(sampling_rate)
     if not epsilon >= 0:
         raise ParameterError("epsilon", epsilon, "a number >= 0, or inf")
@@ -39,13 +41,17 @@ def amplified_epsilon(epsilon: float, sampling_rate: float | Fraction) -> float:
 
 
 def epsilon_before(amplified: float, sampling_rate: float | Fraction) -> float:
-    """The epsilon that equation (1) brings down to `amplified`; never one that it brings down to more.
-    Raises ParameterError: epsilon is negative or NaN, or the rate is outside (0, 1].
+    """The epsilon that equation (1) brings down to `amplified`; never one that it brings down to
+    more. Raises ParameterError: epsilon is negative or NaN, or the rate is outside (0, 1].
     """
     amplified_epsilon(amplified, sampling_rate)  # refuses parameters out of range
     q = float(sampling_rate)
     small = amplified < _LARGEST_EXPONENT
-    before = math.log1p(math.expm1(amplified) / q) if small else amplified - math.log(q) + math.log1p((q - 1) * math.exp(-amplified))
+    before = (
+        math.log1p(math.expm1(amplified) / q)
+        if small
+        else amplified - math.log(q) + math.log1p((q - 1) * math.exp(-amplified))
+    )
     while math.isfinite(before) and amplified_epsilon(before, q) > amplified:
         before = math.nextafter(before, 0)
     return before
@@ -53,10 +59,15 @@ def epsilon_before(amplified: float, sampling_rate: float | Fraction) -> float:
 
 def amplify(guarantee: Guarantee, sampling_rate: Fraction) -> Guarantee:
     """The guarantee of the same mechanism run on a Poisson subsample.
-    Raises PrivacyError: the guarantee is not stated for add-or-remove-one; ParameterError: the rate is outside (0, 1].
+    Raises PrivacyError: the guarantee is not stated for add-or-remove-one; ParameterError: the rate
+    is outside (0, 1].
     """
     if guarantee.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
-        raise PrivacyError("amplification by Poisson subsampling is stated for add-or-remove-one neighbours only")
+        raise PrivacyError(
+            "amplification by Poisson subsampling is stated for add-or-remove-one neighbours only"
+        )
     event = Event("poisson-sampled", (("sampling_rate", str(sampling_rate)),), (guarantee.event,))
     epsilon = amplified_epsilon(guarantee.epsilon, sampling_rate)
-    return Guarantee(epsilon, float(sampling_rate) * guarantee.delta, guarantee.neighbours, guarantee.unit, event)
+    return Guarantee(
+        epsilon, float(sampling_rate) * guarantee.delta, guarantee.neighbours, guarantee.unit, event
+    )

@@ -1,31 +1,40 @@
-"""What choices of a bounded range cost together: the exact optimum over every adaptive sequence of them, on a grid, rounded up.
+"""What choices of a bounded range cost together: the exact optimum over every adaptive sequence of
+them, on a grid, rounded up.
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.
-Neighbours  the event states the relation that its range is for. One stated for add-or-remove-one is priced under replace-one at twice the
-            range, since the log-ratios of a removal and an addition add up; the reverse is refused.
-Guarantee   an upper bound of delta at every epsilon, for any number of choices of one range, whatever stands between them.
-Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273); [DDR20] Dong, Durfee and Rogers, optimal composition of exponential
-            mechanisms (1909.13830): (1) and (2); [CR21] Cesar and Rogers, rho = r^2 / 8 (2004.07223): (4). The grid of (3) is ours.
+Neighbours  the event states the relation that its range is for. One stated for add-or-remove-one is
+            priced under replace-one at twice the range, since the log-ratios of a removal and an
+            addition add up; the reverse is refused.
+Guarantee   an upper bound of delta at every epsilon, for any number of choices of one range,
+            whatever stands between them.
+Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273); [DDR20] Dong, Durfee and
+            Rogers, optimal composition of exponential mechanisms (1909.13830): (1) and (2); [CR21]
+            Cesar and Rogers, rho = r^2 / 8 (2004.07223): (4). The grid of (3) is ours.
 
     (1)  range r: of neighbours' laws P and Q all log-ratios lie in some [t - r, t], 0 <= t <= r
-    (2)  V_0(x) = max(0, 1 - e^x),   V_n(x) = max_t  p V_(n-1)(x - t) + (1 - p) V_(n-1)(x - t + r),   p = (1 - e^(t - r)) / (1 - e^(-r))
-         is the largest hockey-stick divergence at x of n choices, each chosen after the outcomes of those before
-    (3)  x and t on multiples of h = r / m; an atom between two of them becomes atoms at both, of its P and Q in all
+    (2)  V_0(x) = max(0, 1 - e^x),   V_n(x) = max_t  p V_(n-1)(x - t) + (1 - p) V_(n-1)(x - t + r),
+         p = (1 - e^(t - r)) / (1 - e^(-r)) is the largest hockey-stick divergence at x of n
+         choices, each chosen after the outcomes of those before
+    (3)  x and t on multiples of h = r / m; an atom between two of them becomes atoms at both, of
+         its P and Q in all
     (4)  Rényi divergence of order a:  at most a r^2 / 8 and r for each
 
-Why (2): for a given t the two-point pair of log-ratios t and t - r has the largest divergences of all pairs within [t - r, t], and p is its
-P of the first. V is a function of the log-ratio so far, so that the worst t is found backwards, choice by choice. The class
-is symmetric in P and Q: V(-x) = 1 - e^(-x) + e^(-x) V(x), and half of the line suffices.
-Why (3) is above (2): V is convex in e^x, and an atom that is split in this way is a chord. Within a cell of t the chord's
-mean is c_0 + c_1 u + c_2 / u in u = e^(-t), whose maximum is at an end or at sqrt(c_2 / c_1).
-Sampled at rate q, with y = ln(1 + (e^x - 1) / q):  q V(y) of a row that comes; of one that goes the mirror image, which for x >= 0 is
-(1 - (1 - q) e^x) V(-ln(1 + (e^-x - 1) / q)), and 0 beyond -ln(1 - q).
-Choices of several ranges: the fixed pair of one choice, (1 - e^((x - r) / 2))^2 / (1 - e^(-r)), which (2) gives for n = 1; n copies of it
-lose 13 % against (2), but it does not matter in which order what is chosen.
+Why (2): for a given t the two-point pair of log-ratios t and t - r has the largest divergences of
+all pairs within [t - r, t], and p is its P of the first. V is a function of the log-ratio so far,
+so that the worst t is found backwards, choice by choice. The class is symmetric in P and Q: V(-x) =
+1 - e^(-x) + e^(-x) V(x), and half of the line suffices. Why (3) is above (2): V is convex in e^x,
+and an atom that is split in this way is a chord. Within a cell of t the chord's mean is c_0 + c_1 u
++ c_2 / u in u = e^(-t), whose maximum is at an end or at sqrt(c_2 / c_1).
+Sampled at rate q, with y = ln(1 + (e^x - 1) / q):  q V(y) of a row that comes; of one that goes the
+mirror image, which for x >= 0 is (1 - (1 - q) e^x) V(-ln(1 + (e^-x - 1) / q)), and 0 beyond -ln(1 -
+q). Choices of several ranges: the fixed pair of one choice, (1 - e^((x - r) / 2))^2 / (1 - e^(-r)),
+which (2) gives for n = 1; n copies of it lose 13 % against (2), but it does not matter in which
+order what is chosen.
 
 Symbols     r range in nats, n choices, m cells of a range, x and t privacy losses in nats.
-Not covered choices that depend on which of several ranges is left: those are priced by the fixed pairs.
+Not covered choices that depend on which of several ranges is left: those are priced by the fixed
+pairs.
 """
 
 from __future__ import annotations
@@ -54,25 +63,35 @@ _ROUNDING = 1e-9
 
 
 def bounded_range(reach: Fraction, *, neighbours: Neighbours) -> Event:
-    """One choice whose log-ratios for these neighbours lie within `reach` nats of each other. Raises ParameterError: it is not positive."""
+    """One choice whose log-ratios for these neighbours lie within `reach` nats of each other.
+    Raises ParameterError: it is not positive.
+    """
     if not reach > 0:
         raise ParameterError("range", reach, "a rational > 0")
     return Event(KIND, (("range", str(Fraction(reach))), ("neighbours", neighbours.value)))
 
 
 def range_of(event: Event, neighbours: Neighbours) -> float:
-    """r under the given relation. Raises PrivacyError: it is stated for replace-one and requested for add-or-remove-one, or not positive."""
-    reach, stated = float(rational(event, "range", "a rational > 0")), dict(event.parameters).get("neighbours")
+    """r under the given relation. Raises PrivacyError: it is stated for replace-one and requested
+    for add-or-remove-one, or not positive.
+    """
+    reach, stated = (
+        float(rational(event, "range", "a rational > 0")),
+        dict(event.parameters).get("neighbours"),
+    )
     if stated == neighbours.value:
         return reach
     if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}")
+        raise PrivacyError(
+            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
+        )
     return 2 * reach
 
 
 @dataclass(frozen=True)
 class Losses:
-    """A curve of hockey-stick divergences: `delta` at losses 0, h, 2h ...; symmetric in both neighbours.
+    """A curve of hockey-stick divergences: `delta` at losses 0, h, 2h ...; symmetric in both
+    neighbours.
 
     Attributes:
         most: no loss is larger.
@@ -98,17 +117,23 @@ class Losses:
         return np.where(losses >= 0, upper, -np.expm1(-sizes) + np.exp(-sizes) * upper)
 
     def masses(self) -> tuple[np.ndarray, np.ndarray]:
-        """Losses and Q's masses of a pair whose curve is that of `at` on the grid, and lies above it everywhere."""
+        """Losses and Q's masses of a pair whose curve is that of `at` on the grid, and lies above
+        it everywhere.
+        """
         places = self.step * np.arange(1 - len(self.delta), len(self.delta))
         if self.end < self.most:
             places = np.append(places, self.most)
         with np.errstate(over="ignore"):
             slopes = np.diff(self.at(places)) / np.diff(np.exp(places))
-        tails = np.concatenate([[1.0], -slopes, [0.0]])  # of Q: how much of it lies at this loss or above
+        tails = np.concatenate(
+            [[1.0], -slopes, [0.0]]
+        )  # of Q: how much of it lies at this loss or above
         return places, np.maximum(-np.diff(tails), 0.0)
 
     def sampled(self, rate: float) -> tuple[Curve, Curve]:
-        """The curves of a row that comes and of one that goes, as of a Poisson sample of this rate."""
+        """The curves of a row that comes and of one that goes, as of a Poisson sample of this
+        rate.
+        """
         if rate == 1:
             return self.at, self.at
         floor = math.log1p(-rate)
@@ -119,13 +144,21 @@ class Losses:
             return np.maximum(np.where(losses < _DEPTH, small, losses - math.log(rate)), -self.most)
 
         def comes(losses: np.ndarray) -> np.ndarray:
-            surely = -np.expm1(np.minimum(losses, 0))  # no curve is below it: the clamp of `before` would be
-            return np.where(losses > floor, np.maximum(rate * self.at(before(losses)), surely), surely)
+            surely = -np.expm1(
+                np.minimum(losses, 0)
+            )  # no curve is below it: the clamp of `before` would be
+            return np.where(
+                losses > floor, np.maximum(rate * self.at(before(losses)), surely), surely
+            )
 
         def goes(losses: np.ndarray) -> np.ndarray:
             upper = np.minimum(losses, -floor)
             there = np.maximum(1 - (1 - rate) * np.exp(upper), 0) * self.at(-before(-upper))
-            return np.where(losses >= 0, there, -np.expm1(losses) + np.exp(np.minimum(losses, 0)) * comes(-losses))
+            return np.where(
+                losses >= 0,
+                there,
+                -np.expm1(losses) + np.exp(np.minimum(losses, 0)) * comes(-losses),
+            )
 
         return comes, goes
 
@@ -146,12 +179,20 @@ def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
     ends, least = np.exp(-np.arange(cells + 1) * (reach / cells)), math.exp(-reach)
     below = np.arange(cells, 0, -1) * (reach / cells)
     left = -np.expm1(-below) + np.exp(-below) * delta[cells:0:-1]
-    whole = np.concatenate([left, delta, np.full(cells, delta[-1])])  # place i of the grid is place cells + i here
+    whole = np.concatenate(
+        [left, delta, np.full(cells, delta[-1])]
+    )  # place i of the grid is place cells + i here
     windows = np.lib.stride_tricks.sliding_window_view(whole, 2 * cells + 1)[: len(delta)]
-    higher, lower = windows[:, cells::-1], windows[:, : cells - 1 : -1]  # V(x - j h) and V(x - j h + r), j = 0 .. m
+    higher, lower = (
+        windows[:, cells::-1],
+        windows[:, : cells - 1 : -1],
+    )  # V(x - j h) and V(x - j h + r), j = 0 .. m
     first, last = ends[:-1], ends[1:]
     slopes = [np.diff(values, axis=1) / np.diff(ends) for values in (higher, lower)]
-    starts = [values[:, :-1] - slope * first for values, slope in zip((higher, lower), slopes, strict=True)]
+    starts = [
+        values[:, :-1] - slope * first
+        for values, slope in zip((higher, lower), slopes, strict=True)
+    ]
     linear, inverse = slopes[0] - least * slopes[1], least * (starts[1] - starts[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         inner_best = np.where((linear < 0) & (inverse < 0), np.sqrt(inverse / linear), first)
@@ -174,7 +215,9 @@ def one_choice(reach: float) -> Curve:
 
 
 def choices_in(event: Event, neighbours: Neighbours) -> tuple[float, int] | None:
-    """Range and number of the choices that an event consists of, if they are all of one range and there is nothing else."""
+    """Range and number of the choices that an event consists of, if they are all of one range and
+    there is nothing else.
+    """
     counts = leaves(event)
     if any(leaf.kind != KIND for leaf in counts):
         return None

@@ -2,8 +2,9 @@
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.
-Neighbours  the event states the relation that its sensitivity is for. One stated for add-or-remove-one is priced under replace-one too, at
-            twice the sensitivity; the reverse is refused.
+Neighbours  the event states the relation that its sensitivity is for. One stated for
+            add-or-remove-one is priced under replace-one too, at twice the sensitivity; the reverse
+            is refused.
 Guarantee   an upper bound, for adaptive composition too. Never "as the continuous one":
 
     (1)  variance <= 10,000 and D <= 16, no sampling: the loss distribution is that of the
@@ -45,49 +46,68 @@ SMOOTHED = 4
 _OWN_VARIANCE, _OWN_SQUARES = 10_000, 16
 
 
-def discrete_gaussian(*, variance: Fraction, squared_sensitivity: int, neighbours: Neighbours) -> Event:
-    """Independent discrete Gaussian noise on whole sums that one row moves by an l2 norm of at most sqrt(squared_sensitivity).
-    Raises ParameterError: the variance is below 1/16, or the sensitivity is no whole number >= 1.
+def discrete_gaussian(
+    *, variance: Fraction, squared_sensitivity: int, neighbours: Neighbours
+) -> Event:
+    """Independent discrete Gaussian noise on whole sums that one row moves by an l2 norm of at most
+    sqrt(squared_sensitivity). Raises ParameterError: the variance is below 1/16, or the sensitivity
+    is no whole number >= 1.
     """
     if not variance >= SMALLEST_VARIANCE:
         raise ParameterError("variance", variance, f"a rational >= {SMALLEST_VARIANCE}")
     if not (isinstance(squared_sensitivity, int) and squared_sensitivity >= 1):
         raise ParameterError("squared_sensitivity", squared_sensitivity, "a whole number >= 1")
     return Event(
-        KIND, (("variance", str(Fraction(variance))), ("squared_sensitivity", squared_sensitivity), ("neighbours", neighbours.value))
+        KIND,
+        (
+            ("variance", str(Fraction(variance))),
+            ("squared_sensitivity", squared_sensitivity),
+            ("neighbours", neighbours.value),
+        ),
     )
 
 
 def variance_of(event: Event) -> Fraction:
     """The variance parameter of a `discrete-gaussian` event, which must be priced."""
-    return rational(event, "variance", f"a rational >= {SMALLEST_VARIANCE}", least=SMALLEST_VARIANCE)
+    return rational(
+        event, "variance", f"a rational >= {SMALLEST_VARIANCE}", least=SMALLEST_VARIANCE
+    )
 
 
 def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
     """D under the given relation.
-    Raises PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
+    Raises PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no
+    whole number >= 1.
     """
     squares = number(event, "squared_sensitivity")
     if squares < 1 or squares != int(squares):
-        raise PrivacyError(f"event {event.kind!r} states squared_sensitivity={squares}; expected a whole number >= 1")
+        raise PrivacyError(
+            f"event {event.kind!r} states squared_sensitivity={squares}; expected a whole number "
+            f">= 1"
+        )
     stated = dict(event.parameters).get("neighbours")
     if stated == neighbours.value:
         return int(squares)
     if stated != Neighbours.ADD_OR_REMOVE_ONE.value:
-        raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}")
+        raise PrivacyError(
+            f"event {event.kind!r} is priced for {stated} neighbours, not for {neighbours}"
+        )
     return 4 * int(squares)
 
 
 def has_own_price(event: Event, neighbours: Neighbours) -> bool:
     """Whether rule (1) applies."""
-    return variance_of(event) <= _OWN_VARIANCE and squared_sensitivity_of(event, neighbours) <= _OWN_SQUARES
+    return (
+        variance_of(event) <= _OWN_VARIANCE
+        and squared_sensitivity_of(event, neighbours) <= _OWN_SQUARES
+    )
 
 
 def noise_ratio(event: Event, neighbours: Neighbours) -> float:
     """Sensitivity over noise of a `gaussian` event, or of the continuous Gaussian of rule (2).
 
-    The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double it.
-    Raises PrivacyError: there is no noise, or the variance is not above 4.
+    The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double
+    it. Raises PrivacyError: there is no noise, or the variance is not above 4.
     """
     if event.kind != KIND:
         sigma = number(event, "sigma")
@@ -97,11 +117,17 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
     variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
     if variance <= SMOOTHED:
         raise PrivacyError(
-            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has no known price here; "
-            f"expected a variance above {SMOOTHED}: multiply the sums by a whole number and the variance by its square"
+            f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has "
+            f"no known price here; "
+            f"expected a variance above {SMOOTHED}: multiply the sums by a whole number and the "
+            f"variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-    return math.nextafter(math.sqrt(squares), math.inf) / halved / math.nextafter(math.sqrt(variance - SMOOTHED), 0)
+    return (
+        math.nextafter(math.sqrt(squares), math.inf)
+        / halved
+        / math.nextafter(math.sqrt(variance - SMOOTHED), 0)
+    )
 
 
 def sums_of_squares(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:

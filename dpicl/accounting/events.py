@@ -6,8 +6,9 @@ Neighbours  stated by the guarantee that carries the event. The sensitivity of a
             always what one added or removed row moves (l2); replacing a row moves twice that.
 Guarantee   none by itself: `pure`, `pld` and `accountant` price events.
 
-Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds below are the ones that accounting itself
-understands. A new pure kind is added to `pure.LEAVES`; until then the accountant refuses it.
+Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds below are
+the ones that accounting itself understands. A new pure kind is added to `pure.LEAVES`; until then
+the accountant refuses it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
 HORIZON_PART, PERIODS = "horizon-part", "horizon"
-"""Kind of a part's event; and the parameter of a horizon's release that says how many periods it has."""
+"""Kind of a part's event; and the parameter of a horizon's release that says how many periods it
+has.
+"""
 _INFINITY = "inf"
 """JSON has no infinity."""
 
@@ -42,7 +45,9 @@ def approximate(epsilon: float, delta: float) -> Event:
 
 
 def gaussian(*, sigma: float, sensitivity: float = 1.0) -> Event:
-    """Noise of standard deviation `sigma` on a sum in which one row has an l2 norm of at most `sensitivity`."""
+    """Noise of standard deviation `sigma` on a sum in which one row has an l2 norm of at most
+    `sensitivity`.
+    """
     for name, value in (("sigma", sigma), ("sensitivity", sensitivity)):
         if not 0 < value < math.inf:
             raise ParameterError(name, value, "a finite number > 0")
@@ -74,7 +79,9 @@ def parallel(events: Iterable[Event]) -> Event:
 
 
 def horizon_part(horizon: str, index: int) -> Event:
-    """Period `index`, counted from 1, of a horizon that is charged under this release id with all its periods: costs nothing by itself."""
+    """Period `index`, counted from 1, of a horizon that is charged under this release id with all
+    its periods: costs nothing by itself.
+    """
     return Event(HORIZON_PART, (("horizon", horizon), ("index", index)))
 
 
@@ -95,16 +102,25 @@ def leaves(event: Event, count: int = 1) -> Counter[Event]:
 
 
 def number(event: Event, name: str) -> float:
-    """A parameter that must be there as a number. Raises PrivacyError: it is not, or it is negative or NaN."""
+    """A parameter that must be there as a number. Raises PrivacyError: it is not, or it is negative
+    or NaN.
+    """
     value = dict(event.parameters).get(name)
     if not (isinstance(value, int | float) and value >= 0):
         raise PrivacyError(f"event {event.kind!r} states {name}={value}; expected a number >= 0")
     return value
 
 
-def rational(event: Event, name: str, expected: str, *, least: Fraction = Fraction(0), most: Fraction | None = None) -> Fraction:
-    """A positive parameter that must be there as an exact number between these bounds; `expected` says so in words.
-    Raises PrivacyError: it is not.
+def rational(
+    event: Event,
+    name: str,
+    expected: str,
+    *,
+    least: Fraction = Fraction(0),
+    most: Fraction | None = None,
+) -> Fraction:
+    """A positive parameter that must be there as an exact number between these bounds; `expected`
+    says so in words. Raises PrivacyError: it is not.
     """
     text = dict(event.parameters).get(name)
     try:
@@ -123,14 +139,24 @@ def sampling_rate(event: Event) -> Fraction:
 
 def event_as_json(event: Event) -> dict[str, Any]:
     """A dictionary that JSON can hold."""
-    parameters = [[name, _INFINITY if value == math.inf else value] for name, value in event.parameters]
-    return {"kind": event.kind, "parameters": parameters, "parts": [event_as_json(part) for part in event.parts]}
+    parameters = [
+        [name, _INFINITY if value == math.inf else value] for name, value in event.parameters
+    ]
+    return {
+        "kind": event.kind,
+        "parameters": parameters,
+        "parts": [event_as_json(part) for part in event.parts],
+    }
 
 
 def event_from_json(content: Mapping[str, Any]) -> Event:
     """The inverse of `event_as_json`."""
-    parameters = tuple((name, math.inf if value == _INFINITY else value) for name, value in content["parameters"])
-    return Event(content["kind"], parameters, tuple(event_from_json(part) for part in content["parts"]))
+    parameters = tuple(
+        (name, math.inf if value == _INFINITY else value) for name, value in content["parameters"]
+    )
+    return Event(
+        content["kind"], parameters, tuple(event_from_json(part) for part in content["parts"])
+    )
 
 
 def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
@@ -147,7 +173,13 @@ def guarantee_as_json(guarantee: Guarantee) -> dict[str, Any]:
 def guarantee_from_json(content: Mapping[str, Any]) -> Guarantee:
     """The inverse of `guarantee_as_json`."""
     epsilon = float(content["epsilon"])
-    return Guarantee(epsilon, content["delta"], Neighbours(content["neighbours"]), content["unit"], event_from_json(content["event"]))
+    return Guarantee(
+        epsilon,
+        content["delta"],
+        Neighbours(content["neighbours"]),
+        content["unit"],
+        event_from_json(content["event"]),
+    )
 
 
 def _at_least_zero(name: str, value: float) -> None:

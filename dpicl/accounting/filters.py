@@ -1,43 +1,53 @@
-"""The privacy filter of an account: whether one more release, chosen after earlier ones were seen, still fits.
+"""The privacy filter of an account: whether one more release, chosen after earlier ones were seen,
+still fits.
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        one for all entries; another is refused.
 Neighbours  one relation for all entries; another is refused.
-Guarantee   if every entry was accepted at a cost of at most `epsilon`, all of them together are (epsilon, delta)-DP,
-            however an adversary chose them, their parameters and their number. Were the cap raised, this holds
-            for the largest value that it could have been raised to.
-Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294). Theorem, Rényi sums
-            at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21] Lécuyer (2103.01379); [H+23] also
-            for interleaved sessions (2309.05901). Tail of one order: [M17], [CKS20]. Ours, with proof below: all
-            orders at once by a mixture, its reserve for deltas, and entries that are all alike.
+Guarantee   if every entry was accepted at a cost of at most `epsilon`, all of them together are
+            (epsilon, delta)-DP, however an adversary chose them, their parameters and their number.
+            Were the cap raised, this holds for the largest value that it could have been raised to.
+Paper       theorem, pure sums: [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294).
+            Theorem, Rényi sums at one fixed order: [FZ21] Feldman and Zrnic (2008.11193), [L21]
+            Lécuyer (2103.01379); [H+23] also for interleaved sessions (2309.05901). Tail of one
+            order: [M17], [CKS20]. Ours, with proof below: all orders at once by a mixture, its
+            reserve for deltas, and entries that are all alike.
 
     (1)  all entries pure: the sum of their epsilons, delta 0
-    (2)  mixture: (1 - e^(-z)) <= delta_B  sum_i w_i e^((a_i - 1) (epsilon + z - S(a_i)))   for every z > 0
-         with w_i = g_i (max(2, ln(1 / delta_B)) / (epsilon (a_i - 1)))^2, without the orders where that ratio exceeds 1
+    (2)  mixture: (1 - e^(-z)) <= delta_B  sum_i w_i e^((a_i - 1) (epsilon + z - S(a_i)))   for
+         every z > 0 with w_i = g_i (max(2, ln(1 / delta_B)) / (epsilon (a_i - 1)))^2, without the
+         orders where that ratio exceeds 1
     (3)  all entries multiples of one event: privacy loss distribution of their number, at delta_A
     (4)  one entry: privacy loss distribution at delta
 
-Proof of (2), for either order of two neighbours; P, Q the laws of the transcript, L its log-ratio, which is a sum over
-entries. Given the past, entry n has E[e^((a-1) L_n)] <= e^((a-1) rho_n(a)), rho_n being chosen before it is drawn, so
-e^((a-1) (L - S(a))) is a supermartingale of mean <= 1 for each order [FZ21], and so is Z = sum_i w_i e^((a_i-1) (L - S(a_i)))
-where sum w_i <= 1: no order is chosen, none is given up. (2) says max(0, 1 - e^(epsilon - L)) <= delta_B Z whatever L is.
-It held at the last entry accepted, so E max(0, 1 - e^(epsilon - L)) <= delta_B E[Z] <= delta_B, and the left side is the
-hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes it 0. The weights depend on the cap
-only, which is public; as (a_i - 1) epsilon >= 2 for all in use, no term of (2) falls while epsilon grows, so that the least
-epsilon of (2) is at most the cap just where (2) holds at the cap. A union bound over the orders is the special case in
-which one summand carries (2) alone. An entry of many steps may be drawn with others between: S runs ahead of L.
-Approximate parts: outside an event of probability delta_n entry n is as above. With R what their deltas leave of the
-reserve, delta_B Z + R until such an event and 1 from then on is a supermartingale from delta_B + reserve. The reserve is
-fixed, not what the tail left over: traded against each other by an adversary, the two would add up to more than delta.
-Proof of (3): the bundle is that of the first entry, chosen before any output; n of it are dominated by n independent
-copies of its pair whichever mechanisms are chosen [ZDW22], and stopping early is post-processing. The last entry accepted
-satisfied (3), or (2) or (1). Truncated to the longest prefix that satisfies (3), the first case contributes at most
-delta_A, the other at most delta_B + reserve: together delta.
-Proof of (4): if the first entry satisfies none of (1) to (3), then, as S and the number only grow, nothing does ever
-after: the account is that one release, fixed beforehand. If it satisfies one, (4) never decides about another entry.
+Proof of (2), for either order of two neighbours; P, Q the laws of the transcript, L its log-ratio,
+which is a sum over entries. Given the past, entry n has E[e^((a-1) L_n)] <= e^((a-1) rho_n(a)),
+rho_n being chosen before it is drawn, so e^((a-1) (L - S(a))) is a supermartingale of mean <= 1 for
+each order [FZ21], and so is Z = sum_i w_i e^((a_i-1) (L - S(a_i))) where sum w_i <= 1: no order is
+chosen, none is given up. (2) says max(0, 1 - e^(epsilon - L)) <= delta_B Z whatever L is. It held
+at the last entry accepted, so E max(0, 1 - e^(epsilon - L)) <= delta_B E[Z] <= delta_B, and the
+left side is the hockey-stick divergence of P and Q at epsilon. A pure sum of at most epsilon makes
+it 0. The weights depend on the cap only, which is public; as (a_i - 1) epsilon >= 2 for all in use,
+no term of (2) falls while epsilon grows, so that the least epsilon of (2) is at most the cap just
+where (2) holds at the cap. A union bound over the orders is the special case in which one summand
+carries (2) alone. An entry of many steps may be drawn with others between: S runs ahead of L.
+Approximate parts: outside an event of probability delta_n entry n is as above. With R what their
+deltas leave of the reserve, delta_B Z + R until such an event and 1 from then on is a
+supermartingale from delta_B + reserve. The reserve is fixed, not what the tail left over: traded
+against each other by an adversary, the two would add up to more than delta. Proof of (3): the
+bundle is that of the first entry, chosen before any output; n of it are dominated by n independent
+copies of its pair whichever mechanisms are chosen [ZDW22], and stopping early is post-processing.
+The last entry accepted satisfied (3), or (2) or (1). Truncated to the longest prefix that satisfies
+(3), the first case contributes at most delta_A, the other at most delta_B + reserve: together
+delta. Proof of (4): if the first entry satisfies none of (1) to (3), then, as S and the number only
+grow, nothing does ever
+after: the account is that one release, fixed beforehand. If it satisfies one, (4) never decides
+about another entry.
 
-Symbols     S(a) sum of Rényi bounds at order a; g_i constants; delta_A, delta_B and reserve are the shares below of delta.
-Not covered outcomes that are thrown away to spend again; a tighter price for many pure entries than their sum.
+Symbols     S(a) sum of Rényi bounds at order a; g_i constants; delta_A, delta_B and reserve are the
+            shares below of delta.
+Not covered outcomes that are thrown away to spend again; a tighter price for many pure entries than
+their sum.
 """
 
 from __future__ import annotations
@@ -51,7 +61,14 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.accountant import Cost, check
-from dpicl.accounting.events import HORIZON_PART, event_as_json, event_from_json, leaves, repeated, sequential
+from dpicl.accounting.events import (
+    HORIZON_PART,
+    event_as_json,
+    event_from_json,
+    leaves,
+    repeated,
+    sequential,
+)
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.renyi import ORDERS, curve_of
 from dpicl.errors import PrivacyError
@@ -60,11 +77,20 @@ __all__ = ["ALIKE", "MIXTURE", "ORDERS", "RESERVE", "Alike", "Spent"]
 ALIKE, MIXTURE, RESERVE = Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)
 """Shares of delta: of equation (3), of the tail in (2), and of the deltas of approximate parts."""
 _QUANTUM, _MOST = 2.0**-40, 2.0**12
-"""Bounds are multiples of the one and at most the other, else infinite: so sums are exact, in any order."""
+"""Bounds are multiples of the one and at most the other, else infinite: so sums are exact, in any
+order.
+"""
 _LAMBDAS = np.array(ORDERS) - 1
 _SPACING = np.gradient(np.log(_LAMBDAS))
-_SHARES = np.log(_SPACING / max(float(np.sum(_SPACING[i:] * (_LAMBDAS[i] / _LAMBDAS[i:]) ** 2)) for i in range(len(ORDERS))))
-"""ln g_i: so large that the weights of (2) sum to at most 1, whichever order is the first of them."""
+_SHARES = np.log(
+    _SPACING
+    / max(
+        float(np.sum(_SPACING[i:] * (_LAMBDAS[i] / _LAMBDAS[i:]) ** 2)) for i in range(len(ORDERS))
+    )
+)
+"""ln g_i: so large that the weights of (2) sum to at most 1, whichever order is the first of
+them.
+"""
 _LEAST, _LARGEST = 1e-6, 2.0**16
 """Epsilons between which (2) is solved."""
 _PRECISION = 1e-9
@@ -88,7 +114,8 @@ class Alike:
 
 @dataclass(frozen=True)
 class Spent:
-    """What an account has spent so far, as the privacy filter sees it: small, additive, exact where it can be.
+    """What an account has spent so far, as the privacy filter sees it: small, additive, exact where
+    it can be.
 
     Attributes:
         count: Entries.
@@ -112,25 +139,40 @@ class Spent:
         return Spent(0, Fraction(0), Fraction(0), (0.0,) * len(ORDERS), None, None)
 
     def plus(self, guarantee: Guarantee) -> Spent:
-        """With one entry more. Raises PrivacyError: another unit or relation, an unknown event, or one without a curve."""
+        """With one entry more. Raises PrivacyError: another unit or relation, an unknown event, or
+        one without a curve.
+        """
         relation = (guarantee.neighbours, guarantee.unit)
         if self.relation not in (None, relation):
-            raise PrivacyError(f"an account protects one relation and one unit, {self.relation}; got a guarantee for {relation}")
+            raise PrivacyError(
+                f"an account protects one relation and one unit, {self.relation}; got a guarantee "
+                f"for {relation}"
+            )
         if guarantee.event.kind == HORIZON_PART:  # no entry of its own: paid with its horizon
             return self
         is_pure = guarantee.delta == 0 and math.isfinite(guarantee.epsilon)
         if is_pure:
             check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
-        raised = [one * (1 + _QUANTUM) for one in curve.renyi]  # a margin for the sums of a few floats that led here
-        bounds = [math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised]
+        raised = [
+            one * (1 + _QUANTUM) for one in curve.renyi
+        ]  # a margin for the sums of a few floats that led here
+        bounds = [
+            math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised
+        ]
         sums = [spent + one for spent, one in zip(self.renyi, bounds, strict=True)]
         alike = Alike.of(guarantee.event) if self.sole or not self.count else None
         if alike and self.sole:
-            alike = Alike(alike.event, self.sole.times + alike.times) if alike.event == self.sole.event else None
+            alike = (
+                Alike(alike.event, self.sole.times + alike.times)
+                if alike.event == self.sole.event
+                else None
+            )
         return Spent(
             self.count + 1,
-            self.epsilon + Fraction(guarantee.epsilon) if self.epsilon is not None and is_pure else None,
+            self.epsilon + Fraction(guarantee.epsilon)
+            if self.epsilon is not None and is_pure
+            else None,
             self.delta + curve.delta,
             tuple(bound if bound <= _MOST else math.inf for bound in sums),
             alike,
@@ -160,16 +202,24 @@ class Spent:
             "epsilon": None if self.epsilon is None else str(self.epsilon),
             "delta": str(self.delta),
             "renyi": ["inf" if math.isinf(one) else one for one in self.renyi],
-            "sole": None if self.sole is None else {"event": event_as_json(self.sole.event), "times": self.sole.times},
-            "relation": None if self.relation is None else [self.relation[0].value, self.relation[1]],
+            "sole": None
+            if self.sole is None
+            else {"event": event_as_json(self.sole.event), "times": self.sole.times},
+            "relation": None
+            if self.relation is None
+            else [self.relation[0].value, self.relation[1]],
         }
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> Spent:
-        """The value of `as_json`. Raises PrivacyError: it was written for another grid of orders."""
+        """The value of `as_json`. Raises PrivacyError: it was written for another grid of
+        orders.
+        """
         renyi = tuple(float(one) for one in content["renyi"])
         if len(renyi) != len(ORDERS):
-            raise PrivacyError(f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}")
+            raise PrivacyError(
+                f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}"
+            )
         epsilon, sole, relation = content["epsilon"], content["sole"], content["relation"]
         return Spent(
             content["count"],
@@ -217,7 +267,9 @@ def log_weights(epsilon: float, delta: float) -> np.ndarray:
 
 
 def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:
-    """The largest ln(left / right) of (2) over z, which is concave in z; its place is where  e^z - 1  is a mean of 1 / (a - 1)."""
+    """The largest ln(left / right) of (2) over z, which is concave in z; its place is where  e^z -
+    1  is a mean of 1 / (a - 1).
+    """
     weights = log_weights(epsilon, delta)
     used = np.isfinite(weights) & np.isfinite(sums)
     if not used.any():
@@ -228,8 +280,15 @@ def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:
     def right(z: float) -> float:
         return float(np.logaddexp.reduce(terms + lambdas * z))
 
-    from scipy.optimize import minimize_scalar  # a third of a second to import: only where it is called
+    from scipy.optimize import (
+        minimize_scalar,
+    )  # a third of a second to import: only where it is called
 
     bounds = math.log1p(1 / lambdas[-1]), math.log1p(1 / lambdas[0]) * (1 + _PRECISION)
-    lowest = minimize_scalar(lambda z: right(z) - math.log(-math.expm1(-z)), bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    lowest = minimize_scalar(
+        lambda z: right(z) - math.log(-math.expm1(-z)),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
     return -float(lowest.fun) - math.log(delta)

@@ -44,7 +44,11 @@ class Event:
 
     def as_json(self) -> dict[str, Any]:
         """A plain dictionary for a manifest."""
-        return {"kind": self.kind, **dict(self.parameters), **({"parts": [part.as_json() for part in self.parts]} if self.parts else {})}
+        return {
+            "kind": self.kind,
+            **dict(self.parameters),
+            **({"parts": [part.as_json() for part in self.parts]} if self.parts else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,18 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta < 1):
-            raise PrivacyError(f"a guarantee needs epsilon >= 0 and 0 <= delta < 1, got epsilon={self.epsilon}, delta={self.delta}")
+            raise PrivacyError(
+                f"a guarantee needs epsilon >= 0 and 0 <= delta < 1, got epsilon={self.epsilon}, "
+                f"delta={self.delta}"
+            )
 
 
 def pure_guarantee(
-    kind: str, epsilon: Fraction | None, *parameters: tuple[str, float | int | str], neighbours: Neighbours, unit: str
+    kind: str,
+    epsilon: Fraction | None,
+    *parameters: tuple[str, float | int | str],
+    neighbours: Neighbours,
+    unit: str,
 ) -> Guarantee:
     """Of one event at delta = 0, with its further parameters; epsilon None is infinite."""
     cost = math.inf if epsilon is None else float(epsilon)
@@ -76,7 +87,10 @@ def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:
     """
     relations = {(part.neighbours, part.unit) for part in guarantees}
     if len(relations) != 1:
-        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
+        stated = (
+            ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations))
+            or "nothing"
+        )
         raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
     return relations.pop()
 
@@ -84,9 +98,17 @@ def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:
 def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of several releases on the same rows, of one unit and relation; equation (1)."""
     neighbours, unit = relation_of(guarantees)
-    counts = Counter(part.event for part in guarantees)  # equal events once, so that a manifest stays readable
-    parts = tuple(event if count == 1 else Event("repeated", (("count", count),), (event,)) for event, count in counts.items())
-    epsilon, delta = (math.fsum(ones) for ones in zip(*((part.epsilon, part.delta) for part in guarantees), strict=True))
+    counts = Counter(
+        part.event for part in guarantees
+    )  # equal events once, so that a manifest stays readable
+    parts = tuple(
+        event if count == 1 else Event("repeated", (("count", count),), (event,))
+        for event, count in counts.items()
+    )
+    epsilon, delta = (
+        math.fsum(ones)
+        for ones in zip(*((part.epsilon, part.delta) for part in guarantees), strict=True)
+    )
     return Guarantee(epsilon, delta, neighbours, unit, Event("sequential", parts=parts))
 
 
@@ -98,7 +120,9 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
     """
     neighbours, unit = relation_of(guarantees)
     if neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
-        raise PrivacyError("parallel composition needs add-or-remove-one: a replaced row touches two parts")
+        raise PrivacyError(
+            "parallel composition needs add-or-remove-one: a replaced row touches two parts"
+        )
     return Guarantee(
         max(part.epsilon for part in guarantees),
         max(part.delta for part in guarantees),
@@ -116,7 +140,13 @@ def to_replace_one(guarantee: Guarantee) -> Guarantee:
         return guarantee
     if guarantee.delta > 0:
         raise PrivacyError("an approximate guarantee is not converted to replace-one by doubling")
-    return Guarantee(2 * guarantee.epsilon, 0.0, Neighbours.REPLACE_ONE, guarantee.unit, Event("replaced", parts=(guarantee.event,)))
+    return Guarantee(
+        2 * guarantee.epsilon,
+        0.0,
+        Neighbours.REPLACE_ONE,
+        guarantee.unit,
+        Event("replaced", parts=(guarantee.event,)),
+    )
 
 
 def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
@@ -124,6 +154,8 @@ def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
     Raises PrivacyError: delta > 0, where group privacy needs more than a factor.
     """
     if guarantee.delta > 0:
-        raise PrivacyError("an approximate guarantee for rows is not multiplied into one for persons")
+        raise PrivacyError(
+            "an approximate guarantee for rows is not multiplied into one for persons"
+        )
     event = Event("grouped", (("rows", max_rows),), (guarantee.event,))
     return Guarantee(max_rows * guarantee.epsilon, 0.0, guarantee.neighbours, "person", event)

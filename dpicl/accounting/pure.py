@@ -9,9 +9,11 @@ Paper       [DR14] composition; [LQS12] amplification; [KBR16] randomised respon
     (1)  sequential   sum of epsilon_i              (2)  repeated   n epsilon
     (3)  parallel     max of epsilon_i              (4)  sampled    ln(1 + q (e^epsilon - 1))
     (5)  replaced     2 epsilon                     (6)  response   ln(p / p')
-    (7)  grouped      m epsilon                     (8)  unary      ln((1 - q) / q), one half for the truth
+    (7)  grouped      m epsilon                     (8)  unary      ln((1 - q) / q), one half for
+         the truth
 
-Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the most rows of one person.
+Symbols     p, p' the weights of the truth and of one lie; q the sampling rate; m the most rows of
+            one person.
 Not covered events with delta > 0: `pld` prices them.
 """
 
@@ -46,7 +48,10 @@ def _response(event: Event) -> float:
 LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "pure": (None, _stated),
     "public-key": (None, lambda event: 0.0),
-    HORIZON_PART: (None, lambda event: 0.0),  # paid with its horizon: `ledger.horizons` accepts no other
+    HORIZON_PART: (
+        None,
+        lambda event: 0.0,
+    ),  # paid with its horizon: `ledger.horizons` accepts no other
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
     "noisy-sum": (ADD, _stated),
@@ -56,11 +61,22 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "randomised-response": (REPLACE, _response),
     "unary-encoding": (REPLACE, _response),
 }
-"""Pure kinds: the relation that each is stated for (None: the event's own, else the guarantee's), and its cost."""
+"""Pure kinds: the relation that each is stated for (None: the event's own, else the guarantee's),
+and its cost.
+"""
 
 _APPROXIMATE = ("gaussian", "discrete-gaussian", "approximate", "bounded-range")
-_COMPOSITE = {"sequential": None, "repeated": None, "grouped": None, "parallel": ADD, "poisson-sampled": ADD, "replaced": REPLACE}
-"""The relation that each is priced for, with parts that are stated for added rows; None: any, which is that of the parts."""
+_COMPOSITE = {
+    "sequential": None,
+    "repeated": None,
+    "grouped": None,
+    "parallel": ADD,
+    "poisson-sampled": ADD,
+    "replaced": REPLACE,
+}
+"""The relation that each is priced for, with parts that are stated for added rows; None: any, which
+is that of the parts.
+"""
 _TIMES = {"repeated": "count", "grouped": "rows"}
 """The parameter that says how many times."""
 
@@ -77,11 +93,17 @@ def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
         return cost(event)
     if event.kind not in _COMPOSITE:
         known = ", ".join((*LEAVES, *_APPROXIMATE, *_COMPOSITE))
-        raise PrivacyError(f"event {event.kind!r} is unknown to the accountant; expected one of {known}")
-    costs = [pure_epsilon(part, ADD if _COMPOSITE[event.kind] else neighbours) for part in event.parts]
+        raise PrivacyError(
+            f"event {event.kind!r} is unknown to the accountant; expected one of {known}"
+        )
+    costs = [
+        pure_epsilon(part, ADD if _COMPOSITE[event.kind] else neighbours) for part in event.parts
+    ]
     parts = [cost for cost in costs if cost is not None]
     is_pure = len(parts) == len(costs)
-    if is_pure or event.kind != "poisson-sampled":  # the one composite that `pld` prices under both relations
+    if (
+        is_pure or event.kind != "poisson-sampled"
+    ):  # the one composite that `pld` prices under both relations
         _check_relation(event, _COMPOSITE[event.kind], neighbours)
     if not is_pure:
         return None
@@ -90,9 +112,17 @@ def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
     total = math.fsum(parts)
     if event.kind == "poisson-sampled":
         return amplified_epsilon(total, sampling_rate(event))
-    return total * (2 if event.kind == "replaced" else number(event, _TIMES[event.kind]) if event.kind in _TIMES else 1)
+    return total * (
+        2
+        if event.kind == "replaced"
+        else number(event, _TIMES[event.kind])
+        if event.kind in _TIMES
+        else 1
+    )
 
 
 def _check_relation(event: Event, stated: object, requested: Neighbours) -> None:
     if stated not in (None, requested):
-        raise PrivacyError(f"event {event.kind!r} is priced for {stated} neighbours, not for {requested}")
+        raise PrivacyError(
+            f"event {event.kind!r} is priced for {stated} neighbours, not for {requested}"
+        )

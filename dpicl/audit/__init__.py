@@ -8,4 +8,14 @@ caught: an audit that catches nothing would prove nothing.
 from dpicl.audit.case import SURE, AuditCase, Mutant, epsilon_at_least
 from dpicl.audit.run import CASES, AuditResult, MutantResult, find_case, run_audits
 
-__all__ = ["CASES", "SURE", "AuditCase", "AuditResult", "Mutant", "MutantResult", "epsilon_at_least", "find_case", "run_audits"]
+__all__ = [
+    "CASES",
+    "SURE",
+    "AuditCase",
+    "AuditResult",
+    "Mutant",
+    "MutantResult",
+    "epsilon_at_least",
+    "find_case",
+    "run_audits",
+]

@@ -1,4 +1,5 @@
-"""What an audit is: a mechanism on two worst-case neighbours, the epsilon that its outputs prove at least, and mutants that must be caught.
+"""What an audit is: a mechanism on two worst-case neighbours, the epsilon that its outputs prove at
+least, and mutants that must be caught.
 
 Paper       Clopper and Pearson 1934; [JUO20] Jagielski, Ullman and Oprea 2020, section 3.
 
@@ -25,19 +26,29 @@ LESS_NOISE = Fraction(5, 4)
 _BLOCK = 1 << 14
 
 Draw = Callable[[bool, int, Stream], np.ndarray]
-"""Outputs of some runs on one neighbour (`True`: the one with one more row), one per row of the array."""
+"""Outputs of some runs on one neighbour (`True`: the one with one more row), one per row of the
+array.
+"""
 OutputEvent = Callable[[np.ndarray], np.ndarray]
 """Which outputs are in an event: shape (runs,), bool."""
 
 
-def epsilon_at_least(seen_with: int, seen_without: int, runs: int, *, delta: float = 0.0, sure: float = SURE) -> float:
-    """Equation (1), one way; both Clopper-Pearson bounds hold at once except with probability `sure`."""
+def epsilon_at_least(
+    seen_with: int, seen_without: int, runs: int, *, delta: float = 0.0, sure: float = SURE
+) -> float:
+    """Equation (1), one way; both Clopper-Pearson bounds hold at once except with probability
+    `sure`.
+    """
     if seen_with == 0:
         return -math.inf
     low = stats.beta.ppf(sure / 2, seen_with, runs - seen_with + 1) - delta
     if low <= 0:
         return -math.inf
-    high = 1.0 if seen_without == runs else stats.beta.ppf(1 - sure / 2, seen_without + 1, runs - seen_without)
+    high = (
+        1.0
+        if seen_without == runs
+        else stats.beta.ppf(1 - sure / 2, seen_without + 1, runs - seen_without)
+    )
     return float(math.log(low / high))
 
 
@@ -56,7 +67,8 @@ class Trial:
     delta: float = 0.0
 
     def seen(self, runs: int, stream: Stream) -> np.ndarray:
-        """How often each event occurs on each neighbour, the one with one more row first: shape (2, events), int64.
+        """How often each event occurs on each neighbour, the one with one more row first: shape (2,
+        events), int64.
 
         Drawn in blocks, so that memory does not grow with the runs.
         """
@@ -64,7 +76,9 @@ class Trial:
         for neighbour, which in enumerate((True, False)):
             for start in range(0, count, _BLOCK):
                 outputs = self.draw(which, min(_BLOCK, count - start), stream)
-                seen[neighbour] += [int(np.count_nonzero(event(outputs))) for event in self.events.values()]
+                seen[neighbour] += [
+                    int(np.count_nonzero(event(outputs))) for event in self.events.values()
+                ]
         return seen
 
     def epsilon_at_least(self, seen: np.ndarray, runs: int) -> float:
@@ -75,7 +89,13 @@ class Trial:
         sure = SURE / (2 * len(self.events))
         with_row, without = seen.tolist()
         ways = [*zip(with_row, without, strict=True), *zip(without, with_row, strict=True)]
-        return max(0.0, *(epsilon_at_least(one, other, runs * self.per_run, delta=self.delta, sure=sure) for one, other in ways))
+        return max(
+            0.0,
+            *(
+                epsilon_at_least(one, other, runs * self.per_run, delta=self.delta, sure=sure)
+                for one, other in ways
+            ),
+        )
 
 
 def low_bits(outputs: np.ndarray) -> np.ndarray:
@@ -104,7 +124,8 @@ class AuditCase:
 
     Attributes:
         share: one of so many runs is made, where a run takes long.
-        near: the part of the stated epsilon that a hundred thousand runs prove at least; less where few of them are made.
+        near: the part of the stated epsilon that a hundred thousand runs prove at least; less where
+            few of them are made.
     """
 
     name: str

@@ -39,7 +39,9 @@ def delta_of(epsilon: float, sigma: float) -> float:
 DELTA = delta_of(EPSILON, float(SIGMA))
 _HARD = TokenNoise("gaussian", SIGMA)
 _VOTE_COUNTS = {True: (1, 2), False: (0, 3)}
-"""Three prompts; behind by one and by three votes the first label wins as often as tells most at epsilon = sigma = 1."""
+"""Three prompts; behind by one and by three votes the first label wins as often as tells most at
+epsilon = sigma = 1.
+"""
 
 
 def _votes(noise: TokenNoise) -> Trial:
@@ -48,7 +50,11 @@ def _votes(noise: TokenNoise) -> Trial:
     variance = noise.amount**2 * noise.squared_movement
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return gaussian_maxima([[vote * UNITS for vote in _VOTE_COUNTS[which]]] * count, variance=variance, stream=stream)
+        return gaussian_maxima(
+            [[vote * UNITS for vote in _VOTE_COUNTS[which]]] * count,
+            variance=variance,
+            stream=stream,
+        )
 
     return Trial(draw, {"the first": lambda selected: selected == 0}, delta=DELTA)
 
@@ -68,11 +74,18 @@ def _pooled(scores: np.ndarray, shape: Shape) -> list[int]:
     return counted(each.reshape(scores.shape), shape)
 
 
-def _calibrated(noise: TokenNoise, count_votes: Callable[[np.ndarray, Shape], list[int]] = counted) -> Trial:
+def _calibrated(
+    noise: TokenNoise, count_votes: Callable[[np.ndarray, Shape], list[int]] = counted
+) -> Trial:
     """Votes of three prompts, of which the row is in one; whether the first label is selected."""
     assert noise.amount is not None
     variance = noise.amount**2 * noise.squared_movement
-    votes = {which: count_votes(np.array([*(_BIASED if which else _VOTER), *_VOTER, *_VOTER]), _CALIBRATED) for which in (True, False)}
+    votes = {
+        which: count_votes(
+            np.array([*(_BIASED if which else _VOTER), *_VOTER, *_VOTER]), _CALIBRATED
+        )
+        for which in (True, False)
+    }
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return gaussian_maxima([votes[which]] * count, variance=variance, stream=stream)
@@ -86,12 +99,20 @@ _OWN = np.array([30.0, 40.0])
 
 
 def _embedding(noise: EmbeddingNoise, answers: int = 2) -> Trial:
-    """Noisy sums, and how far they lie in the direction of the row's answer: at 2 tells most at epsilon = sigma = 1."""
+    """Noisy sums, and how far they lie in the direction of the row's answer: at 2 tells most at
+    epsilon = sigma = 1.
+    """
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        rows = np.vstack([_OWN if which else -_OWN, np.zeros((answers - 1, 2))])  # one answer that the row changes, and others
-        sums = np.tile(whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS).sum(axis=0), count)
-        return np.array(noisy_sums(sums, variance=noise.variance, stream=stream), dtype=np.float64).reshape(count, 2)
+        rows = np.vstack(
+            [_OWN if which else -_OWN, np.zeros((answers - 1, 2))]
+        )  # one answer that the row changes, and others
+        sums = np.tile(
+            whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS).sum(axis=0), count
+        )
+        return np.array(
+            noisy_sums(sums, variance=noise.variance, stream=stream), dtype=np.float64
+        ).reshape(count, 2)
 
     def beyond(share: float) -> OutputEvent:
         return lambda sums: sums @ (_OWN / np.linalg.norm(_OWN)) >= share * SCALE
@@ -119,7 +140,9 @@ class _Keyed:
 
     def places(self, marks: np.ndarray, key: bytes, query: int) -> np.ndarray:
         """The prompt of every record."""
-        return keyed_subsets(marks, key=key, query=query, sampling_rate=self.rate, subset_count=self.prompts)
+        return keyed_subsets(
+            marks, key=key, query=query, sampling_rate=self.rate, subset_count=self.prompts
+        )
 
 
 class _InTurn(_Keyed):
@@ -131,7 +154,9 @@ class _InTurn(_Keyed):
         return np.where(left_out, LEFT_OUT, np.arange(len(marks)) % self.prompts)
 
 
-def _placed(placement: _Keyed, tables: dict[bool, list[bytes]] = _ALIKE, epsilon: Fraction = NOMINAL) -> Trial:
+def _placed(
+    placement: _Keyed, tables: dict[bool, list[bytes]] = _ALIKE, epsilon: Fraction = NOMINAL
+) -> Trial:
     """A prompt answers `b` if it holds one; whether `a` is selected, or `b`."""
     noise = TokenNoise("exponential", epsilon)
 
@@ -152,10 +177,15 @@ WordCounts = dict[bool, Counts]
 
 
 def edge(rule: StableTop) -> WordCounts:
-    """One word is one answer from the threshold, and two words are the likelier choice by as much as an answer takes away."""
+    """One word is one answer from the threshold, and two words are the likelier choice by as much
+    as an answer takes away.
+    """
     first = 2 * rule.threshold - 1
     second = first + SPREAD
-    return {False: {"a": first + second, "b": second, "c": 0}, True: {"a": first + second + 1, "b": second - 1, "c": 1}}
+    return {
+        False: {"a": first + second, "b": second, "c": 0},
+        True: {"a": first + second + 1, "b": second - 1, "c": 1},
+    }
 
 
 _LEVEL: WordCounts = {True: {"a": 40, "b": 39, "c": 0}, False: {"a": 39, "b": 40, "c": 0}}
@@ -169,7 +199,11 @@ def _chosen(rule: StableTop, counts: WordCounts, queries: int = 1) -> Trial:
         words = rule.choose_all([counts[which]] * (count * queries), stream, stream)
         return np.any(np.array([one == ("a",) for one in words]).reshape(count, queries), axis=1)
 
-    return Trial(draw, {"the first word": lambda hits: hits, "not the first word": lambda hits: ~hits}, delta=float(rule.delta))
+    return Trial(
+        draw,
+        {"the first word": lambda hits: hits, "not the first word": lambda hits: ~hits},
+        delta=float(rule.delta),
+    )
 
 
 class _OneTooFar(StableTop):
@@ -187,16 +221,23 @@ _OTHERS, _LEVEL_COUNT = 40, 5
 
 
 def lead(by: int) -> dict[bool, list[int]]:
-    """A first word so far ahead of all others, of which one answer makes one the second, and takes from the first and the rest."""
+    """A first word so far ahead of all others, of which one answer makes one the second, and takes
+    from the first and the rest.
+    """
     return {
         False: [_LEVEL_COUNT + by] + [_LEVEL_COUNT] * (1 + _OTHERS),
         True: [_LEVEL_COUNT + by - 1, _LEVEL_COUNT + 1] + [_LEVEL_COUNT - 1] * _OTHERS,
     }
 
 
-def _joint(by: int, epsilon: Fraction = JOINT_EPSILON, sensitivity: int = SENSITIVITY, per_run: int = 5) -> Trial:
+def _joint(
+    by: int, epsilon: Fraction = JOINT_EPSILON, sensitivity: int = SENSITIVITY, per_run: int = 5
+) -> Trial:
     """Two words; whether the second comes first."""
-    laws = {which: joint_law(counts, length=2, exponent=epsilon / (2 * sensitivity)) for which, counts in lead(by).items()}
+    laws = {
+        which: joint_law(counts, length=2, exponent=epsilon / (2 * sensitivity))
+        for which, counts in lead(by).items()
+    }
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return np.array([laws[which].draw(stream)[0] == 1 for _ in range(count)])
@@ -205,18 +246,37 @@ def _joint(by: int, epsilon: Fraction = JOINT_EPSILON, sensitivity: int = SENSIT
 
 
 CASES = (
-    AuditCase("ensemble-votes", f"label selected by hard votes of prompts, at delta = {DELTA:.3f}", EPSILON, _votes(_HARD)).with_mutants(
+    AuditCase(
+        "ensemble-votes",
+        f"label selected by hard votes of prompts, at delta = {DELTA:.3f}",
+        EPSILON,
+        _votes(_HARD),
+    ).with_mutants(
         less_noise(_votes(replace(_HARD, amount=SIGMA / LESS_NOISE))),
-        Mutant("added-vote", "the noise is for an added vote, where one row changes a vote", _votes(replace(_HARD, row_is_voter=True))),
+        Mutant(
+            "added-vote",
+            "the noise is for an added vote, where one row changes a vote",
+            _votes(replace(_HARD, row_is_voter=True)),
+        ),
     ),
     AuditCase(
-        "calibrated-votes", f"label selected by calibrated votes of prompts, at delta = {DELTA:.3f}", EPSILON, _calibrated(_HARD)
+        "calibrated-votes",
+        f"label selected by calibrated votes of prompts, at delta = {DELTA:.3f}",
+        EPSILON,
+        _calibrated(_HARD),
     ).with_mutants(
         less_noise(_calibrated(replace(_HARD, amount=SIGMA / LESS_NOISE))),
-        Mutant("pooled", "votes are calibrated by all prompts together, so that one row moves all of them", _calibrated(_HARD, _pooled)),
+        Mutant(
+            "pooled",
+            "votes are calibrated by all prompts together, so that one row moves all of them",
+            _calibrated(_HARD, _pooled),
+        ),
     ),
     AuditCase(
-        "ensemble-embedding", f"noisy sum of embedded answers, at delta = {DELTA:.3f}", EPSILON, _embedding(EmbeddingNoise(SIGMA))
+        "ensemble-embedding",
+        f"noisy sum of embedded answers, at delta = {DELTA:.3f}",
+        EPSILON,
+        _embedding(EmbeddingNoise(SIGMA)),
     ).with_mutants(
         less_noise(_embedding(EmbeddingNoise(SIGMA / LESS_NOISE))),
         Mutant(
@@ -224,7 +284,11 @@ CASES = (
             "the noise is for a movement of one radius, where an answer may move by two",
             _embedding(EmbeddingNoise(SIGMA / 2)),
         ),
-        Mutant("only-answer", "a single answer is released without noise", _embedding(EmbeddingNoise(None), answers=1)),
+        Mutant(
+            "only-answer",
+            "a single answer is released without noise",
+            _embedding(EmbeddingNoise(None), answers=1),
+        ),
     ),
     AuditCase(
         "keyed-subsets",
@@ -234,7 +298,11 @@ CASES = (
         share=10,
     ).with_mutants(
         less_noise(_placed(_Keyed(), epsilon=NOMINAL * LESS_NOISE)),
-        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _placed(_Keyed(rate=Fraction(1)))),
+        Mutant(
+            "no-subsample",
+            "every row takes part, yet amplification is claimed",
+            _placed(_Keyed(rate=Fraction(1))),
+        ),
         Mutant(
             "in-turn",
             "records are dealt out in turn, so that one that is inserted moves all behind it",
@@ -243,7 +311,11 @@ CASES = (
     ),
     # the set of one word among two
     AuditCase(
-        "keyword-test", f"words by propose-test-release, at delta = {float(TEST.delta):g}", 2.0, _chosen(TEST, edge(TEST)), share=4
+        "keyword-test",
+        f"words by propose-test-release, at delta = {float(TEST.delta):g}",
+        2.0,
+        _chosen(TEST, edge(TEST)),
+        share=4,
     ).with_mutants(
         less_noise(_chosen(_LOUD, edge(_LOUD))),
         Mutant(
@@ -251,13 +323,24 @@ CASES = (
             "the gap that is tested lies one position behind the set",
             _chosen(_OneTooFar(TEST.size_epsilon, TEST.test_epsilon, TEST.delta, 1), _LEVEL),
         ),
-        Mutant("delta-once", f"delta is charged once for {QUERIES} queries", _chosen(_ONCE, _LEVEL, QUERIES)),
+        Mutant(
+            "delta-once",
+            f"delta is charged once for {QUERIES} queries",
+            _chosen(_ONCE, _LEVEL, QUERIES),
+        ),
     ),
     # two words of a list, by leads at which so many draws tell most
     AuditCase(
-        "keyword-joint", f"two of {_OTHERS + 2} words by the joint exponential mechanism", float(JOINT_EPSILON), _joint(7)
+        "keyword-joint",
+        f"two of {_OTHERS + 2} words by the joint exponential mechanism",
+        float(JOINT_EPSILON),
+        _joint(7),
     ).with_mutants(
         less_noise(_joint(6, JOINT_EPSILON * LESS_NOISE)),
-        Mutant("one-way", "the noise is for counts that all move the same way", _joint(5, sensitivity=1, per_run=1)),
+        Mutant(
+            "one-way",
+            "the noise is for counts that all move the same way",
+            _joint(5, sensitivity=1, per_run=1),
+        ),
     ),
 )

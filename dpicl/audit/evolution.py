@@ -1,6 +1,8 @@
-"""Audits of all that Tab-PE draws: where every row there can be is a candidate, and where candidates evolve.
+"""Audits of all that Tab-PE draws: where every row there can be is a candidate, and where
+candidates evolve.
 
-A row with nobody beside it votes for one candidate in every histogram; which one, and how many noisy votes it has, is what is looked at.
+A row with nobody beside it votes for one candidate in every histogram; which one, and how many
+noisy votes it has, is what is looked at.
 """
 
 from __future__ import annotations
@@ -36,7 +38,13 @@ class _FromRows(Space):
 
 def _table(space: Space, which: bool) -> Voters:
     """No row, and one of the last codes."""
-    return Voters.of(PrivateCodes(np.array([[size - 1 for size in space.sizes]] * which).reshape(int(which), len(space.sizes))))
+    return Voters.of(
+        PrivateCodes(
+            np.array([[size - 1 for size in space.sizes]] * which).reshape(
+                int(which), len(space.sizes)
+            )
+        )
+    )
 
 
 def _told(histogram: Histogram, row: Voters, space: Space) -> int:
@@ -53,10 +61,16 @@ def _trial(space: Space, evolved: Evolved) -> Trial:
     row, tables = _table(space, True), {which: _table(space, which) for which in (False, True)}
 
     def seen(which: bool, stream: Stream) -> tuple[int, int, int]:
-        """The least and the largest of the row's votes; whether the row itself is a candidate in the end."""
+        """The least and the largest of the row's votes; whether the row itself is a candidate in
+        the end.
+        """
         histograms = evolved(tables[which], space, stream)
         told = [_told(one, row, space) for one in histograms]
-        return min(told), max(told), int((histograms[-1].candidates == row.rows[0]).all(axis=1).any())
+        return (
+            min(told),
+            max(told),
+            int((histograms[-1].candidates == row.rows[0]).all(axis=1).any()),
+        )
 
     return Trial(
         lambda which, count, stream: np.array([seen(which, stream) for _ in range(count)]),
@@ -70,7 +84,12 @@ def _trial(space: Space, evolved: Evolved) -> Trial:
 
 def _evolved(epsilon: float, shares: Shares | None = None) -> Evolved:
     return lambda voters, space, stream: evolve(
-        voters, space, epsilon=epsilon, stream=stream, chance=np.random.Generator(np.random.PCG64(stream.below(1 << 32))), shares=shares
+        voters,
+        space,
+        epsilon=epsilon,
+        stream=stream,
+        chance=np.random.Generator(np.random.PCG64(stream.below(1 << 32))),
+        shares=shares,
     )
 
 
@@ -84,19 +103,38 @@ def _from_rows(voters: Voters, space: Space, stream: Stream) -> Sequence[Histogr
 
 
 _WHOLE = Shares(*[Fraction(_EPSILON)] * 3)
-_EVERY = Mutant("whole-epsilon-each", "every histogram spends the whole epsilon", _trial(SMALL, _evolved(_EPSILON, _WHOLE)))
+_EVERY = Mutant(
+    "whole-epsilon-each",
+    "every histogram spends the whole epsilon",
+    _trial(SMALL, _evolved(_EPSILON, _WHOLE)),
+)
 CASES = (
     AuditCase(
-        "every-row-release", "noisy votes for every row there can be", _EPSILON, _trial(SMALL, _evolved(_EPSILON)), share=20
+        "every-row-release",
+        "noisy votes for every row there can be",
+        _EPSILON,
+        _trial(SMALL, _evolved(_EPSILON)),
+        share=20,
     ).with_mutants(
         _EVERY,
         Mutant("half-noise", "noise of half the scale", _trial(SMALL, _evolved(2 * _EPSILON))),
     ),
     AuditCase(
-        "evolved-release", "noisy votes for candidates that evolve", _EPSILON, _trial(LARGE, _evolved(_EPSILON)), share=50, near=0.3
+        "evolved-release",
+        "noisy votes for candidates that evolve",
+        _EPSILON,
+        _trial(LARGE, _evolved(_EPSILON)),
+        share=50,
+        near=0.3,
     ).with_mutants(
-        Mutant("whole-epsilon-each", _EVERY.what_is_wrong, _trial(LARGE, _evolved(_EPSILON, _WHOLE))),
-        Mutant("exact-iteration", "the votes of the last iteration are released without noise", _trial(LARGE, _exact_last)),
+        Mutant(
+            "whole-epsilon-each", _EVERY.what_is_wrong, _trial(LARGE, _evolved(_EPSILON, _WHOLE))
+        ),
+        Mutant(
+            "exact-iteration",
+            "the votes of the last iteration are released without noise",
+            _trial(LARGE, _exact_last),
+        ),
         Mutant("rows-as-candidates", "rows are among the candidates", _trial(LARGE, _from_rows)),
     ),
 )

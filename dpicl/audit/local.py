@@ -1,5 +1,5 @@
-"""Audits of what a client sends: one report in either encoding, all reports of one client together, the answer to one question, and one answer
-that is sent many times.
+"""Audits of what a client sends: one report in either encoding, all reports of one client together,
+the answer to one question, and one answer that is sent many times.
 """
 
 from __future__ import annotations
@@ -44,27 +44,51 @@ def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> T
         reports = randomise(truth, law, stream)
         return np.where(reports == 1, truth, reports) if lie_left_out else reports
 
-    return Trial(draw, {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1}, per_run=CLIENTS)
+    return Trial(
+        draw,
+        {"report is 0": lambda reports: reports == 0, "report is 1": lambda reports: reports == 1},
+        per_run=CLIENTS,
+    )
 
 
 def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
-    """A client who differs in every answer, or where agreement is asked for in the label; the events are that all reports fit one neighbour."""
+    """A client who differs in every answer, or where agreement is asked for in the label; the
+    events are that all reports fit one neighbour.
+    """
     declared = {"type": "category", "categories": ["no", "yes"]}
     of_releases = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
     columns = {name: column for name, column in of_releases.columns.items() if name != "place"}
     contract = of_releases.model_copy(update={"columns": columns, "groups": {}})
-    unit = unit_of(LdpTabicl.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({LdpTabicl.name: options}))
+    unit = unit_of(
+        LdpTabicl.name,
+        contract.name,
+        0,
+        (epsilon,),
+        (1,),
+        (),
+        False,
+        Options.model_validate({LdpTabicl.name: options}),
+    )
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         differing = ["bought"] if options.design == "agreement" else columns
-        table = rows(contract, {**dict.fromkeys(columns, "no"), **dict.fromkeys(differing, "yes" if which else "no")}, count)
+        table = rows(
+            contract,
+            {**dict.fromkeys(columns, "no"), **dict.fromkeys(differing, "yes" if which else "no")},
+            count,
+        )
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
         if isinstance(collected, Reported):
             return collected.stored
         # clients of one answer are alike, and so are the cells of all questions
         questions = zip(collected.questionnaire.questions, collected.counts, strict=True)
-        return np.concatenate([np.repeat(np.arange(len(counts)) + _BIT * one.agreement, counts) for one, counts in questions])
+        return np.concatenate(
+            [
+                np.repeat(np.arange(len(counts)) + _BIT * one.agreement, counts)
+                for one, counts in questions
+            ]
+        )
 
     if options.design == "all-columns":
         events: dict[str, OutputEvent] = {
@@ -77,12 +101,17 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
             "fits the other": lambda cells: np.isin(cells, (1, _BIT)),
         }
     else:
-        events = {"the answer fits the one": lambda cells: cells == 0, "fits the other": lambda cells: cells == _LAST}
+        events = {
+            "the answer fits the one": lambda cells: cells == 0,
+            "fits the other": lambda cells: cells == _LAST,
+        }
     return Trial(draw, events, per_run=FEW_CLIENTS)
 
 
 def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
-    """A client whose answer is 1, or 0, of seven; the events are that one's bit is set and the other's is not."""
+    """A client whose answer is 1, or 0, of seven; the events are that one's bit is set and the
+    other's is not.
+    """
     law = unary(epsilon=epsilon, categories=7)
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
@@ -93,7 +122,10 @@ def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
 
     return Trial(
         draw,
-        {"bit 0 and not 1": lambda bits: bits[:, 0] & ~bits[:, 1], "bit 1 and not 0": lambda bits: bits[:, 1] & ~bits[:, 0]},
+        {
+            "bit 0 and not 1": lambda bits: bits[:, 0] & ~bits[:, 1],
+            "bit 1 and not 0": lambda bits: bits[:, 1] & ~bits[:, 0],
+        },
         per_run=CLIENTS,
     )
 
@@ -103,7 +135,9 @@ SENDINGS = 20
 
 
 def _sendings(epsilon: float, *, answered_anew: bool = False) -> Trial:
-    """A client whose answer is 1, or 0, and is sent many times; the events are that most sendings are that one."""
+    """A client whose answer is 1, or 0, and is sent many times; the events are that most sendings
+    are that one.
+    """
     law = response(epsilon=epsilon, categories=3)
     sending = two_levels(law, epsilon=_ONE_SENDING * epsilon).sending
 
@@ -119,13 +153,18 @@ def _sendings(epsilon: float, *, answered_anew: bool = False) -> Trial:
 
 
 _ONE_SENDING = 0.8
-"""Of the permanent answer's epsilon: little noise, so that many sendings reveal the permanent answer."""
+"""Of the permanent answer's epsilon: little noise, so that many sendings reveal the permanent
+answer.
+"""
 _client = partial(AuditCase, neighbours=Neighbours.REPLACE_ONE, unit="client")
 _STATED = 2.0
 CASES = (
     *(
         _client(
-            f"randomised-response-{categories}", f"randomised response over {categories} categories", 1.0, _report(1.0, categories)
+            f"randomised-response-{categories}",
+            f"randomised response over {categories} categories",
+            1.0,
+            _report(1.0, categories),
         ).with_mutants(
             less_noise(_report(float(LESS_NOISE), categories)),
             Mutant(
@@ -136,7 +175,9 @@ CASES = (
         )
         for categories in (2, 3, 7, 200)
     ),
-    _client("unary-encoding", "unary encoding of one of seven categories", 1.0, _bits(1.0)).with_mutants(
+    _client(
+        "unary-encoding", "unary encoding of one of seven categories", 1.0, _bits(1.0)
+    ).with_mutants(
         less_noise(_bits(float(LESS_NOISE))),
         Mutant(
             "likelier-truth",
@@ -144,24 +185,53 @@ CASES = (
             _bits(1.0, likelier=True),
         ),
     ),
-    _client("client-collection", "all reports of one client", _STATED, _collection(_STATED)).with_mutants(
+    _client(
+        "client-collection", "all reports of one client", _STATED, _collection(_STATED)
+    ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE))),
-        Mutant("label-for-free", "the budget is shared among all answers but the label", _collection(_STATED * ANSWERS / (ANSWERS - 1))),
+        Mutant(
+            "label-for-free",
+            "the budget is shared among all answers but the label",
+            _collection(_STATED * ANSWERS / (ANSWERS - 1)),
+        ),
     ),
     _client(
-        "client-question", "one client's answer over the cells of several columns", _STATED, _collection(_STATED, _SUBSET)
+        "client-question",
+        "one client's answer over the cells of several columns",
+        _STATED,
+        _collection(_STATED, _SUBSET),
     ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE), _SUBSET)),
-        Mutant("budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * _STATED, _SUBSET)),
+        Mutant(
+            "budget-for-every-column",
+            "the answer spends the budget once for each of its columns",
+            _collection(3 * _STATED, _SUBSET),
+        ),
     ),
     _client(
-        "client-agreement", "one client's answer over two columns, or whether they agree", _STATED, _collection(_STATED, _AGREEMENT)
+        "client-agreement",
+        "one client's answer over two columns, or whether they agree",
+        _STATED,
+        _collection(_STATED, _AGREEMENT),
     ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE), _AGREEMENT)),
-        Mutant("bit-for-free", "whether they agree is answered with as much budget again", _collection(2 * _STATED, _AGREEMENT)),
+        Mutant(
+            "bit-for-free",
+            "whether they agree is answered with as much budget again",
+            _collection(2 * _STATED, _AGREEMENT),
+        ),
     ),
-    _client("client-sendings", f"one client's permanent answer, sent {SENDINGS} times with noise anew", 1.0, _sendings(1.0)).with_mutants(
+    _client(
+        "client-sendings",
+        f"one client's permanent answer, sent {SENDINGS} times with noise anew",
+        1.0,
+        _sendings(1.0),
+    ).with_mutants(
         less_noise(_sendings(float(LESS_NOISE))),
-        Mutant("answered-anew", "each sending is of an answer of its own, at the price of one", _sendings(1.0, answered_anew=True)),
+        Mutant(
+            "answered-anew",
+            "each sending is of an answer of its own, at the price of one",
+            _sendings(1.0, answered_anew=True),
+        ),
     ),
 )

@@ -18,7 +18,8 @@ from dpicl.randomness import Stream
 
 ROWS, VALUE, LARGEST = 100, -37, 100
 """Rows of one value, in bounds -100 .. 100: no noisy mean is clipped, not even by half a
-sensitivity; and 101 is prime, so that a sum over one row more rarely loses a factor to its count."""
+sensitivity; and 101 is prime, so that a sum over one row more rarely loses a factor to its count.
+"""
 BEYOND = 5
 """The row more lies at this many times the upper bound."""
 _COUNTS = np.array(sorted(range(ROWS // 2, 2 * ROWS), key=lambda count: abs(count - ROWS)))
@@ -57,11 +58,18 @@ def plain(grid: Grid) -> Grid:
 
 def halved(grid: Grid) -> Grid:
     """Mutant: noise for half of what one row can move."""
-    return NoiseOf(grid.low, grid.high, grid.step, grid.origin, Grid(grid.low / 2, grid.high / 2, grid.step, grid.origin))
+    return NoiseOf(
+        grid.low,
+        grid.high,
+        grid.step,
+        grid.origin,
+        Grid(grid.low / 2, grid.high / 2, grid.step, grid.origin),
+    )
 
 
 def sums_and_counts(means: np.ndarray, zero: float) -> tuple[np.ndarray, np.ndarray]:
-    """What means tell of the noisy sum and count behind them: the likeliest count that gives a whole sum.
+    """What means tell of the noisy sum and count behind them: the likeliest count that gives a
+    whole sum.
 
     Args:
         means: shape (runs,), in steps of 1; zero is what a sum counts as nothing.
@@ -97,10 +105,16 @@ HALVED = "halved-sensitivity", "the sum's noise is for half of what one row can 
 
 def _case(origin: Origin, where: str) -> AuditCase:
     grid = Grid(-LARGEST, LARGEST, 1, origin)
-    return AuditCase(f"noisy-mean-{origin}", f"noisy mean, sums from the {where}", 1.0, _mean(grid)).with_mutants(
+    return AuditCase(
+        f"noisy-mean-{origin}", f"noisy mean, sums from the {where}", 1.0, _mean(grid)
+    ).with_mutants(
         less_noise(_mean(grid, LESS_NOISE)),
         Mutant(*HALVED, _mean(halved(grid))),
-        Mutant("no-clip", "values are not clipped to the bounds", _mean(NoClip(-LARGEST, LARGEST, 1, origin))),
+        Mutant(
+            "no-clip",
+            "values are not clipped to the bounds",
+            _mean(NoClip(-LARGEST, LARGEST, 1, origin)),
+        ),
     )
 
 

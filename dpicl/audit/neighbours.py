@@ -18,7 +18,14 @@ SHOTS = PLACES * len(LABELS)
 """Groups of one release: each is an audit's run of its own, since groups get noise of their own."""
 
 
-def declared(name: str, columns: Mapping[str, Mapping[str, Any]], label: str, *, sampling_rate: str = "1", **more: Any) -> Contract:
+def declared(
+    name: str,
+    columns: Mapping[str, Mapping[str, Any]],
+    label: str,
+    *,
+    sampling_rate: str = "1",
+    **more: Any,
+) -> Contract:
     """A contract on made-up rows."""
     content = {
         "version": 2,
@@ -36,26 +43,44 @@ def declared(name: str, columns: Mapping[str, Mapping[str, Any]], label: str, *,
 
 def contract_of(columns: Mapping[str, Mapping[str, Any]], *, sampling_rate: str = "1") -> Contract:
     """These columns, a place and a label `bought`; groups by place and label."""
-    place, label = {"type": "integer", "bounds": [0, PLACES - 1]}, {"type": "category", "categories": list(LABELS)}
+    place, label = (
+        {"type": "integer", "bounds": [0, PLACES - 1]},
+        {"type": "category", "categories": list(LABELS)},
+    )
     groups = {SHOTS: ["label", {"column": "place", "cuts": list(range(1, PLACES))}]}
-    return declared("audit", {**columns, "place": place, "bought": label}, "bought", sampling_rate=sampling_rate, groups=groups)
+    return declared(
+        "audit",
+        {**columns, "place": place, "bought": label},
+        "bought",
+        sampling_rate=sampling_rate,
+        groups=groups,
+    )
 
 
 def numbers(largest: Mapping[str, int]) -> Contract:
     """Whole numbers from -largest to largest, by column."""
-    return contract_of({name: {"type": "integer", "bounds": [-bound, bound]} for name, bound in largest.items()})
+    return contract_of(
+        {name: {"type": "integer", "bounds": [-bound, bound]} for name, bound in largest.items()}
+    )
 
 
 def category(*, sampling_rate: str = "1") -> Contract:
     """One column of six categories."""
-    return contract_of({"kind": {"type": "category", "categories": list(CATEGORIES)}}, sampling_rate=sampling_rate)
+    return contract_of(
+        {"kind": {"type": "category", "categories": list(CATEGORIES)}}, sampling_rate=sampling_rate
+    )
 
 
 def typed(contract: Contract, values: Mapping[str, Any]) -> PrivateTable:
     """Values by column as a table has them, whatever their bounds."""
     table = pa.table(dict(values))
     return PrivateTable(
-        pa.table({name: typed_column(table.column(name), column, name, "audit") for name, column in contract.columns.items()})
+        pa.table(
+            {
+                name: typed_column(table.column(name), column, name, "audit")
+                for name, column in contract.columns.items()
+            }
+        )
     )
 
 
@@ -64,9 +89,17 @@ def rows(contract: Contract, row: Mapping[str, int | str], row_count: int) -> Pr
     return typed(contract, {name: pa.repeat(row[name], row_count) for name in contract.columns})
 
 
-def in_every_group(contract: Contract, row: Mapping[str, int | str], row_count: int) -> PrivateTable:
+def in_every_group(
+    contract: Contract, row: Mapping[str, int | str], row_count: int
+) -> PrivateTable:
     """So many rows in every group, alike but for place and label."""
-    return joined(*(rows(contract, {**row, "place": place, "bought": label}, row_count) for label in LABELS for place in range(PLACES)))
+    return joined(
+        *(
+            rows(contract, {**row, "place": place, "bought": label}, row_count)
+            for label in LABELS
+            for place in range(PLACES)
+        )
+    )
 
 
 def joined(*tables: PrivateTable) -> PrivateTable:

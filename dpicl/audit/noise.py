@@ -22,14 +22,20 @@ _ONE, _OTHER = (1, 0), (0, 1)
 
 
 def delta_of(epsilon: float, variance: float) -> float:
-    """The smallest delta at which two noisy counts with one vote moved are (epsilon, delta)-DP: a direct sum.
+    """The smallest delta at which two noisy counts with one vote moved are (epsilon, delta)-DP: a
+    direct sum.
 
     What tells the neighbours apart is the difference of the counts, moved by 2.
     """
-    values = np.arange(-math.ceil(14 * math.sqrt(variance)), math.ceil(14 * math.sqrt(variance)) + 1)
+    values = np.arange(
+        -math.ceil(14 * math.sqrt(variance)), math.ceil(14 * math.sqrt(variance)) + 1
+    )
     law = np.exp(-(values**2) / (2 * variance))
     differences = np.convolve(law, law) / law.sum() ** 2
-    return float(np.maximum(differences[2:] - math.exp(epsilon) * differences[:-2], 0).sum() + differences[:2].sum())
+    return float(
+        np.maximum(differences[2:] - math.exp(epsilon) * differences[:-2], 0).sum()
+        + differences[:2].sum()
+    )
 
 
 DELTA = delta_of(EPSILON, float(VARIANCE))
@@ -52,19 +58,28 @@ def _maximum(one: tuple[int, ...], other: tuple[int, ...], epsilon: Fraction) ->
     """Whether the last candidate is selected."""
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        return exponential_maxima([one if which else other] * count, epsilon=epsilon, spread=1, stream=stream)
+        return exponential_maxima(
+            [one if which else other] * count, epsilon=epsilon, spread=1, stream=stream
+        )
 
     return Trial(draw, {"the last": lambda selected: selected == len(one) - 1})
 
 
 QUESTIONS, THRESHOLD, SPARSE_EPSILON = 6, 1, 2.0
-"""Before the one that is answered with yes: among so many a loud threshold is the likeliest reason."""
+"""Before the one that is answered with yes: among so many a loud threshold is the likeliest
+reason.
+"""
 
 
 def _questions(
-    epsilon: Fraction, threshold_noises: Callable[[SparseVector, int, Stream], np.ndarray] = SparseVector.threshold_noises
+    epsilon: Fraction,
+    threshold_noises: Callable[
+        [SparseVector, int, Stream], np.ndarray
+    ] = SparseVector.threshold_noises,
 ) -> Trial:
-    """Sums that a row moves up, and a last one that it does not; whether that is the first below the threshold."""
+    """Sums that a row moves up, and a last one that it does not; whether that is the first below
+    the threshold.
+    """
     vector = SparseVector(epsilon, 1)
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
@@ -85,21 +100,40 @@ CASES = (
         Neighbours.REPLACE_ONE,
     ).with_mutants(
         less_noise(_two_counts(VARIANCE / LESS_NOISE**2)),
-        Mutant("one-count", "the noise is for a change of one count, where one row changes two", _two_counts(VARIANCE / SQUARES)),
+        Mutant(
+            "one-count",
+            "the noise is for a change of one count, where one row changes two",
+            _two_counts(VARIANCE / SQUARES),
+        ),
     ),
     # two candidates, of whom one has a vote and the other may have one
-    AuditCase("noisy-max", "noisy maximum of two votes", EPSILON, _maximum((1, 1), (1, 0), Fraction(EPSILON))).with_mutants(
+    AuditCase(
+        "noisy-max",
+        "noisy maximum of two votes",
+        EPSILON,
+        _maximum((1, 1), (1, 0), Fraction(EPSILON)),
+    ).with_mutants(
         less_noise(_maximum((1, 1), (1, 0), Fraction(EPSILON) * LESS_NOISE)),
-        Mutant("moved-vote", "the noise is for an added vote, where one row moves a vote", _maximum(_OTHER, _ONE, Fraction(EPSILON))),
+        Mutant(
+            "moved-vote",
+            "the noise is for an added vote, where one row moves a vote",
+            _maximum(_OTHER, _ONE, Fraction(EPSILON)),
+        ),
     ),
     AuditCase(
-        "sparse-vector", f"first of {QUESTIONS + 1} sums below a threshold", SPARSE_EPSILON, _questions(Fraction(SPARSE_EPSILON))
+        "sparse-vector",
+        f"first of {QUESTIONS + 1} sums below a threshold",
+        SPARSE_EPSILON,
+        _questions(Fraction(SPARSE_EPSILON)),
     ).with_mutants(
         less_noise(_questions(Fraction(SPARSE_EPSILON) * LESS_NOISE)),
         Mutant(
             "exact-threshold",
             "the threshold has no noise",
-            _questions(Fraction(SPARSE_EPSILON), lambda _vector, count, _stream: np.zeros(count, dtype=np.int64)),
+            _questions(
+                Fraction(SPARSE_EPSILON),
+                lambda _vector, count, _stream: np.zeros(count, dtype=np.int64),
+            ),
         ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Audits of whole central releases: every group, the subsample before it, and persons with many rows."""
+"""Audits of whole central releases: every group, the subsample before it, and persons with many
+rows.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def _means(columns: Sequence[str], draw: Draw) -> Trial:
     """Every column at once points to one row more."""
 
     def more(means: np.ndarray, beyond: int) -> np.ndarray:
-        pointing = [points_to_more(means[:, i], 0, beyond * LARGEST[name]) for i, name in enumerate(columns)]
+        pointing = [
+            points_to_more(means[:, i], 0, beyond * LARGEST[name]) for i, name in enumerate(columns)
+        ]
         return np.logical_and.reduce(pointing)
 
     return Trial(
@@ -66,7 +70,9 @@ def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions =
         table, members = tables[which], assign(tables[which], contract, SHOTS)
 
         def release() -> list[list[float]]:
-            released = aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream)
+            released = aggregate(
+                table, members, groups, contract, epsilon=epsilon, options=options, stream=stream
+            )
             return [[float(group.values[name]) for name in columns] for group in released.groups]
 
         return _in_runs(count, release)
@@ -77,11 +83,17 @@ def _release(columns: Sequence[str], epsilon: float, options: AggregateOptions =
 def _averages(columns: Sequence[str], grids: Sequence[Grid], shares: Sequence[Fraction]) -> Trial:
     """Mutants: the averages of the first group, with grids and shares of epsilon of one's own."""
     without = np.full(ROWS, float(VALUE))
-    values = {False: [without] * len(columns), True: [np.append(without, float(BEYOND * LARGEST[name])) for name in columns]}
+    values = {
+        False: [without] * len(columns),
+        True: [np.append(without, float(BEYOND * LARGEST[name])) for name in columns],
+    }
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         paid = zip(values[which], grids, shares, strict=True)
-        means = [noisy_means([rows] * count, grid, epsilon=share, stream=stream) for rows, grid, share in paid]
+        means = [
+            noisy_means([rows] * count, grid, epsilon=share, stream=stream)
+            for rows, grid, share in paid
+        ]
         return np.array(means).T
 
     return _means(columns, draw)
@@ -94,7 +106,9 @@ MOST, HELD, ROW_EPSILON = 2, 6, 0.5
 
 
 def _by_method(contract: Contract, epsilon: float, tables: dict[bool, PrivateTable]) -> Trial:
-    """Whether the last category is released in a group; bounded, subsampled, grouped and averaged by the method itself."""
+    """Whether the last category is released in a group; bounded, subsampled, grouped and averaged
+    by the method itself.
+    """
     unit = unit_of(GdpTabicl.name, contract.name, 0, (epsilon,), (SHOTS,), (), False, Options())
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
@@ -115,7 +129,10 @@ def _modes(modes: Callable[..., list[int]], rate: Fraction) -> Trial:
         sampled = np.zeros(count, dtype=int)
         sampled[poisson_subsample(count, sampling_rate=rate, stream=stream)] = int(which)
         histograms = [[0] * (len(CATEGORIES) - 1) + [row] for row in sampled.tolist()]
-        return np.array(modes(histograms, epsilon=Fraction(NOMINAL), stream=stream)) == len(CATEGORIES) - 1
+        return (
+            np.array(modes(histograms, epsilon=Fraction(NOMINAL), stream=stream))
+            == len(CATEGORIES) - 1
+        )
 
     return Trial(draw, {"the last": lambda hits: hits})
 
@@ -124,7 +141,11 @@ def owned(max_rows: int) -> Contract:
     """Persons' rows of one category column, so many of each may enter."""
     plain = category()
     privacy = {"unit": "person", "person": {"id_column": "who", "max_rows": max_rows}}
-    return plain.model_copy(update={"privacy": type(plain.privacy).model_validate({**plain.privacy.model_dump(), **privacy})})
+    return plain.model_copy(
+        update={
+            "privacy": type(plain.privacy).model_validate({**plain.privacy.model_dump(), **privacy})
+        }
+    )
 
 
 def _person(max_rows: int) -> Trial:
@@ -132,12 +153,17 @@ def _person(max_rows: int) -> Trial:
     contract, tables = owned(max_rows), {}
     for which in (False, True):
         table = in_every_group(contract, {"kind": CATEGORIES[-1]}, HELD * which)
-        owners = pa.array(np.arange(table.row_count, dtype=np.int64) // HELD)  # every group's rows are one person's
+        owners = pa.array(
+            np.arange(table.row_count, dtype=np.int64) // HELD
+        )  # every group's rows are one person's
         tables[which] = PrivateTable(table.data.append_column("who", owners))
     return _by_method(contract, ROW_EPSILON, tables)
 
 
-_ONE_ROW = {which: in_every_group(category(), {"kind": CATEGORIES[-1]}, int(which)) for which in (False, True)}
+_ONE_ROW = {
+    which: in_every_group(category(), {"kind": CATEGORIES[-1]}, int(which))
+    for which in (False, True)
+}
 """No row at all, and one of the last category in every group."""
 _A, _B = GRIDS["a"], GRIDS["b"]
 _SHARES = [Fraction(1), Fraction(1)]
@@ -149,15 +175,27 @@ CASES = (
         amplified_epsilon(NOMINAL, RATE),
         _by_method(category(sampling_rate=str(RATE)), NOMINAL, _ONE_ROW),
     ).with_mutants(
-        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _modes(noisy_modes, Fraction(1))),
+        Mutant(
+            "no-subsample",
+            "every row takes part, yet amplification is claimed",
+            _modes(noisy_modes, Fraction(1)),
+        ),
         Mutant(*PRESENT_ONLY, _modes(present_only, RATE)),
     ),
-    AuditCase("gdp-release-1-column", "whole central release of one number", 1.0, _release("a", 1.0)).with_mutants(
+    AuditCase(
+        "gdp-release-1-column", "whole central release of one number", 1.0, _release("a", 1.0)
+    ).with_mutants(
         less_noise(_averages("a", [_A], [LESS_NOISE])),
         Mutant(*HALVED, _averages("a", [halved(_A)], [Fraction(1)])),
     ),
-    AuditCase("gdp-release-2-columns", "whole central release of two numbers", 2.0, _release("ab", 2.0)).with_mutants(
-        Mutant("whole-budget-each", "each column spends the whole epsilon", _averages("ab", [_A, _B], [Fraction(2)] * 2)),
+    AuditCase(
+        "gdp-release-2-columns", "whole central release of two numbers", 2.0, _release("ab", 2.0)
+    ).with_mutants(
+        Mutant(
+            "whole-budget-each",
+            "each column spends the whole epsilon",
+            _averages("ab", [_A, _B], [Fraction(2)] * 2),
+        ),
         Mutant(
             "shifted-bounds",
             "the second column's noise is for the first column's bounds",
@@ -170,10 +208,18 @@ CASES = (
         ),
     ),
     AuditCase(
-        "gdp-release-shared-count", "whole central release of two numbers over one count", 2.0, _release("ab", 2.0, _SHARED), share=4
+        "gdp-release-shared-count",
+        "whole central release of two numbers over one count",
+        2.0,
+        _release("ab", 2.0, _SHARED),
+        share=4,
     ).with_mutants(
         less_noise(_release("ab", 2.0 * float(LESS_NOISE), _SHARED)),
-        Mutant("unpaid-count", "the sums have all of epsilon, and the count as much as each", _release("ab", 3.0, _SHARED)),
+        Mutant(
+            "unpaid-count",
+            "the sums have all of epsilon, and the count as much as each",
+            _release("ab", 3.0, _SHARED),
+        ),
     ),
     AuditCase(
         "gdp-release-person",
@@ -181,5 +227,11 @@ CASES = (
         MOST * ROW_EPSILON,
         _person(MOST),
         unit="person",
-    ).with_mutants(Mutant("no-contribution-bound", "all rows of a person enter, yet the bound is claimed", _person(HELD))),
+    ).with_mutants(
+        Mutant(
+            "no-contribution-bound",
+            "all rows of a person enter, yet the bound is claimed",
+            _person(HELD),
+        )
+    ),
 )

@@ -1,7 +1,9 @@
-"""Audits of retrieval under an individual filter, with a neighbour that would displace others, and of what it is to forget who took part.
+"""Audits of retrieval under an individual filter, with a neighbour that would displace others, and
+of what it is to forget who took part.
 
-Three prompts answer each query; one of those that hold a record of label `a` says `a`, any other `b`. Nearness, filter, placement and noise
-are the method's own. A record has one use, and the noise is for one.
+Three prompts answer each query; one of those that hold a record of label `a` says `a`, any other
+`b`. Nearness, filter, placement and noise are the method's own. A record has one use, and the noise
+is for one.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from dpicl.randomness import Stream
 PROMPTS, QUERIES, MOST = 3, 8, 1
 _NOISE = TokenNoise("gaussian", SIGMA)
 _ANGLES = (10, 20, 30, 40, 50, 60, 70, 80)
-"""Of the other records, in degrees from the query: more queries than one use of each could answer are nearest to another one each."""
+"""Of the other records, in degrees from the query: more queries than one use of each could answer
+are nearest to another one each.
+"""
 _SIMILARITY = 0.1
 Records = Sequence[tuple[int, str]]
 """Angle and label."""
@@ -54,7 +58,10 @@ def noted_afterwards(points: np.ndarray, query: np.ndarray, uses: np.ndarray) ->
 def takers(records: Records, rule: Rule) -> list[np.ndarray]:
     """Who takes part in each of the queries, which are all alike: shape (records,)."""
     angles = np.radians([angle for angle, _ in records])
-    points, uses = whole_points(np.column_stack([np.cos(angles), np.sin(angles)])), np.zeros(len(records), dtype=np.int64)
+    points, uses = (
+        whole_points(np.column_stack([np.cos(angles), np.sin(angles)])),
+        np.zeros(len(records), dtype=np.int64),
+    )
     (query,) = whole_points(np.array([[1.0, 0.0]]))
     taken = []
     for _ in range(QUERIES):
@@ -63,21 +70,33 @@ def takers(records: Records, rule: Rule) -> list[np.ndarray]:
     return taken
 
 
-def _asked(tables: dict[bool, Records], events: dict[str, OutputEvent], rule: Rule = by_filter, noise: TokenNoise = _NOISE) -> Trial:
+def _asked(
+    tables: dict[bool, Records],
+    events: dict[str, OutputEvent],
+    rule: Rule = by_filter,
+    noise: TokenNoise = _NOISE,
+) -> Trial:
     """Runs of all queries, one after another: which label is selected in each, 0 for `a`."""
     assert noise.amount is not None
     variance = noise.amount**2 * noise.squared_movement
     taken = {which: takers(records, rule) for which, records in tables.items()}
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        key, says_a = stream.bytes(KEY_BYTES), np.array([label == "a" for _, label in tables[which]])
+        key, says_a = (
+            stream.bytes(KEY_BYTES),
+            np.array([label == "a" for _, label in tables[which]]),
+        )
         marks = record_marks(identities([f"{one}".encode() for one in tables[which]]), key=key)
         votes = []
         for query, rows in enumerate(taken[which]):
-            places = keyed_subsets(marks, key=key, query=query, sampling_rate=SIGMA, subset_count=PROMPTS)
+            places = keyed_subsets(
+                marks, key=key, query=query, sampling_rate=SIGMA, subset_count=PROMPTS
+            )
             some = len({*np.where(rows & says_a, places, LEFT_OUT).tolist()} - {LEFT_OUT})
             votes.append([some * UNITS, (PROMPTS - some) * UNITS])
-        return gaussian_maxima(votes * count, variance=variance, stream=stream).reshape(count, QUERIES)
+        return gaussian_maxima(votes * count, variance=variance, stream=stream).reshape(
+            count, QUERIES
+        )
 
     return Trial(draw, events, delta=DELTA)
 
@@ -92,7 +111,9 @@ _TABLES: dict[bool, Records] = {True: [*_NEAREST, *_OTHERS], False: _OTHERS}
 _IN_TURN = [(angle, "ba"[place % 2]) for place, angle in enumerate(_ANGLES)]
 _DISPLACED: dict[bool, Records] = {True: [*_NEAREST, *_IN_TURN], False: _IN_TURN}
 """By rank a record before them all moves each to the next query, where another label was."""
-_FAR: dict[bool, Records] = {which: [*(_NEAREST if which else []), *[(90, "b")] * QUERIES] for which in (True, False)}
+_FAR: dict[bool, Records] = {
+    which: [*(_NEAREST if which else []), *[(90, "b")] * QUERIES] for which in (True, False)
+}
 """Records that are near to nothing, so that on average hardly anything is spent."""
 _FIRST: dict[str, OutputEvent] = {"a first": lambda selected: selected[:, 0] == 0}
 _MANY = {f"{count} times a": _least(count) for count in (2, 3, 4, 5)}
@@ -115,10 +136,19 @@ CASES = (
         less_noise(_asked(_TABLES, _FIRST, noise=TokenNoise("gaussian", SIGMA / LESS_NOISE))),
         Mutant(
             "by-rank",
-            "the nearest record takes part, so that one that is added displaces it to a later query",
+            "the nearest record takes part, so that one that is added displaces it to a later "
+            "query",
             _asked(_DISPLACED, {"every second": _alternating}, by_rank),
         ),
-        Mutant("shared-uses", "what is spent is the mean over all records", _asked(_FAR, _MANY, by_mean)),
-        Mutant("noted-afterwards", "uses are noted after the answer, which was seen by then", _asked(_TABLES, _MANY, noted_afterwards)),
+        Mutant(
+            "shared-uses",
+            "what is spent is the mean over all records",
+            _asked(_FAR, _MANY, by_mean),
+        ),
+        Mutant(
+            "noted-afterwards",
+            "uses are noted after the answer, which was seen by then",
+            _asked(_TABLES, _MANY, noted_afterwards),
+        ),
     ),
 )

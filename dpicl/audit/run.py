@@ -1,4 +1,6 @@
-"""All audits by name, and how they are run: the right mechanism must not exceed what is stated, and each mutant must."""
+"""All audits by name, and how they are run: the right mechanism must not exceed what is stated, and
+each mutant must.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,40 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.audit import continual, counts, ensembles, evolution, gaussian_steps, local, means, noise, releases, retrieval, texts, votes
+from dpicl.audit import (
+    continual,
+    counts,
+    ensembles,
+    evolution,
+    gaussian_steps,
+    local,
+    means,
+    noise,
+    releases,
+    retrieval,
+    texts,
+    votes,
+)
 from dpicl.audit.case import AuditCase, Trial
 from dpicl.errors import ParameterError
 from dpicl.randomness import stream
 
 CASES: dict[str, AuditCase] = {
     case.name: case
-    for module in (local, counts, means, noise, continual, gaussian_steps, releases, texts, ensembles, retrieval, votes, evolution)
+    for module in (
+        local,
+        counts,
+        means,
+        noise,
+        continual,
+        gaussian_steps,
+        releases,
+        texts,
+        ensembles,
+        retrieval,
+        votes,
+        evolution,
+    )
     for case in module.CASES
 }
 _PART_RUNS = 20_000
@@ -48,7 +76,9 @@ class MutantResult:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit proves; epsilons in nats, runs on each neighbour, processor seconds of all processes."""
+    """What an audit proves; epsilons in nats, runs on each neighbour, processor seconds of all
+    processes.
+    """
 
     case: AuditCase
     runs: int
@@ -76,7 +106,8 @@ def run_audits(
     spread: Callable[..., Iterable[Any]] = map,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[AuditResult]:
-    """Bound epsilon from below for mechanisms and their mutants; the same seed always gives the same bounds.
+    """Bound epsilon from below for mechanisms and their mutants; the same seed always gives the
+    same bounds.
 
     Args:
         cases: of `CASES`.
@@ -93,16 +124,26 @@ def run_audits(
     ]
     seen: dict[tuple[str, str], Any] = defaultdict(int)
     seconds: Counter[str] = Counter()
-    for done, ((name, mutant, *_), (counted, took)) in enumerate(zip(parts, spread(partial(_seen, seed), parts), strict=True), 1):
+    for done, ((name, mutant, *_), (counted, took)) in enumerate(
+        zip(parts, spread(partial(_seen, seed), parts), strict=True), 1
+    ):
         seen[name, mutant] += counted
         seconds[name] += took
         progress(done, len(parts))
     results = []
     for case in cases:
-        least = {name: trial.epsilon_at_least(seen[case.name, name], runs_of[case.name]) for name, trial in _trials(case).items()}
+        least = {
+            name: trial.epsilon_at_least(seen[case.name, name], runs_of[case.name])
+            for name, trial in _trials(case).items()
+        }
         bounds = [(mutant, least[mutant.name]) for mutant in case.mutants]
-        mutants = tuple(MutantResult(one.name, one.what_is_wrong, bound, bound > case.stated_epsilon) for one, bound in bounds)
-        results.append(AuditResult(case, runs_of[case.name], seed, least[""], mutants, seconds[case.name]))
+        mutants = tuple(
+            MutantResult(one.name, one.what_is_wrong, bound, bound > case.stated_epsilon)
+            for one, bound in bounds
+        )
+        results.append(
+            AuditResult(case, runs_of[case.name], seed, least[""], mutants, seconds[case.name])
+        )
     return results
 
 
@@ -112,7 +153,11 @@ def _trials(case: AuditCase) -> dict[str, Trial]:
 
 
 def _seen(seed: int, part: tuple[str, str, int, int]) -> tuple[np.ndarray, float]:
-    """Of so many runs of a case, or of its mutant of that name; with a stream of their own, by their number."""
+    """Of so many runs of a case, or of its mutant of that name; with a stream of their own, by
+    their number.
+    """
     start, (case, mutant, number, runs) = time.thread_time(), part
-    counted = _trials(find_case(case))[mutant].seen(runs, stream(seed, "audit", case, f"{mutant} {number}"))
+    counted = _trials(find_case(case))[mutant].seen(
+        runs, stream(seed, "audit", case, f"{mutant} {number}")
+    )
     return counted, time.thread_time() - start

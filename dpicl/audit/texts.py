@@ -1,4 +1,6 @@
-"""Audits of DP few-shot generation, whole: one row more among the private texts, and a model that echoes what it reads."""
+"""Audits of DP few-shot generation, whole: one row more among the private texts, and a model that
+echoes what it reads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from dpicl.types import PrivateTable
 COMMON, OWN = "a", "b"
 """What the model writes without private rows, and the text of the row that may be there."""
 OWN_GAP = 2.18
-"""In nats: how much less likely the own text is in public. Of all odds these tell most at `INK_RANGE` and `INK_EPSILON`."""
+"""In nats: how much less likely the own text is in public. Of all odds these tell most at
+`INK_RANGE` and `INK_EPSILON`.
+"""
 INK_RANGE, INK_EPSILON = Fraction(2), 1.0
 _SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
@@ -43,7 +47,9 @@ _POOL = Pool(None, 2)
 
 @dataclass(frozen=True)
 class EchoingModel:
-    """Two words, each a token: a voter gives all it has to the text of its first example, or to `COMMON`."""
+    """Two words, each a token: a voter gives all it has to the text of its first example, or to
+    `COMMON`.
+    """
 
     mistake: str = ""
     leading: Tokens = ()
@@ -64,18 +70,24 @@ class EchoingModel:
         return "".join((COMMON, OWN)[token] for token in tokens)
 
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
-        """Whole votes for one word each; differences to a model that knows the own text too, and has it in one text of ten."""
+        """Whole votes for one word each; differences to a model that knows the own text too, and
+        has it in one text of ten.
+        """
         words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
         if rule.kind == "difference":
             return [self._differences(one, rule) for one in words]
-        return [Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words]
+        return [
+            Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words
+        ]
 
     def _differences(self, words: Sequence[int], rule: VoteRule) -> Votes:
         public = np.array([0.0, -OWN_GAP])
         voters = np.array([_SURE if word else public for word in words]).reshape(-1, 2)
         counted = replace(rule, clip=_UNCLIPPED) if self.mistake == "clip-of-the-sum" else rule
         assert rule.clip is not None and rule.voters is not None and counted.clip is not None
-        sums = whole_votes(voters, counted, np, public).sum(axis=0) * round(counted.clip / rule.clip)
+        sums = whole_votes(voters, counted, np, public).sum(axis=0) * round(
+            counted.clip / rule.clip
+        )
         most = rule.voters * UNITS
         if self.mistake == "clip-of-the-sum":
             sums = np.clip(sums, -most, most)
@@ -99,18 +111,37 @@ def _contract() -> TextContract:
         "privacy": {"budget": {"benchmark": True}},
         "text": "{text}",
         "max_characters": 10,
-        "task": {"kind": "extraction", "field": "label", "min_rows": 2, "labels": ["any"], "answer_tokens": 1},
+        "task": {
+            "kind": "extraction",
+            "field": "label",
+            "min_rows": 2,
+            "labels": ["any"],
+            "answer_tokens": 1,
+        },
         "query_count": 1,
         "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
-        "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": 1, "delta": "1/1000"},
+        "generation": {
+            "subsets": 2,
+            "examples": 1,
+            "candidates": None,
+            "max_tokens": 1,
+            "delta": "1/1000",
+        },
     }
     contract = parse_contract(content, "audit")
     assert isinstance(contract, TextContract)
     return contract
 
 
-def _plan(shape: Shape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0) -> CellPlan:
-    guarantee = price(shape.event(Noise(noise), rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=delta)
+def _plan(
+    shape: Shape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
+) -> CellPlan:
+    guarantee = price(
+        shape.event(Noise(noise), rate, 1),
+        neighbours=Neighbours.ADD_OR_REMOVE_ONE,
+        unit="row",
+        delta=delta,
+    )
     return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
 
 
@@ -119,12 +150,25 @@ def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
     contract = _contract()
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        rows = PrivateTable(pa.table({"label": pa.array(["any"] * which, pa.string()), "text": pa.array([OWN] * which, pa.string())}))
+        rows = PrivateTable(
+            pa.table(
+                {
+                    "label": pa.array(["any"] * which, pa.string()),
+                    "text": pa.array([OWN] * which, pa.string()),
+                }
+            )
+        )
         hits: list[bool] = []
         while len(hits) < count:
-            draws = [Draws(stream.below(1 << 64), "audit", simulated=True) for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))]
+            draws = [
+                Draws(stream.below(1 << 64), "audit", simulated=True)
+                for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))
+            ]
             jobs = [Job({_CELL: plan}, Memory(one)) for one in draws]
-            hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, model or EchoingModel(), jobs)]
+            hits += [
+                texts[_CELL][0].text == OWN
+                for texts in write(rows, contract, model or EchoingModel(), jobs)
+            ]
         return np.array(hits)
 
     return Trial(draw, {"its text": lambda hits: hits}, delta=plan.guarantee.delta)
@@ -162,7 +206,11 @@ CASES = (
         share=_SHARE,
     ).with_mutants(
         less_noise(_drawn(_FRESH, RATE, replace(_FRESH_NOISE, amount=FRESH_EPSILON * LESS_NOISE))),
-        Mutant("no-subsample", "every row takes part, yet amplification is claimed", _drawn(_FRESH, Fraction(1), _FRESH_NOISE)),
+        Mutant(
+            "no-subsample",
+            "every row takes part, yet amplification is claimed",
+            _drawn(_FRESH, Fraction(1), _FRESH_NOISE),
+        ),
         Mutant(
             "added-vote",
             "the noise is for an added vote, where one row changes a vote",
@@ -176,19 +224,35 @@ CASES = (
         _FIXED.guarantee.epsilon,
         _trial(_FIXED),
         share=_SHARE,
-    ).with_mutants(less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))),
-    # a row whose difference is added to public logits, where the plan has two voters and one may come
+    ).with_mutants(
+        less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))
+    ),
+    # a row whose difference is added to public logits, where the plan has two voters and one may
+    # come
     AuditCase(
         "invisible-ink",
-        f"one token of DP few-shot generation, invisible ink, at delta = {_INK.guarantee.delta:.3f}",
+        f"one token of DP few-shot generation, invisible ink, at delta = "
+        f"{_INK.guarantee.delta:.3f}",
         _INK.guarantee.epsilon,
         _trial(_INK),
         share=_SHARE,
         near=0.6,
     ).with_mutants(
         less_noise(_drawn(_INK, Fraction(1), replace(_INK_NOISE, amount=INK_RANGE * LESS_NOISE))),
-        Mutant("voters-present", "divided by the voters that are there, not by those of the plan", _mistaken("voters-present")),
-        Mutant("clip-of-the-sum", "the sum is clipped in place of each difference", _mistaken("clip-of-the-sum")),
-        Mutant("private-candidates", "a candidate is one that rows make likely", _mistaken("private-candidates")),
+        Mutant(
+            "voters-present",
+            "divided by the voters that are there, not by those of the plan",
+            _mistaken("voters-present"),
+        ),
+        Mutant(
+            "clip-of-the-sum",
+            "the sum is clipped in place of each difference",
+            _mistaken("clip-of-the-sum"),
+        ),
+        Mutant(
+            "private-candidates",
+            "a candidate is one that rows make likely",
+            _mistaken("private-candidates"),
+        ),
     ),
 )

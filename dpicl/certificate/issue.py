@@ -1,10 +1,13 @@
-"""From a published release to its certificate: public facts of the contract, the method and the ledger's records.
+"""From a published release to its certificate: public facts of the contract, the method and the
+ledger's records.
 
-Guarantee   none spent: reads no row, and nothing that depends on rows but the hash of what was released. When a release was
-            published is left out: the time between charge and publication goes with the number of rows.
+Guarantee   none spent: reads no row, and nothing that depends on rows but the hash of what was
+            released. When a release was published is left out: the time between charge and
+            publication goes with the number of rows.
 
-What a release was charged, and what its account had spent before and after, is read from the record of the chain that charged
-it, whose hash is checked under the installation's key: not from tables that somebody may have edited, and not as of now.
+What a release was charged, and what its account had spent before and after, is read from the record
+of the chain that charged it, whose hash is checked under the installation's key: not from tables
+that somebody may have edited, and not as of now.
 """
 
 from __future__ import annotations
@@ -45,17 +48,26 @@ _PACKAGES = ("numpy", "pyarrow", "scipy", "cryptography")
 
 
 def certify(
-    contract: Declared, unit: Unit, settings: Settings, *, cell: Cell | None = None, period: str = ONCE, **facts: Any
+    contract: Declared,
+    unit: Unit,
+    settings: Settings,
+    *,
+    cell: Cell | None = None,
+    period: str = ONCE,
+    **facts: Any,
 ) -> Certificate:
-    """The certificate of a published release: issued once, and the same whenever it is asked for again.
+    """The certificate of a published release: issued once, and the same whenever it is asked for
+    again.
 
         certificate = certify(contract, unit, settings, period=plan.period_of(unit.dataset))
         certificate.to_json(), certificate.to_page(), certificate.accounting.spent_after
 
     Args:
-        cell: which of the unit's releases, of `method.releases`; may be left out where there is one.
+        cell: which of the unit's releases, of `method.releases`; may be left out where there is
+            one.
         period: that the release was made for, as `contract.periods` writes it.
-        facts: further ones that name the release, `writer` and `extra` of `engine.releases.named_releases`: of methods on texts only.
+        facts: further ones that name the release, `writer` and `extra` of
+            `engine.releases.named_releases`: of methods on texts only.
 
     Raises:
         ParameterError: the unit makes several releases, or none of this cell.
@@ -63,17 +75,24 @@ def certify(
         LedgerRefusedError: its receipt is no record of this installation's ledger.
     """
     with open_ledger(settings) as ledger:
-        named = named_releases(ledger, contract, unit, settings, opens=False, period=period, **facts)
+        named = named_releases(
+            ledger, contract, unit, settings, opens=False, period=period, **facts
+        )
         if cell is None and len(named) == 1:
             (cell,) = named
         if cell not in named:
-            raise ParameterError("cell", getattr(cell, "key", None), f"one of {', '.join(one.key for one in named)}")
+            raise ParameterError(
+                "cell", getattr(cell, "key", None), f"one of {', '.join(one.key for one in named)}"
+            )
         release = part = named[cell]
         if is_part(contract, unit):  # its horizon is charged, and it is what was written
             part = parts_of(ledger_key(settings), named, contract, period)[cell]
         artefact = ledger.published(part.release_id)
         if artefact is None:
-            raise LedgerError(f"{unit.key}: {cell.key}: nothing is published for this release; expected it before its certificate")
+            raise LedgerError(
+                f"{unit.key}: {cell.key}: nothing is published for this release; expected it "
+                f"before its certificate"
+            )
         for one in {release.release_id: release, part.release_id: part}.values():
             receipts.write_receipt(ledger, one, settings)
     path = receipts.artefact_of(settings, part).with_name(part.release_id + receipts.CERTIFICATE)
@@ -85,19 +104,31 @@ def certify(
                 return issued
         except CertificateError:  # of another key, or damaged: it is issued anew
             path.unlink(missing_ok=True)
-    made = signed(_statement(contract, unit, cell, release, part, artefact, period, settings), settings)
+    made = signed(
+        _statement(contract, unit, cell, release, part, artefact, period, settings), settings
+    )
     publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 
 def _statement(
-    contract: Declared, unit: Unit, cell: Cell, release: Release, part: Release, artefact: str, period: str, settings: Settings
+    contract: Declared,
+    unit: Unit,
+    cell: Cell,
+    release: Release,
+    part: Release,
+    artefact: str,
+    period: str,
+    settings: Settings,
 ) -> Certificate:
     method, cost = METHODS[unit.method], METHODS[unit.method].releases(contract, unit)[cell]
     records, charge = _records(release, settings)
     if part is not release:
         records += _records(part, settings)[0]
-    guarantee, parameters = guarantee_from_json(json.loads(charge["guarantee"])), json.loads(charge["parameters"])
+    guarantee, parameters = (
+        guarantee_from_json(json.loads(charge["guarantee"])),
+        json.loads(charge["parameters"]),
+    )
     simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None
     accounting = _accounting(contract, release.account, charge, sampled=amplified)
     return Certificate(
@@ -121,7 +152,9 @@ def _statement(
             neighbours=guarantee.neighbours.value,
             neighbours_description=wording.neighbours(guarantee),
             privacy_parameters=_parameters(guarantee.epsilon, guarantee.delta),
-            nominal_parameters=_parameters(cost.nominal.epsilon, cost.nominal.delta) if amplified else None,
+            nominal_parameters=_parameters(cost.nominal.epsilon, cost.nominal.delta)
+            if amplified
+            else None,
             statement=method.statement(contract, unit, cell, cost),
         ),
         model=statement.Model(
@@ -129,7 +162,9 @@ def _statement(
             trust_model=wording.trust(method),
             threat_model=wording.THREAT,
             release_type=wording.release_type(contract),
-            period=_periods(contract, period) if part is release else f"{period}, of {_periods(contract, period)}",
+            period=_periods(contract, period)
+            if part is release
+            else f"{period}, of {_periods(contract, period)}",
         ),
         accounting=accounting,
         implementation=statement.Implementation(
@@ -141,45 +176,74 @@ def _statement(
             mechanisms=_mechanism(guarantee.event),
             parameters=plain(parameters),
             contract_sha256=contract_digest(contract),
-            issued_with={"dpicl": dpicl.__version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+            issued_with={"dpicl": dpicl.__version__, "python": platform.python_version()}
+            | {name: version(name) for name in _PACKAGES},
         ),
-        evidence=statement.Evidence(release_id=part.release_id, artefact_sha256=artefact, records=records),
+        evidence=statement.Evidence(
+            release_id=part.release_id, artefact_sha256=artefact, records=records
+        ),
         not_covered=wording.not_covered(contract, head_of_method(method)),
     )
 
 
 def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], dict[str, Any]]:
     """The records of a release's receipt, and the content of the one that charged it.
-    Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none charged the release.
+    Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none
+    charged the release.
     """
     key, charge = ledger_key(settings), None
     stored = receipts.read(receipts.receipt_of(settings, release.account, release.release_id))
     for record in stored:
         content = true_content(key, record)
         if content is None or content.get("release_id") != release.release_id:
-            raise LedgerRefusedError(f"release {release.release_id}: its receipt is no record of this installation's ledger")
+            raise LedgerRefusedError(
+                f"release {release.release_id}: its receipt is no record of this installation's "
+                f"ledger"
+            )
         charge = charge if record["kind"] == "published" else content
     if charge is None:
-        raise LedgerRefusedError(f"release {release.release_id}: it has no receipt; expected released/ of the installation that charged it")
+        raise LedgerRefusedError(
+            f"release {release.release_id}: it has no receipt; expected released/ of the "
+            f"installation that charged it"
+        )
     return tuple(Record(kind=one["kind"], hash=one["hash"]) for one in stored), charge
 
 
-def _accounting(contract: Declared, name: str, charge: Mapping[str, Any], *, sampled: bool) -> statement.Accounting:
-    """What the account had spent by the record that charged the release; a record of before says less."""
+def _accounting(
+    contract: Declared, name: str, charge: Mapping[str, Any], *, sampled: bool
+) -> statement.Accounting:
+    """What the account had spent by the record that charged the release; a record of before says
+    less.
+    """
     account = charge.get("account_row", {})
-    written = {time: json.loads(charge[time]) for time in ("before", "spent") if account and charge.get(time)}
-    totals = {time: Spent.from_json(content).cost(account["delta_cap"]) for time, content in written.items()}
-    before, after = (_parameters(one.epsilon, one.delta) if one else None for one in (totals.get("before"), totals.get("spent")))
+    written = {
+        time: json.loads(charge[time])
+        for time in ("before", "spent")
+        if account and charge.get(time)
+    }
+    totals = {
+        time: Spent.from_json(content).cost(account["delta_cap"])
+        for time, content in written.items()
+    }
+    before, after = (
+        _parameters(one.epsilon, one.delta) if one else None
+        for one in (totals.get("before"), totals.get("spent"))
+    )
     steps = steps_before(contract, sampled=sampled)
     return statement.Accounting(
         account=name,
         spent_before=before,
         spent_after=after,
-        cap=None if account.get("epsilon_cap") is None else _parameters(account["epsilon_cap"], account["delta_cap"]),
+        cap=None
+        if account.get("epsilon_cap") is None
+        else _parameters(account["epsilon_cap"], account["delta_cap"]),
         composition=wording.COMPOSITION,
         composition_rule=totals["spent"].method if "spent" in totals else "none",
         post_processing=wording.POST_PROCESSING,
-        transformations=tuple(statement.Transformation(name=step.name, stability=step.stability, why=step.why) for step in steps),
+        transformations=tuple(
+            statement.Transformation(name=step.name, stability=step.stability, why=step.why)
+            for step in steps
+        ),
     )
 
 
@@ -188,10 +252,16 @@ def _parameters(epsilon: float, delta: float) -> Parameters:
 
 
 def _mechanism(event: Event) -> Mechanism:
-    return Mechanism(kind=event.kind, parameters=plain(dict(event.parameters)), parts=tuple(map(_mechanism, event.parts)))
+    return Mechanism(
+        kind=event.kind,
+        parameters=plain(dict(event.parameters)),
+        parts=tuple(map(_mechanism, event.parts)),
+    )
 
 
 def _periods(contract: Declared, period: str) -> str:
-    """The period that a release was made for, or the first and last one of its horizon, which are charged together."""
+    """The period that a release was made for, or the first and last one of its horizon, which are
+    charged together.
+    """
     names = contract.releases.calendar.periods if contract.releases.horizon else ()
     return f"{names[0]} to {names[-1]}" if names else period

@@ -1,4 +1,6 @@
-"""A certificate as one page of HTML, made from the certificate alone; it fetches nothing and runs nothing."""
+"""A certificate as one page of HTML, made from the certificate alone; it fetches nothing and runs
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,10 @@ _STYLE = """
 .dpicl dl.facts dt { color: var(--muted); } .dpicl dl.facts dd { margin: 0; overflow-wrap: anywhere; }
 .dpicl ul { padding-left: 1.2rem; margin: .3rem 0; } .dpicl code { font: .86em ui-monospace, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 @media (max-width: 36rem) { .dpicl dl.facts { grid-template-columns: 1fr; gap: 0; } .dpicl dl.facts dd { margin-bottom: .6rem; } }
-"""
+"""  # noqa: E501
 _NOTE = (
-    "This page was made from the certificate alone and proves nothing by itself: <code>dpicl verify</code> checks the certificate, its "
+    "This page was made from the certificate alone and proves nothing by itself: <code>dpicl "
+    "verify</code> checks the certificate, its "
     "signature and its file."
 )
 _PAGE = """<!doctype html>
@@ -78,7 +81,10 @@ def to_fragment(certificate: Certificate) -> str:
         _section("Privacy loss" if promises else "What a release would be charged", loss),
         *(map(_section, ("Trust", "Accounting"), trusted) if promises else ()),
         "<h2>Before the mechanism</h2>",
-        _list(f"{one.name} (stability {one.stability}): {one.why}" for one in certificate.accounting.transformations),
+        _list(
+            f"{one.name} (stability {one.stability}): {one.why}"
+            for one in certificate.accounting.transformations
+        ),
         "<h2>Not covered</h2>",
         _list(certificate.not_covered),
         *map(_section, ("Implementation", "Evidence"), _made(certificate)),
@@ -89,31 +95,55 @@ def to_fragment(certificate: Certificate) -> str:
 
 
 def _in_short(certificate: Certificate) -> tuple[str, str, str]:
-    """Tiles; the account as a bar, before, this release and what is left of the cap; and what pure losses mean to a reader with even odds."""
+    """Tiles; the account as a bar, before, this release and what is left of the cap; and what pure
+    losses mean to a reader with even odds.
+    """
     loss, accounting = certificate.privacy_loss, certificate.accounting
     this, unit = loss.privacy_parameters, escape(loss.privacy_unit)
     before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
-    shown = {"ε of this release": _epsilon(this), "δ": rounded(this.delta), "protects": f"one {loss.privacy_unit}"}
+    shown = {
+        "ε of this release": _epsilon(this),
+        "δ": rounded(this.delta),
+        "protects": f"one {loss.privacy_unit}",
+    }
     if before and after and cap:
-        shown[f"ε spent by account {accounting.account}"] = f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"
+        shown[f"ε spent by account {accounting.account}"] = (
+            f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"
+        )
     tiles = (
-        f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items())}</dl>'
+        f"<dl "
+        f'class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items())}</dl>'  # noqa: E501
     )
     bar = odds = ""
     old, new, most = (one.epsilon if one else None for one in (before, after, cap))
     if old is not None and new is not None and most:
-        first, second = (f"{100 * share:.2f}%" for share in (old / most, max(new - old, 0.0) / most))
+        first, second = (
+            f"{100 * share:.2f}%" for share in (old / most, max(new - old, 0.0) / most)
+        )
         label = escape(f"{old:g} of {most:g} spent before, {new:g} after")
-        bar = f'<div class="bar" role="img" aria-label="{label}"><i style="width:{first}"></i><b style="width:{second}"></b></div>'
+        bar = (
+            f'<div class="bar" role="img" aria-label="{label}"><i style="width:{first}"></i><b '
+            f'style="width:{second}"></b></div>'
+        )
     total = after or this
-    if this.epsilon is not None and total.epsilon is not None and not this.delta and not total.delta:
-        sure, sure_of_all = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (this.epsilon, total.epsilon))
+    if (
+        this.epsilon is not None
+        and total.epsilon is not None
+        and not this.delta
+        and not total.delta
+    ):
+        sure, sure_of_all = (
+            rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (this.epsilon, total.epsilon)
+        )
         is_add = loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
         doubt = (
-            f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
+            f"it is equally likely that one {unit} is in the table or is not"
+            if is_add
+            else f"two values of one {unit} are equally likely"
         )
         odds = (
-            f'<p class="note">A reader to whom {doubt} is at most {sure} % sure of either after this release, and at most {sure_of_all} % '
+            f'<p class="note">A reader to whom {doubt} is at most {sure} % sure of either after '
+            f"this release, and at most {sure_of_all} % "
             "after all that the account had paid for then.</p>"
         )
     return tiles, bar, odds
@@ -121,23 +151,43 @@ def _in_short(certificate: Certificate) -> tuple[str, str, str]:
 
 def _promised(certificate: Certificate) -> tuple[_Pairs, _Pairs, _Pairs]:
     """Names and values of loss, trust and accounting."""
-    loss, flavor, model, accounting = certificate.privacy_loss, certificate.dp_flavor, certificate.model, certificate.accounting
-    totals = {"Before": accounting.spent_before, "After": accounting.spent_after, "Cap": accounting.cap}
+    loss, flavor, model, accounting = (
+        certificate.privacy_loss,
+        certificate.dp_flavor,
+        certificate.model,
+        certificate.accounting,
+    )
+    totals = {
+        "Before": accounting.spent_before,
+        "After": accounting.spent_after,
+        "Cap": accounting.cap,
+    }
     return (
         [
             ("Flavor", flavor.name),
             ("Privacy unit", f"{loss.privacy_unit}: {loss.privacy_unit_description}"),
             ("Neighbours", f"{loss.neighbours}: {loss.neighbours_description}"),
             ("Charged", _both(loss.privacy_parameters)),
-            *([("Before amplification", _both(loss.nominal_parameters))] if loss.nominal_parameters else []),
+            *(
+                [("Before amplification", _both(loss.nominal_parameters))]
+                if loss.nominal_parameters
+                else []
+            ),
             ("The method says", loss.statement),
-            ("Not protected", "; ".join(flavor.unprotected_quantities) or "nothing is published without noise"),
+            (
+                "Not protected",
+                "; ".join(flavor.unprotected_quantities) or "nothing is published without noise",
+            ),
         ],
         [
             ("Model", model.model_name),
             ("Who is trusted", model.trust_model),
             ("Against whom", model.threat_model),
-            ("Releases", model.release_type + ("" if model.period == ONCE else f"; this one is for {model.period}")),
+            (
+                "Releases",
+                model.release_type
+                + ("" if model.period == ONCE else f"; this one is for {model.period}"),
+            ),
             ("Access", model.access_type),
         ],
         [
@@ -152,10 +202,21 @@ def _promised(certificate: Certificate) -> tuple[_Pairs, _Pairs, _Pairs]:
 
 def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
     """Names and values of implementation and evidence."""
-    made, evidence, file, signature = certificate.implementation, certificate.evidence, certificate.product.file, certificate.signature
+    made, evidence, file, signature = (
+        certificate.implementation,
+        certificate.evidence,
+        certificate.product.file,
+        certificate.signature,
+    )
     return (
         [
-            ("Method", f"{made.title} ({made.method}), draw version {made.draw_version}, post version {made.post_version}"),
+            (
+                "Method",
+                (
+                    f"{made.title} ({made.method}), draw version {made.draw_version}, post version "
+                    f"{made.post_version}"
+                ),
+            ),
             *((name, str(text)) for name, text in made.head.items() if name != "Not covered"),
             ("Priced as", _event(made.mechanisms)),
             ("Parameters", _facts(made.parameters)),
@@ -169,7 +230,14 @@ def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
             ("Charged on", certificate.product.publication_date),
             ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
             *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
-            *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
+            *(
+                [
+                    ("Signed by", f"{signature.algorithm} key {signature.public_key}"),
+                    ("Signature", signature.value),
+                ]
+                if signature
+                else []
+            ),
         ],
     )
 
@@ -189,7 +257,11 @@ def _facts(facts: Mapping[str, object]) -> str:
 
 def _event(event: Mechanism) -> str:
     parameters = f" ({_facts(event.parameters)})" if event.parameters else ""
-    return event.kind + parameters + (f" [{'; '.join(map(_event, event.parts))}]" if event.parts else "")
+    return (
+        event.kind
+        + parameters
+        + (f" [{'; '.join(map(_event, event.parts))}]" if event.parts else "")
+    )
 
 
 def _epsilon(parameters: Parameters) -> str:
@@ -201,6 +273,8 @@ def _both(parameters: Parameters) -> str:
 
 
 def rounded(number: float) -> str:
-    """Five digits, rounded up: a sentence never states less than what is exact in the certificate."""
+    """Five digits, rounded up: a sentence never states less than what is exact in the
+    certificate.
+    """
     exact = Decimal(f"{number:.12g}")
     return f"{Context(prec=5, rounding=ROUND_CEILING).plus(exact):.5g}"

@@ -1,10 +1,10 @@
 """Signatures: Ed25519 under a key of the installation, and whether one is of a key that is trusted.
 
-Trust       who holds `keys/ledger.key` of the state home signs; a certificate proves that its holder says so, and not that the
-            program ran unchanged.
+Trust       who holds `keys/ledger.key` of the state home signs; a certificate proves that its
+            holder says so, and not that the program ran unchanged.
 
-The signing key is derived from the installation's secret key, which is made once, for its owner only: of several makers the
-first wins, and there is one file to back up.
+The signing key is derived from the installation's secret key, which is made once, for its owner
+only: of several makers the first wins, and there is one file to back up.
 """
 
 from __future__ import annotations
@@ -25,27 +25,39 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def public_key(settings: Settings) -> str:
-    """The key that this installation's certificates are verified with: 64 hexadecimal digits; made on first use."""
+    """The key that this installation's certificates are verified with: 64 hexadecimal digits; made
+    on first use.
+    """
     return _private_key(settings).public_key().public_bytes_raw().hex()
 
 
 def read_public_key(text: str) -> str:
-    """A public key as a user writes it: 64 hexadecimal digits, or a file with them. Raises ParameterError: it is neither."""
+    """A public key as a user writes it: 64 hexadecimal digits, or a file with them. Raises
+    ParameterError: it is neither.
+    """
     key = text.strip().lower()
     if not _KEY.fullmatch(key) and Path(text).is_file() and Path(text).stat().st_size <= 1 << 10:
         key = Path(text).read_text("utf-8", errors="replace").strip().lower()
     if not _KEY.fullmatch(key):
         raise ParameterError(
-            "key", repr(text[:80]), "64 hexadecimal digits or a file with them, as `dpicl verify --show-key` prints at the issuer"
+            "key",
+            repr(text[:80]),
+            "64 hexadecimal digits or a file with them, as `dpicl verify --show-key` prints at "
+            "the issuer",
         )
     return key
 
 
 def trusted_key(settings: Settings) -> str:
-    """This installation's public key, where there is an installation; makes none. Raises ParameterError: there is none here."""
+    """This installation's public key, where there is an installation; makes none. Raises
+    ParameterError: there is none here.
+    """
     if not (settings.home / KEY).exists():
         raise ParameterError(
-            "key", "none", "the issuer's public key, as `dpicl verify --show-key` prints it there: this machine has released nothing itself"
+            "key",
+            "none",
+            "the issuer's public key, as `dpicl verify --show-key` prints it there: this machine "
+            "has released nothing itself",
         )
     return public_key(settings)
 
@@ -54,7 +66,9 @@ def signed(certificate: Certificate, settings: Settings) -> Certificate:
     """The same certificate, signed by this installation; whatever signature it had is dropped."""
     key = _private_key(settings)
     signature = Signature(
-        algorithm="Ed25519", public_key=key.public_key().public_bytes_raw().hex(), value=key.sign(certificate.signed_content).hex()
+        algorithm="Ed25519",
+        public_key=key.public_key().public_bytes_raw().hex(),
+        value=key.sign(certificate.signed_content).hex(),
     )
     return certificate.model_copy(update={"signature": signature})
 
@@ -68,7 +82,8 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
         raise CertificateError(f"{name}: is not signed")
     if certificate.signature.public_key != key:
         raise CertificateError(
-            f"{name}: is signed by the key {certificate.signature.public_key}, which is not the trusted one, {key}; expected that, or "
+            f"{name}: is signed by the key {certificate.signature.public_key}, which is not the "
+            f"trusted one, {key}; expected that, or "
             "--key with the public key that you have from the issuer itself"
         )
     try:
@@ -76,7 +91,9 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
             bytes.fromhex(certificate.signature.value), certificate.signed_content
         )
     except (InvalidSignature, ValueError):
-        raise CertificateError(f"{name}: was changed after it was signed, or its signature was") from None
+        raise CertificateError(
+            f"{name}: was changed after it was signed, or its signature was"
+        ) from None
 
 
 def _private_key(settings: Settings) -> Ed25519PrivateKey:

@@ -1,10 +1,11 @@
 """What a certificate says, as frozen types, and its one form as JSON.
 
-Sections and keys are those of public registries of deployments of differential privacy, words those of NIST SP 800-226:
-privacy unit, neighbouring tables, privacy loss, trust and threat model, composition, post-processing.
+Sections and keys are those of public registries of deployments of differential privacy, words those
+of NIST SP 800-226: privacy unit, neighbouring tables, privacy loss, trust and threat model,
+composition, post-processing.
 
-A certificate has one form as bytes. What is signed is the canonical JSON of all its keys but `signature`: sorted keys, no
-white space, whole numbers as integers, ASCII.
+A certificate has one form as bytes. What is signed is the canonical JSON of all its keys but
+`signature`: sorted keys, no white space, whole numbers as integers, ASCII.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class Model(Frozen):
 
 
 class Transformation(Frozen):
-    """A step between the source and the mechanism: one unit more or less moves `stability` of its output."""
+    """A step between the source and the mechanism: one unit more or less moves `stability` of its
+    output.
+    """
 
     name: str
     stability: int
@@ -129,7 +132,9 @@ class Accounting(Frozen):
 
     account: str
     spent_before: Parameters | None
-    """By all earlier releases; null of a simulation, and of a release that was charged before this was recorded."""
+    """By all earlier releases; null of a simulation, and of a release that was charged before this
+    was recorded.
+    """
     spent_after: Parameters | None
     """With this one."""
     cap: Parameters | None
@@ -166,7 +171,9 @@ class Implementation(Frozen):
     post_version: int
     """Of what is derived from the draw."""
     head: Facts
-    """What the method's module states: trust, unit, neighbours, guarantee, paper, symbols, not covered."""
+    """What the method's module states: trust, unit, neighbours, guarantee, paper, symbols, not
+    covered.
+    """
     mechanisms: Mechanism
     """The priced event."""
     parameters: Facts
@@ -190,7 +197,9 @@ class Evidence(Frozen):
     """What the ledger holds of it."""
 
     release_id: Hex32
-    """The release's name: account, method, version, parameters, contract and period under the installation's secret key."""
+    """The release's name: account, method, version, parameters, contract and period under the
+    installation's secret key.
+    """
     artefact_sha256: Hex32
     """Of the published draw: of several the first counts."""
     records: tuple[Record, ...]
@@ -235,7 +244,9 @@ class Certificate(Frozen):
 
     def to_json(self) -> bytes:
         """The one form of a certificate as bytes."""
-        return (json.dumps(plain(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n").encode()
+        return (
+            json.dumps(plain(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
+        ).encode()
 
     @staticmethod
     def from_json(content: bytes, name: str = "certificate") -> Certificate:
@@ -244,12 +255,19 @@ class Certificate(Frozen):
         Raises CertificateError: they are not exactly the bytes of a certificate.
         """
         try:
-            certificate = Certificate.model_validate(json.loads(content)) if len(content) <= LARGEST_BYTES else None
+            certificate = (
+                Certificate.model_validate(json.loads(content))
+                if len(content) <= LARGEST_BYTES
+                else None
+            )
             if certificate is not None and certificate.to_json() == content:
                 return certificate
         except (ValidationError, ValueError, RecursionError, ParameterError):
             pass
-        raise CertificateError(f"{name}: is no certificate, or not as it was written; expected the unchanged file of a certificate")
+        raise CertificateError(
+            f"{name}: is no certificate, or not as it was written; expected the unchanged file of "
+            f"a certificate"
+        )
 
     def to_page(self) -> str:
         """One page of HTML that fetches nothing and runs nothing."""

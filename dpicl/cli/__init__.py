@@ -1,4 +1,6 @@
-"""The entry point of `dpicl`: a missing package of an extra gets one sentence, and nothing is imported before that check."""
+"""The entry point of `dpicl`: a missing package of an extra gets one sentence, and nothing is
+imported before that check.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from dpicl.installed import extra_of, importing
 
 def main() -> None:
     """Run the command line; exit code 2 where a package of an extra is missing."""
-    atexit.register(stop_listening)  # called last of all: what is left takes moments, and Python would end by the signal, without a word
+    atexit.register(
+        stop_listening
+        # called last of all: what is left takes moments, and Python would end by the signal,
+        # without a
+        # word
+    )
     try:
         with handlers_kept():
             leave_when_told()

@@ -35,7 +35,9 @@ from dpicl.printable import filter_streams
 from dpicl.yaml_file import is_number
 
 
-def _written_number(parameter: Any, process: Callable[[Any, Any], Any], context: Any, typed: Any) -> Any:
+def _written_number(
+    parameter: Any, process: Callable[[Any, Any], Any], context: Any, typed: Any
+) -> Any:
     """A number of a command, in the notation of files."""
     if isinstance(typed, str) and not is_number(typed):
         raise ParameterError(parameter.opts[-1], repr(typed[:40]), "a number such as 10 or 0.5")
@@ -53,8 +55,13 @@ class _Commands(TyperGroup):
             below += getattr(command, "commands", {}).values()
             for parameter in command.params:
                 parameter.metavar = parameter.metavar or str(parameter.name).upper()
-                if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float):
-                    vars(parameter)["process_value"] = partial(_written_number, parameter, parameter.process_value)
+                if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (
+                    int,
+                    float,
+                ):
+                    vars(parameter)["process_value"] = partial(
+                        _written_number, parameter, parameter.process_value
+                    )
             command.params.append(quiet)
 
 
@@ -63,7 +70,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: SAME.get(name, name)},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: SAME.get(name, name),
+    },
 )
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
@@ -89,14 +99,32 @@ def _be_quiet(context: typer.Context, asked: bool) -> None:
 @app.callback()
 def about(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", callback=_be_quiet, expose_value=False, help="Print the result or the error, and nothing else.")
+        bool,
+        typer.Option(
+            "-q",
+            "--quiet",
+            callback=_be_quiet,
+            expose_value=False,
+            help="Print the result or the error, and nothing else.",
+        ),
     ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
-    invoked = context.command.commands.get(context.invoked_subcommand or "") if isinstance(context.command, TyperGroup) else None
-    if not getattr(getattr(invoked, "callback", None), "is_stoppable", False):  # those of servers and prompts clean up after themselves
+    invoked = (
+        context.command.commands.get(context.invoked_subcommand or "")
+        if isinstance(context.command, TyperGroup)
+        else None
+    )
+    if not getattr(
+        getattr(invoked, "callback", None), "is_stoppable", False
+    ):  # those of servers and prompts clean up after themselves
         leave_to_python()
 
 
@@ -106,9 +134,15 @@ app.command()(stoppable(run))
 
 @app.command()
 def report(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)],
+    run_id: Annotated[
+        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)
+    ],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Show answers by the values of this column of public queries too, such as `sex`.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Show answers by the values of this column of public queries too, such as `sex`.",
+        ),
     ] = None,
 ) -> None:
     """Write the report of a run again."""
@@ -127,20 +161,38 @@ app.command()(stoppable(reproduce))
 
 @app.command()
 def budget(
-    account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.", autocompletion=names.accounts)] = None,
-    cap: Annotated[float | None, typer.Option(help="Set the account's cap on epsilon, whatever its contract declares.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")] = None,
+    account: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of an account. Default: all accounts.", autocompletion=names.accounts
+        ),
+    ] = None,
+    cap: Annotated[
+        float | None,
+        typer.Option(help="Set the account's cap on epsilon, whatever its contract declares."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")
+    ] = None,
     other_file: Annotated[
-        Path | None, typer.Option(help="State that this file is not the one that the account paid for when that had its device and inode.")
+        Path | None,
+        typer.Option(
+            help="State that this file is not the one that the account paid for when that had its "
+            "device and inode."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what accounts have spent and have left, or set a cap. Of one account, show what each release was charged."""
+    """Show what accounts have spent and have left, or set a cap. Of one account, show what each
+    release was charged.
+    """
     from dpicl.cli.budget import change_cap, print_account, print_accounts, state_other_file
 
     if other_file is not None:
         if account is None or cap is not None or as_json:
-            raise DpiclError("--other-file needs an account and stands alone; `dpicl budget` lists accounts")
+            raise DpiclError(
+                "--other-file needs an account and stands alone; `dpicl budget` lists accounts"
+            )
         state_other_file(account, other_file)
         return
     if delta is not None and cap is None:
@@ -169,23 +221,43 @@ def plan(
     contract: ContractName,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`."),
+        typer.Option(
+            min=1,
+            max=10**12,
+            help="Number of rows, as publicly known. Default: the contract's `population`.",
+        ),
     ] = None,
-    epsilons: Annotated[str, typer.Option(help=f"Privacy parameters of a release, in nats, {MANY}.")] = "0.3,1,3",
+    epsilons: Annotated[
+        str, typer.Option(help=f"Privacy parameters of a release, in nats, {MANY}.")
+    ] = "0.3,1,3",
     signal: Annotated[
         str | None,
-        typer.Option(help="AUC of a classifier on the raw rows, from public sources; or weak, medium or strong. Default: all three."),
+        typer.Option(
+            help="AUC of a classifier on the raw rows, from public sources; or weak, medium or "
+            "strong. Default: all three."
+        ),
     ] = None,
     trust: Annotated[
         str | None,
-        typer.Option(help="Who sees true rows: central, a curator; local, the client alone. Default: both."),
+        typer.Option(
+            help="Who sees true rows: central, a curator; local, the client alone. Default: both."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the methods for a table, and recommend one. They are simulated on made-up rows: no row is read and nothing is charged."""
+    """Compare the methods for a table, and recommend one. They are simulated on made-up rows: no
+    row is read and nothing is charged.
+    """
     from dpicl.cli.plan import print_plan
 
-    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilons, signal=signal, trust=trust, as_json=as_json)
+    print_plan(
+        Settings.from_environment().contract(contract),
+        rows=rows,
+        epsilons=epsilons,
+        signal=signal,
+        trust=trust,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -194,19 +266,29 @@ def audit(
         str | None,
         typer.Argument(
             metavar="AUDIT",
-            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; or membership, attacks on releases.",
+            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
+            "or membership, attacks on releases.",
         ),
     ] = None,
-    all_audits: Annotated[bool, typer.Option("--all", help="Run the audits of all mechanisms.")] = False,
+    all_audits: Annotated[
+        bool, typer.Option("--all", help="Run the audits of all mechanisms.")
+    ] = False,
     runs: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership 2,000. More runs detect smaller leaks.",
+            help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership "
+            "2,000. More runs detect smaller leaks.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results. Default: `audit` in the state folder.")] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system."),
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results. Default: `audit` in the state folder."),
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +297,9 @@ def audit(
         ),
     ] = None,
 ) -> None:
-    """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and mutants must be caught; exit code 1 if not."""
+    """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
+    mutants must be caught; exit code 1 if not.
+    """
     from dpicl.cli.audit import audit_end_to_end, audit_mechanisms, audit_membership
 
     folder = out or Settings.from_environment().own("audit")
@@ -263,9 +347,17 @@ def main() -> None:
 
 
 def _as_typed(text: str) -> str:
-    """An option that a command has not is named as it was typed, not by what it means where there is one."""
-    for name in (word.removeprefix("--").partition("=")[0] for word in sys.argv if word.startswith("--")):
-        text = re.sub(rf"(No such option: )--{SAME.get(name, name)}\b", rf"\g<1>--{name}", text) if name in SAME else text
+    """An option that a command has not is named as it was typed, not by what it means where there
+    is one.
+    """
+    for name in (
+        word.removeprefix("--").partition("=")[0] for word in sys.argv if word.startswith("--")
+    ):
+        text = (
+            re.sub(rf"(No such option: )--{SAME.get(name, name)}\b", rf"\g<1>--{name}", text)
+            if name in SAME
+            else text
+        )
     return text
 
 

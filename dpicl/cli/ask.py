@@ -1,4 +1,6 @@
-"""`dpicl ask`: private ensembles answer queries, each with its cost; released demonstrations answer rows at no cost."""
+"""`dpicl ask`: private ensembles answer queries, each with its cost; released demonstrations answer
+rows at no cost.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,18 @@ def read_queries(query: str | None, file: str | None) -> list[str]:
     try:
         text = query or (sys.stdin.read() if file == "-" else Path(str(file)).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError("queries", str(file), f"a text file that can be read ({type(error).__name__})") from None
+        raise ParameterError(
+            "queries", str(file), f"a text file that can be read ({type(error).__name__})"
+        ) from None
     queries = [plain_text(line) for line in text.splitlines() if line.strip()]
     if not queries:
         raise ParameterError("query", "nothing", "at least one query that is not empty")
     return queries
 
 
-def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: Settings, *, again: bool) -> None:
+def answer_queries(
+    request: EnsembleRequest, queries: Sequence[str], settings: Settings, *, again: bool
+) -> None:
     """Print answers one a line, and the cost of each on standard error."""
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
     note_asked(request.model, request.asked)
@@ -76,7 +82,8 @@ def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: S
         cost = "answered before, nothing charged"
         if not answered.repeated:
             cost = (
-                f"({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, "
+                f"({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; all {count} together "
+                f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, "
                 f"charged {'now' if answered.charged else 'before'}"
             )
         note(f"query {answered.number} of {count}: {cost}", to=errors)
@@ -98,7 +105,9 @@ def note_constant(given: Counter[str]) -> None:
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """A file of `dpicl protect`: the contract, the method, the cell of its epsilon, and the texts with their answers."""
+    """A file of `dpicl protect`: the contract, the method, the cell of its epsilon, and the texts
+    with their answers.
+    """
 
     contract: str
     contract_sha256: str
@@ -114,19 +123,33 @@ def read_demonstrations(path: Path) -> Demonstrations:
         DataError: it is not one; names the file and the count of lines, never a text.
     """
     try:
-        lines = [json.loads(line.decode("utf-8")) for line in read_bytes(path).split(b"\n") if line.strip()]
-        origins = {(line["contract"], line["contract_sha256"], line["method"], float(line["epsilon"])) for line in lines}
+        lines = [
+            json.loads(line.decode("utf-8"))
+            for line in read_bytes(path).split(b"\n")
+            if line.strip()
+        ]
+        origins = {
+            (line["contract"], line["contract_sha256"], line["method"], float(line["epsilon"]))
+            for line in lines
+        }
         texts = tuple(f"{line['text']} {line['answer']}" for line in lines)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(path.name, "is no file of `dpicl protect --as jsonl`") from None
     if len(origins) != 1:
-        raise DataError(path.name, "holds demonstrations of several contracts or methods, or none; expected one", count=len(origins))
+        raise DataError(
+            path.name,
+            "holds demonstrations of several contracts or methods, or none; expected one",
+            count=len(origins),
+        )
     ((contract, digest, method, epsilon),) = origins
-    return Demonstrations(str(contract), str(digest), str(method), Cell("icl", epsilon, len(texts)), texts)
+    return Demonstrations(
+        str(contract), str(digest), str(method), Cell("icl", epsilon, len(texts)), texts
+    )
 
 
 def drawn(shown: Demonstrations, shots: int | None, draws: int) -> list[tuple[str, ...]]:
-    """So many draws of so many demonstrations, each the same for all queries, or all of them once where no number is given.
+    """So many draws of so many demonstrations, each the same for all queries, or all of them once
+    where no number is given.
 
     Raises:
         ParameterError: there are not as many, or all draws would be the same.
@@ -136,18 +159,37 @@ def drawn(shown: Demonstrations, shots: int | None, draws: int) -> list[tuple[st
         return [shown.texts]
     if shots is None or (draws > 1 and shots >= held) or shots > held:
         raise ParameterError(
-            "shots", shots, f"a number {'under' if draws > 1 else 'up to'} {held}, as many demonstrations as the file holds"
+            "shots",
+            shots,
+            f"a number {'under' if draws > 1 else 'up to'} {held}, as many demonstrations as the "
+            f"file holds",
         )
     streams = Draws(0, shown.contract, simulated=False)
-    chances = (streams.public("ask", replace(shown.cell, shots=shots, draw=number).key).generator() for number in range(1, draws + 1))
-    return [tuple(shown.texts[place] for place in chance.choice(held, shots, replace=False)) for chance in chances]
+    chances = (
+        streams.public("ask", replace(shown.cell, shots=shots, draw=number).key).generator()
+        for number in range(1, draws + 1)
+    )
+    return [
+        tuple(shown.texts[place] for place in chance.choice(held, shots, replace=False))
+        for chance in chances
+    ]
 
 
-def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, shots: int | None = None, draws: int = 1) -> None:
-    """Print an answer for every row as it comes, one JSON object a line; warnings and token counts go to standard error.
+def answer_rows(
+    demos: Path,
+    queries: str,
+    model: str,
+    settings: Settings,
+    *,
+    shots: int | None = None,
+    draws: int = 1,
+) -> None:
+    """Print an answer for every row as it comes, one JSON object a line; warnings and token counts
+    go to standard error.
 
     Args:
-        queries: a file of rows, CSV or `.jsonl`, with the contract's features; `-` is CSV on standard input.
+        queries: a file of rows, CSV or `.jsonl`, with the contract's features; `-` is CSV on
+            standard input.
         shots, draws: of the file's demonstrations; of several draws the mean probabilities answer.
 
     Raises:
@@ -156,24 +198,48 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, sh
     shown = read_demonstrations(demos)
     contract = settings.contract(shown.contract)
     if contract_digest(contract) != shown.contract_sha256:
-        raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
+        raise DataError(
+            demos.name,
+            f"is of another version of contract {contract.name}; expected demonstrations of the "
+            f"present one",
+        )
     if contract.label is None:
-        raise DataError(demos.name, f"is of contract {contract.name}, which has no label; expected one that says what to answer")
+        raise DataError(
+            demos.name,
+            f"is of contract {contract.name}, which has no label; expected one that says what to "
+            f"answer",
+        )
     spec, asked = settled_model(model_named(model, settings), settings)
-    rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
+    rows, name = (
+        (sys.stdin.buffer.read(), "standard input")
+        if queries == "-"
+        else (read_bytes(Path(queries)), Path(queries).name)
+    )
     table = read_unlabelled(rows, contract, name)
     is_local = shown.method == LdpTabicl.name
-    texts = local_queries(encode_queries(table, contract), contract) if is_local else central_queries(table, contract)
+    texts = (
+        local_queries(encode_queries(table, contract), contract)
+        if is_local
+        else central_queries(table, contract)
+    )
     chosen = drawn(shown, shots, draws)
     if spec.trust != "local":
-        note(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
+        note(
+            f"the queried rows are sent to {spec.name} as they are: queries are not protected",
+            to=errors,
+        )
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
     note_asked(spec, asked)
     choices = tabular_answers.continuations_of(contract)
     given, outcomes, mass = Counter[str](), Counter[str](), 0.0
     for start in range(0, len(texts), ROWS_AT_ONCE):
-        batches = [[prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen]
-        scores = [score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices) for batch in batches]
+        batches = [
+            [prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen
+        ]
+        scores = [
+            score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
+            for batch in batches
+        ]
         batch = [text for some in batches for text in some]
         answered = scores[0] if len(scores) == 1 else tabular_answers.mean_of_draws(scores)
         shown_answers = answers_of(answered, contract.target)
@@ -185,12 +251,17 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, sh
             outcomes.update(tally)
             note(json.dumps(tally), to=errors)
     if has_mass(spec.kind, outcomes):
-        note(f"of its probability the model gave {mass / len(texts):.2f} to the labels, on average over queries", to=errors)
+        note(
+            f"of its probability the model gave {mass / len(texts):.2f} to the labels, on average "
+            f"over queries",
+            to=errors,
+        )
     note_constant(given)
 
 
 def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:
-    """The likeliest answer and its share, of No and Yes that of Yes; a tie, as for a prompt that a server declined, has no answer.
+    """The likeliest answer and its share, of No and Yes that of Yes; a tie, as for a prompt that a
+    server declined, has no answer.
 
     Args:
         scores: log-probabilities of all answers, shape (rows, answers).
@@ -200,6 +271,10 @@ def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:
     shown = []
     for row in shares:
         best = np.flatnonzero(row == row.max())
-        share = {"yes": round(float(row[1]), 4)} if target.kind == "binary" else {"share": round(float(row.max()), 4)}
+        share = (
+            {"yes": round(float(row[1]), 4)}
+            if target.kind == "binary"
+            else {"share": round(float(row.max()), 4)}
+        )
         shown.append({"answer": target.answers[best[0]] if len(best) == 1 else None, **share})
     return shown

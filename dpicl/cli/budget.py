@@ -26,7 +26,9 @@ def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = 
 
 
 def _warn_of_declared(settings: Settings, to: Console, name: str | None = None) -> None:
-    """The same of all contracts, or of those on one account; and which of them are not compared, as their account is not known."""
+    """The same of all contracts, or of those on one account; and which of them are not compared, as
+    their account is not known.
+    """
     declared, unknown = declared_accounts(settings)
     warn_of_caps((account for account in declared if name in (None, account.name)), settings, to)
     note(*unknown, to=to)
@@ -42,8 +44,19 @@ def print_accounts(*, as_json: bool) -> None:
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
             left = "-" if cap is None else number(cap - spent)
-            protects, entries = f"one {account.unit}, {account.neighbours}", len(ledger.entries(account.name))
-            table.add_row(account.name, protects, number(spent), f"{account.delta_cap:g}", number(cap), left, str(entries))
+            protects, entries = (
+                f"one {account.unit}, {account.neighbours}",
+                len(ledger.entries(account.name)),
+            )
+            table.add_row(
+                account.name,
+                protects,
+                number(spent),
+                f"{account.delta_cap:g}",
+                number(cap),
+                left,
+                str(entries),
+            )
             lines.append(
                 SpentAccount(
                     account=account.name,
@@ -76,9 +89,20 @@ def print_account(name: str, *, as_json: bool) -> None:
     with open_ledger(settings) as ledger:
         for reading in ledger.odometer(name):
             release = reading.entry.release
-            shown = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
+            shown = ", ".join(
+                f"{key}={str(value)[:LONGEST]}"
+                for key, value in release.parameters.items()
+                if value is not None
+            )
             cost, total = number(release.guarantee.epsilon), number(reading.total.epsilon)
-            table.add_row(reading.entry.reserved_utc[:19], release.mechanism, shown, cost, total, reading.entry.state)
+            table.add_row(
+                reading.entry.reserved_utc[:19],
+                release.mechanism,
+                shown,
+                cost,
+                total,
+                reading.entry.state,
+            )
             lines.append(
                 ChargedRelease(
                     release=release.release_id,
@@ -109,20 +133,28 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         before = next((account for account in ledger.accounts() if account.name == name), None)
-        ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
+        ledger.set_cap(
+            name, epsilon, before.delta_cap if delta is None and before else delta or 0.0
+        )
         write_cap(ledger, name, settings)
         spent, elsewhere = ledger.spent(name).epsilon, ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
-    was = "" if before is None or before.epsilon_cap is None else f" (was {number(before.epsilon_cap)})"
+    was = (
+        ""
+        if before is None or before.epsilon_cap is None
+        else f" (was {number(before.epsilon_cap)})"
+    )
     say(f"{name}: cap {number(epsilon)}{was}, spent {number(spent)}, {left}")
     for other in elsewhere:
         say(
-            f"beside epsilon {number(other.epsilon)} that account {other.name} of {other.home} has spent for the same rows, as is stated now"
+            f"beside epsilon {number(other.epsilon)} that account {other.name} of {other.home} "
+            f"has spent for the same rows, as is stated now"
         )
 
 
 def state_other_file(name: str, path: Path) -> None:
-    """State that a file is not the one that the account paid for when that had its device and inode.
+    """State that a file is not the one that the account paid for when that had its device and
+    inode.
 
     Raises:
         ParameterError: there is no such file.

@@ -1,4 +1,6 @@
-"""`dpicl collect`: clients' reports are counted, and rows or demonstrations made of them; reads no private row and charges nothing."""
+"""`dpicl collect`: clients' reports are counted, and rows or demonstrations made of them; reads no
+private row and charges nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +21,74 @@ from dpicl.errors import DpiclError, ParameterError
 _AS_AT_CLIENTS = "As the clients were told."
 _Reports = Annotated[
     str,
-    typer.Argument(help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, .parquet), or an address s3://…."),
+    typer.Argument(
+        help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, "
+        ".parquet), or an address s3://…."
+    ),
 ]
-_Epsilon = Annotated[float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_AT_CLIENTS}")]
+_Epsilon = Annotated[
+    float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_AT_CLIENTS}")
+]
 _Out = Annotated[
     Path | None,
-    typer.Option(help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."),
+    typer.Option(
+        help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left "
+        "out, reports are only counted."
+    ),
 ]
 _Rows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")]
 _Shots = Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")]
-_Form = Annotated[str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")]
-_Design = Annotated[str, typer.Option(help=f"Which columns a client reports: one-column, pairs, subset or agreement. {_AS_AT_CLIENTS}")]
-_Columns = Annotated[int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_AT_CLIENTS}")]
+_Form = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or "
+        "sharegpt.",
+    ),
+]
+_Design = Annotated[
+    str,
+    typer.Option(
+        help=f"Which columns a client reports: one-column, pairs, subset or agreement. "
+        f"{_AS_AT_CLIENTS}"
+    ),
+]
+_Columns = Annotated[
+    int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_AT_CLIENTS}")
+]
 _About = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_AT_CLIENTS}")
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_AT_CLIENTS}"
+    ),
 ]
 _SendingEpsilon = Annotated[
-    float | None, typer.Option(help=f"Privacy parameter of one sending, where clients add noise anew for each period. {_AS_AT_CLIENTS}")
+    float | None,
+    typer.Option(
+        help=f"Privacy parameter of one sending, where clients add noise anew for each period. "
+        f"{_AS_AT_CLIENTS}"
+    ),
 ]
-_Period = Annotated[str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")]
+_Period = Annotated[
+    str,
+    typer.Option(
+        help="Count the reports for this period, such as 2026-12-01; those before it are counted "
+        "as late."
+    ),
+]
 _Close = Annotated[
-    Path | None, typer.Option(help="Close the period: a file that is written once. When it is there, its counts stand and others are late.")
+    Path | None,
+    typer.Option(
+        help="Close the period: a file that is written once. When it is there, its counts stand "
+        "and others are late."
+    ),
 ]
 _Estimator = Annotated[
-    str | None, typer.Option(help="What makes rows of the counts: log-linear, em or tree. Default: by the number of cells.")
+    str | None,
+    typer.Option(
+        help="What makes rows of the counts: log-linear, em or tree. Default: by the number of "
+        "cells."
+    ),
 ]
 
 
@@ -64,7 +110,9 @@ def collect(
     estimator: _Estimator = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since each client's own wallet paid."""
+    """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since
+    each client's own wallet paid.
+    """
     from dpicl.cli.protect import without_pandas
     from dpicl.release.collected import collect as collected
     from dpicl.release.demonstrations import FORMS
@@ -96,7 +144,14 @@ def collect(
             progress=count.update,
             **how,
         )
-    what = () if out is None else (f"{out.name}: {release.write(out, form, rows if form in TABLE_FORMS else None)}", release.statement)
+    what = (
+        ()
+        if out is None
+        else (
+            f"{out.name}: {release.write(out, form, rows if form in TABLE_FORMS else None)}",
+            release.statement,
+        )
+    )
     if as_json:
         note(*what, to=errors)
         say_json(CountedReports(**asdict(release.received)))

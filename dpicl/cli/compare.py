@@ -22,12 +22,23 @@ if TYPE_CHECKING:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)],
-    second: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run to compare with it.", autocompletion=names.runs)],
-    out: Annotated[Path | None, typer.Option(help="A new file for the comparison as a page, .html or .md.")] = None,
+    first: Annotated[
+        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)
+    ],
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="Name of the run to compare with it.", autocompletion=names.runs
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="A new file for the comparison as a page, .html or .md.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs: which is better, where, and by how much. No private row is read, and nothing is charged."""
+    """Compare two runs: which is better, where, and by how much. No private row is read, and
+    nothing is charged.
+    """
     from dpicl.engine.run_folder import run_folder
     from dpicl.report.compare import compare, side_of
 
@@ -54,7 +65,9 @@ def _check_page(out: Path) -> None:
     if os.path.lexists(out):
         raise DpiclError(f"out={out.name}: expected a new file")
     if not out.parent.is_dir():
-        raise DpiclError(f"out={out}: expected a file in a folder that is there; {out.parent} is none")
+        raise DpiclError(
+            f"out={out}: expected a file in a folder that is there; {out.parent} is none"
+        )
 
 
 def _write(compared: Comparison, out: Path) -> None:
@@ -109,7 +122,9 @@ def _for_programs(compared: Comparison) -> ComparedRuns:
     for pair in compared.pairs:
         named = {key: value for key, value in asdict(pair).items() if key != "gain"}
         marked = MARKS[pair.gain.sign][1] or None
-        cells.append(ComparedCell(**named, difference=pair.gain.mean, half=pair.gain.half, marked=marked))
+        cells.append(
+            ComparedCell(**named, difference=pair.gain.mean, half=pair.gain.half, marked=marked)
+        )
     return ComparedRuns(
         runs=(compared.first.name, compared.second.name),
         better=compared.count(1),

@@ -1,4 +1,6 @@
-"""Questions whose answers make a contract: no row is read, and a wrong answer gets one sentence and the question again."""
+"""Questions whose answers make a contract: no row is read, and a wrong answer gets one sentence and
+the question again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import typed_value, validate
 
 Answer = TypeVar("Answer")
-_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn, **dict.fromkeys(DATES, DateColumn)}
+_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {
+    "integer": IntegerColumn,
+    "real": RealColumn,
+    **dict.fromkeys(DATES, DateColumn),
+}
 _TYPES = (*LISTED, *_NUMBERS, "ignored")
 _GAPS = "?"
 
@@ -36,7 +42,8 @@ def ask_contract(
     """Ask for the contents of a contract.
 
     Args:
-        known: columns of a schema, of which only open bounds and categories are asked; if there are none, columns are asked for.
+        known: columns of a schema, of which only open bounds and categories are asked; if there are
+            none, columns are asked for.
         ignored: columns of the schema that a contract cannot describe, and why.
         label: the default answer, as `positive`, `epsilon` and `population` are.
         suggest: which epsilon to begin with.
@@ -46,7 +53,10 @@ def ask_contract(
         typer.Abort: interrupted, or there are no more answers.
     """
     columns: dict[str, DraftColumn | None] = dict.fromkeys(ignored)
-    columns |= {column.name: _ask_column(column.name, column) if column.is_open else column for column in known}
+    columns |= {
+        column.name: _ask_column(column.name, column) if column.is_open else column
+        for column in known
+    }
     while not known and (name := _ask_name(columns)):
         columns[name] = _ask_column(name)
     described = {name: column for name, column in columns.items() if column is not None}
@@ -54,31 +64,53 @@ def ask_contract(
 
     def id_column(text: str) -> str:
         if text in described or (text and not can_be_named(text)):
-            raise typer.BadParameter(f"expected nothing, or a column that is not described above; this is {UNNAMED}")
+            raise typer.BadParameter(
+                f"expected nothing, or a column that is not described above; this is {UNNAMED}"
+            )
         return text
 
     def row_count(text: str) -> int:
-        return validate(Person, {"id_column": "who", "max_rows": typed_value(text)}, "person").max_rows
+        return validate(
+            Person, {"id_column": "who", "max_rows": typed_value(text)}, "person"
+        ).max_rows
 
     def rows_in_all(text: str) -> int | None:
         if text and not (text.isascii() and text.isdecimal() and int(text)):
             raise typer.BadParameter("expected a whole number above 0, or nothing")
         return int(text) if text else None
 
-    total = _ask("about how many rows there are, as publicly known, or empty", rows_in_all, str(population or ""))
-    draft = assemble(list(described.values()), outcome, values, "the answers", population=total, **others)
+    total = _ask(
+        "about how many rows there are, as publicly known, or empty",
+        rows_in_all,
+        str(population or ""),
+    )
+    draft = assemble(
+        list(described.values()), outcome, values, "the answers", population=total, **others
+    )
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
-        lambda text: cast(float, validate(Budget, {"epsilon": typed_value(text)}, "budget").epsilon),
+        lambda text: cast(
+            float, validate(Budget, {"epsilon": typed_value(text)}, "budget").epsilon
+        ),
         epsilon or f"{suggest(draft):g}",
     )
-    person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
+    person = _ask(
+        "column that identifies a person, if a person may have several rows; else empty",
+        id_column,
+        "",
+    )
     rows = _ask("maximum rows of one person in a release", row_count, "1") if person else 0
-    dropped = {name: ignored.get(name, "as answered") for name in columns if name not in described and name != person}
+    dropped = {
+        name: ignored.get(name, "as answered")
+        for name in columns
+        if name not in described and name != person
+    }
     return replace(draft, epsilon=cap, ignored=dropped, person=(person, rows) if person else None)
 
 
-def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: str | None) -> tuple[str | None, tuple[str, ...]]:
+def _ask_label(
+    described: dict[str, DraftColumn], label: str | None, positive: str | None
+) -> tuple[str | None, tuple[str, ...]]:
     """The column to predict, if one is, and its values that count as Yes, if some do."""
 
     def outcome(text: str) -> str | None:
@@ -88,7 +120,9 @@ def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: s
 
     label = _ask("column to predict, or empty for none", outcome, label or "")
     if label is not None and positive and described[label].type not in LISTED:
-        described[label] = _ask_values(DraftColumn(label, "category", nullable=described[label].nullable))
+        described[label] = _ask_values(
+            DraftColumn(label, "category", nullable=described[label].nullable)
+        )
     if label is None or described[label].type not in LISTED:
         return label, ()
     categories = described[label].categories
@@ -96,7 +130,9 @@ def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: s
     def some_categories(text: str) -> tuple[str, ...]:
         chosen = tuple(split_values(text))
         if chosen and not set(chosen) < set(categories):
-            raise typer.BadParameter(f"expected some, but not all, of {', '.join(categories)}; or nothing")
+            raise typer.BadParameter(
+                f"expected some, but not all, of {', '.join(categories)}; or nothing"
+            )
         return chosen
 
     question = "its values that count as Yes, comma-separated, or empty: each is an answer"
@@ -109,12 +145,16 @@ def _ask(question: str, read: Callable[[str], Answer], default: str | None = Non
     def value(text: str) -> Answer:
         try:
             return read(text.strip())
-        except DeclarationError as error:  # of a contract that is not written yet, so that its file and key mean nothing here
+        except DeclarationError as error:
+            # of a contract that is not written yet, so that its file and key mean nothing here
             raise typer.BadParameter(f"{error.rule}; expected {error.expected}") from None
         except DpiclError as error:
             raise typer.BadParameter(str(error)) from None
 
-    return cast(Answer, typer.prompt(question, default=default, value_proc=value, show_default=bool(default)))
+    return cast(
+        Answer,
+        typer.prompt(question, default=default, value_proc=value, show_default=bool(default)),
+    )
 
 
 def _ask_name(columns: Collection[str]) -> str:
@@ -125,11 +165,15 @@ def _ask_name(columns: Collection[str]) -> str:
             raise typer.BadParameter("a contract has at least one column; expected a name")
         return name
 
-    return _ask(f"column {len(columns) + 1}" + (", or empty to finish" if columns else ""), read, "")
+    return _ask(
+        f"column {len(columns) + 1}" + (", or empty to finish" if columns else ""), read, ""
+    )
 
 
 def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | None:
-    """Type and values of a column, of which a schema may have stated some; None if it is ignored."""
+    """Type and values of a column, of which a schema may have stated some; None if it is
+    ignored.
+    """
 
     def read(text: str) -> str:
         if _one_of(text.removesuffix(_GAPS), _TYPES) != "ignored" and not can_be_named(name):
@@ -138,24 +182,37 @@ def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | N
 
     described = f"{name} ({stated.note})" if stated and stated.note else name
     suggested = f"{stated.type}{_GAPS if stated.nullable else ''}" if stated else None
-    kind = _ask(f"{described}: {', '.join(_TYPES[:-1])} (with {_GAPS} if values may be missing) or ignored", read, suggested)
+    kind = _ask(
+        f"{described}: {', '.join(_TYPES[:-1])} (with {_GAPS} if values may be missing) or ignored",
+        read,
+        suggested,
+    )
     if kind.startswith("ignored"):
         return None
-    return _ask_values(DraftColumn(name, cast(Any, kind.removesuffix(_GAPS)), nullable=kind.endswith(_GAPS)))
+    return _ask_values(
+        DraftColumn(name, cast(Any, kind.removesuffix(_GAPS)), nullable=kind.endswith(_GAPS))
+    )
 
 
 def _ask_values(column: DraftColumn) -> DraftColumn:
     def categories(text: str) -> DraftColumn:
-        read = validate(CategoryColumn, {"type": "category", "categories": split_values(text)}, column.name)
+        read = validate(
+            CategoryColumn, {"type": "category", "categories": split_values(text)}, column.name
+        )
         return replace(column, categories=read.categories, value_type=written_type(read.categories))
 
     def bounds(text: str) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
-            raise typer.BadParameter(f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, the lowest first")
+            raise typer.BadParameter(
+                f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, "
+                f"the lowest first"
+            )
         values = stated if column.type in DATES else [typed_value(one) for one in stated]
         read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": values}, column.name)
-        return replace(column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds)
+        return replace(
+            column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds
+        )
 
     if column.type == "boolean":
         return replace(column, categories=(FALSE, TRUE))

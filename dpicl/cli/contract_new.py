@@ -1,4 +1,6 @@
-"""`dpicl contract new`: a first contract from a schema, from answers, or from a look at the rows."""
+"""`dpicl contract new`: a first contract from a schema, from answers, or from a look at the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -55,39 +57,61 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     plain = re.sub("[^a-z0-9]+", "_", wanted.file.name.split(".")[0].lower()).strip("_")
     name = wanted.name or (plain if plain[:1].isalpha() else f"table_{plain}".rstrip("_"))[:40]
     if name in settings.contract_files():  # one that replaces a shipped contract is written by hand
-        raise ParameterError("name", name, "another name: this contract exists; give one with --name")
+        raise ParameterError(
+            "name", name, "another name: this contract exists; give one with --name"
+        )
     draft = _draft(wanted, name, settings)
     contract = draft.contract()
     out = settings.contracts / f"{name}.yaml"
-    mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE  # a draft from the rows discloses some of them
+    mode = (
+        PRIVATE_MODE if draft.looked else PUBLIC_MODE
+    )  # a draft from the rows discloses some of them
     write_text(out, draft.text, mode=mode)
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
-    ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
-    say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
+    ignored = (
+        f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`"
+        if count
+        else ""
+    )
+    say(
+        f"{out}: a {kind} of {len(draft.columns)} columns{ignored}",
+        *(f"left out: {line}" for line in draft.left_out),
+    )
     if draft.looked and draft.person is not None:
-        say(f"{draft.person[0]} repeats: the draft protects persons, with at most {draft.person[1]} rows of each")
+        say(
+            f"{draft.person[0]} repeats: the draft protects persons, with at most "
+            f"{draft.person[1]} rows of each"
+        )
     if draft.looked:
         advice = (
-            f"It was made by looking at the rows of {wanted.file.name}. Replace every line marked LOOKED by what is publicly known, and "
+            f"It was made by looking at the rows of {wanted.file.name}. Replace every line marked "
+            f"LOOKED by what is publicly known, and "
             "take `draft: true` out; until then nothing is released by it."
         )
     else:
         columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
         advice = f"No row of {wanted.file.name} was looked at. Bounds "
         advice += (
-            f"or categories of {columns} are not known yet: write what is publicly known in every line marked FILL IN; until then the "
+            f"or categories of {columns} are not known yet: write what is publicly known in every "
+            f"line marked FILL IN; until then the "
             "contract is refused."
             if draft.open_count
-            else f"and categories are those of {draft.origin}: replace any that were read off rows by what is publicly known."
+            else f"and categories are those of {draft.origin}: replace any that were read off rows "
+            f"by what is publicly known."
         )
     note(advice, *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
-    note(f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
+    note(
+        f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon "
+        f"{draft.epsilon:g} --shots {shots} --out demos.jsonl"
+    )
 
 
 def _first_epsilon(draft: Draft) -> float:
-    """The least of a few epsilons at which noise is no notable part of a release at the stated number of rows."""
+    """The least of a few epsilons at which noise is no notable part of a release at the stated
+    number of rows.
+    """
     if draft.population is None:
         return draft.epsilon
     contract = draft.contract()
@@ -101,15 +125,28 @@ def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
 
 
 def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
-    if settings.data is None or not (place := (settings.data / wanted.file).resolve()).is_relative_to(settings.data.resolve()):
-        raise ParameterError("file", wanted.file.name, "a file below the folder that DPICL_DATA names")
-    others: dict[str, Any] = {"name": name, "file": place.relative_to(settings.data.resolve()).as_posix()}
-    others["origin"] = " and ".join([*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])])
-    columns, others["ignored"] = columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
+    if settings.data is None or not (
+        place := (settings.data / wanted.file).resolve()
+    ).is_relative_to(settings.data.resolve()):
+        raise ParameterError(
+            "file", wanted.file.name, "a file below the folder that DPICL_DATA names"
+        )
+    others: dict[str, Any] = {
+        "name": name,
+        "file": place.relative_to(settings.data.resolve()).as_posix(),
+    }
+    others["origin"] = " and ".join(
+        [*([wanted.schema.name] if wanted.schema else []), *(["answers"] if wanted.ask else [])]
+    )
+    columns, others["ignored"] = (
+        columns_of_schema(wanted.schema, wanted.file.name) if wanted.schema else ([], {})
+    )
     if wanted.ask:
         positive = ",".join(wanted.positive) or None
         others |= {"population": wanted.population, "suggest": _first_epsilon}
-        return ask_contract(columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, **others)
+        return ask_contract(
+            columns, label=wanted.label, positive=positive, epsilon=wanted.epsilon, **others
+        )
     if not wanted.schema:
         rows, unread = _rows(place)
         if (marker := missing_marker(rows)) is not None:
@@ -119,10 +156,22 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
         others["person"] = person = person_of_rows(rows, wanted.label)
         if person is not None:
             rows = rows.drop_columns([person[0]])
-        columns, ignored = columns_of_rows(rows, wanted.label, bool(wanted.positive), wanted.file.name)
+        columns, ignored = columns_of_rows(
+            rows, wanted.label, bool(wanted.positive), wanted.file.name
+        )
         others["ignored"] = {**unread, **ignored}
-    draft = assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, population=wanted.population, **others)
-    return replace(draft, epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon))
+    draft = assemble(
+        columns,
+        wanted.label,
+        wanted.positive,
+        (wanted.schema or wanted.file).name,
+        population=wanted.population,
+        **others,
+    )
+    return replace(
+        draft,
+        epsilon=_first_epsilon(draft) if wanted.epsilon is None else read_epsilon(wanted.epsilon),
+    )
 
 
 def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
@@ -142,7 +191,11 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
         floating = pa.types.is_floating(column.type)
         try:
             check_taken(column.type, "categories", name, place.name)
-            texts[name] = as_text(pc.if_else(pc.is_nan(column), None, column) if floating else column, name, place.name)
+            texts[name] = as_text(
+                pc.if_else(pc.is_nan(column), None, column) if floating else column,
+                name,
+                place.name,
+            )
         except DataError as error:
             unread[name] = error.rule
     return pa.table(texts), unread

@@ -26,7 +26,12 @@ from dpicl.text.form import FORM_WORDS
 from dpicl.text.read import find_texts
 from dpicl.yaml_file import read_declaration
 
-_KINDS = {"binary": "yes or no", "classes": "classes", "number": "a number, in bins", "none": "nothing is predicted"}
+_KINDS = {
+    "binary": "yes or no",
+    "classes": "classes",
+    "number": "a number, in bins",
+    "none": "nothing is predicted",
+}
 _LETTERS = 160
 _REFUSED = ("–", "–", "its contract is refused; `dpicl contract check` says why")
 """Of a prompt, as many as are printed."""
@@ -36,8 +41,14 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
     """Origin, privacy, and the parts of the contract's kind."""
     privacy, person = contract.privacy, contract.privacy.person
     console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
-    most = f" (column {person.id_column}, rows of each: at most {most_rows(contract)})" if person else ""
-    sampled = isinstance(contract, Contract) and contract.releases.horizon is None  # a horizon counts all rows
+    most = (
+        f" (column {person.id_column}, rows of each: at most {most_rows(contract)})"
+        if person
+        else ""
+    )
+    sampled = (
+        isinstance(contract, Contract) and contract.releases.horizon is None
+    )  # a horizon counts all rows
     rate = f"; subsample rate {privacy.sampling_rate}" if sampled else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
     if replaces_shipped:
@@ -51,14 +62,19 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
     say(f"question   {contract.target.question or 'none: nothing is predicted'}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
-        values = ", ".join(column.categories if isinstance(column, CategoryColumn) else [f"{_bound(column, 0)} to {_bound(column, 1)}"])
+        values = ", ".join(
+            column.categories
+            if isinstance(column, CategoryColumn)
+            else [f"{_bound(column, 0)} to {_bound(column, 1)}"]
+        )
         table.add_row(name, column.type, values)
     console.print(table)
     _print_derived(contract)
 
 
 def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
-    """One contract: whether it holds, lines to be replaced, what is derived from its columns, and warnings.
+    """One contract: whether it holds, lines to be replaced, what is derived from its columns, and
+    warnings.
 
     Args:
         named: a data set's name, or a file.
@@ -74,19 +90,30 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     try:
         contract = load_contract(path)
     except DeclarationError as error:
-        raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
+        raise DeclarationError(
+            error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])
+        ) from None
     if as_json:
-        marked = [DraftLine(number, line) for number, line in unreplaced(content.decode(errors="replace"))]
+        marked = [
+            DraftLine(number, line) for number, line in unreplaced(content.decode(errors="replace"))
+        ]
         warned = list(advice(contract)) if isinstance(contract, Contract) else []
         stated = contract.model_dump(mode="json", context=TODAY)
         say_json(CheckedContract(path.name, contract.name, marked, warned, stated))
         return
     if isinstance(contract, TextContract):
         labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
-        what = f"texts of at most {contract.max_characters} characters, {labels}{contract.query_count} queries"
+        what = (
+            f"texts of at most {contract.max_characters} characters, "
+            f"{labels}{contract.query_count} queries"
+        )
         say(f"{path.name}: ok: {what}", *_unreplaced(content))
         return
-    say(f"{path.name}: ok: {len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}", *_unreplaced(content))
+    say(
+        f"{path.name}: ok: {len(contract.columns)} columns, shots "
+        f"{', '.join(map(str, contract.shots))}",
+        *_unreplaced(content),
+    )
     _print_derived(contract)
     say(*(f"warning: {one}" for one in advice(contract)))
 
@@ -96,31 +123,64 @@ def _unreplaced(content: bytes) -> list[str]:
     lines = unreplaced(content.decode(errors="replace"))
     if not lines:
         return []
-    count = "1 line still has its mark" if len(lines) == 1 else f"{len(lines)} lines still have their marks"
+    count = (
+        "1 line still has its mark"
+        if len(lines) == 1
+        else f"{len(lines)} lines still have their marks"
+    )
     return [f"{count}, LOOKED or FILL IN; the first is line {lines[0][0]}: {lines[0][1]}"]
 
 
 def _print_derived(contract: Contract) -> None:
     """Bins, answers, attributes, groups and prompts, and whether they are stated."""
     table, target = new_table("", "", "from the columns, or stated"), contract.target
-    columns, cut = {name: contract.columns[name] for name in contract.features}, {one.column for one in contract.local}
-    stated = sum(not isinstance(column, CategoryColumn) and (column.bins is not None or name in cut) for name, column in columns.items())
-    table.add_row("bins", _origin(stated, len(columns)), _few([f"{name} {bin_count(contract, name)}" for name in columns]))
-    answers = f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}" if contract.label else _KINDS[target.kind]
+    columns, cut = (
+        {name: contract.columns[name] for name in contract.features},
+        {one.column for one in contract.local},
+    )
+    stated = sum(
+        not isinstance(column, CategoryColumn) and (column.bins is not None or name in cut)
+        for name, column in columns.items()
+    )
+    table.add_row(
+        "bins",
+        _origin(stated, len(columns)),
+        _few([f"{name} {bin_count(contract, name)}" for name in columns]),
+    )
+    answers = (
+        f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}"
+        if contract.label
+        else _KINDS[target.kind]
+    )
     table.add_row("label", "stated" if contract.label else "none", answers)
     parts = [f"{one.name} {one.part_count}" for one in contract.attributes]
-    table.add_row("local", _origin(bool(contract.local), 1), _few(parts) + (f", label {target.count}" if contract.label else ""))
+    table.add_row(
+        "local",
+        _origin(bool(contract.local), 1),
+        _few(parts) + (f", label {target.count}" if contract.label else ""),
+    )
     groups = [
-        f"{k}: " + " x ".join(key if key == "label" else key.column for key in keys) for k, keys in sorted(contract.group_keys.items())
+        f"{k}: " + " x ".join(key if key == "label" else key.column for key in keys)
+        for k, keys in sorted(contract.group_keys.items())
     ]
-    table.add_row("groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none")
+    table.add_row(
+        "groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none"
+    )
     text = contract.wording[1].text
-    table.add_row("prompts", _origin(bool(contract.prompts), 1), text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…")
+    table.add_row(
+        "prompts",
+        _origin(bool(contract.prompts), 1),
+        text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…",
+    )
     console.print(table)
 
 
 def _bound(column: IntegerColumn | RealColumn, end: int) -> str:
-    return as_text(column.bounds[end], column) if isinstance(column, DateColumn) else f"{column.bounds[end]:g}"
+    return (
+        as_text(column.bounds[end], column)
+        if isinstance(column, DateColumn)
+        else f"{column.bounds[end]:g}"
+    )
 
 
 def _few(values: Sequence[str], between: str = ", ", most: int = 12) -> str:
@@ -133,11 +193,21 @@ def _origin(stated: int, total: int) -> str:
 
 
 def _print_texts(contract: TextContract) -> None:
-    asking, words, sizes = contract.prompts.answering, contract.prompts.generation, contract.generation
+    asking, words, sizes = (
+        contract.prompts.answering,
+        contract.prompts.generation,
+        contract.generation,
+    )
     if contract.edition_of is not None:
-        say(f"edition    {contract.edition_of.name}; accepted: {accepted(contract.edition_of.stated)}")
+        say(
+            f"edition    {contract.edition_of.name}; accepted: "
+            f"{accepted(contract.edition_of.stated)}"
+        )
     say(f"text       {contract.text}, cut to {contract.max_characters} characters")
-    answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
+    answers = (
+        f"{contract.task.kind}, {contract.query_count} "
+        f"queries{', calibrated' if contract.calibrate else ''}"
+    )
     if contract.form is not None:
         say(f"form       {FORM_WORDS[contract.form]}")
     say(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")
@@ -152,11 +222,22 @@ def _print_texts(contract: TextContract) -> None:
         if not contract.is_classification:
             say(f"written    {', '.join(contract.demonstrated)}")
         say(f"prompt     {words.instruction}")
-        candidates = "the whole vocabulary" if sizes.candidates is None else f"{sizes.candidates} candidates"
-        subsets = f"{sizes.subsets} subsets x {sizes.examples} {'example' if sizes.examples == 1 else 'examples'}"
-        say(f"sizes      {subsets}, {candidates}, at most {sizes.max_tokens} tokens, delta {sizes.delta}")
+        candidates = (
+            "the whole vocabulary" if sizes.candidates is None else f"{sizes.candidates} candidates"
+        )
+        subsets = (
+            f"{sizes.subsets} subsets x {sizes.examples} "
+            f"{'example' if sizes.examples == 1 else 'examples'}"
+        )
+        say(
+            f"sizes      {subsets}, {candidates}, at most {sizes.max_tokens} tokens, delta "
+            f"{sizes.delta}"
+        )
     if contract.ensemble is not None:
-        say(f"ensembles  {contract.ensemble.subsets} disjoint prompts for each query, delta {contract.ensemble.delta}")
+        say(
+            f"ensembles  {contract.ensemble.subsets} disjoint prompts for each query, delta "
+            f"{contract.ensemble.delta}"
+        )
 
 
 def print_data_sets(settings: Settings) -> None:
@@ -169,14 +250,23 @@ def print_data_sets(settings: Settings) -> None:
         except DpiclError:  # a first contract, perhaps, which is not filled in
             table.add_row(name, *_REFUSED)
             continue
-        ways = {way.lower(): way for way in ("bundled", "file", "folder", "deliveries", "query", "OpenML", "UCI")}
+        ways = {
+            way.lower(): way
+            for way in ("bundled", "file", "folder", "deliveries", "query", "OpenML", "UCI")
+        }
         rows_from = ", ".join(way for field, way in ways.items() if getattr(source, field))
         local = source.file or source.folder or source.deliveries
-        if (local and local.startswith(SCHEME)) or (source.query and os.environ.get(source.query.url_env)):
+        if (local and local.startswith(SCHEME)) or (
+            source.query and os.environ.get(source.query.url_env)
+        ):
             available = "remote"  # a store or a database, of which only the address is known
         else:
-            is_here = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
-            found = is_here or locate(settings.contract(name), data_folder=settings.data, cache_folder=settings.cache)
+            is_here = bool(source.bundled) or bool(
+                settings.data and local and (settings.data / local).exists()
+            )
+            found = is_here or locate(
+                settings.contract(name), data_folder=settings.data, cache_folder=settings.cache
+            )
             available = "yes" if found else "no"
         table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
@@ -193,10 +283,22 @@ def print_data_sets(settings: Settings) -> None:
         edition_of = contract.edition_of
         if edition_of is not None and available == "yes" and edition_of.name != PUBLISHED:
             available = f"slice {edition_of.name}"
-        way = "bundled (texts)" if contract.source.bundled else "file (texts)" if edition_of is None else "published, file (texts)"
+        way = (
+            "bundled (texts)"
+            if contract.source.bundled
+            else "file (texts)"
+            if edition_of is None
+            else "published, file (texts)"
+        )
         table.add_row(name, way, available, contract.source.licence)
     console.print(table)
-    say(*(f"{name}: your own contract stands in the place of the shipped one" for name in sorted(replaced)))
+    say(
+        *(
+            f"{name}: your own contract stands in the place of the shipped one"
+            for name in sorted(replaced)
+        )
+    )
     note(
-        "files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables and published texts; remote sources were not contacted"
+        "files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables and "
+        "published texts; remote sources were not contacted"
     )

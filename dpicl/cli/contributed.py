@@ -1,6 +1,8 @@
-"""Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or app of Typer.
+"""Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or
+app of Typer.
 
-`flows` contributes those that need Prefect. One whose packages are not installed is hidden, and its error says what it needs.
+`flows` contributes those that need Prefect. One whose packages are not installed is hidden, and its
+error says what it needs.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ GROUP = "dpicl.commands"
 SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
 FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
-"""In the repository and the image it stands beside this package; elsewhere `flows` may be anybody's."""
+"""In the repository and the image it stands beside this package; elsewhere `flows` may be
+anybody's.
+"""
 
 
 def contribute(app: typer.Typer, *names: str) -> None:
@@ -28,16 +32,21 @@ def contribute(app: typer.Typer, *names: str) -> None:
             if name in SHIPPED and not FLOWS.exists():
                 expected = "a clone and `make setup`"
                 raise DpiclError(
-                    f"{name}: is run from the repository or the image, and is not among what pip installs; expected {expected}"
+                    f"{name}: is run from the repository or the image, and is not among what pip "
+                    f"installs; expected {expected}"
                 )
             point = next(iter(contributed(GROUP).select(name=name)), None)
             if point is None:
                 expected = '`pip install "dpicl[pipeline,local]"`, in a clone `make setup`'
-                raise DpiclError(f"{name}: no installed package has this command; expected {expected}")
+                raise DpiclError(
+                    f"{name}: no installed package has this command; expected {expected}"
+                )
             command = point.load()
         except (ModuleNotFoundError, DpiclError) as error:
             anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-            app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_missing(error))
+            app.command(name, hidden=True, add_help_option=False, context_settings=anything)(
+                _missing(error)
+            )
             continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
@@ -46,7 +55,9 @@ def contribute(app: typer.Typer, *names: str) -> None:
 
 
 def others() -> list[str]:
-    """Names of commands that packages other than `flows` contribute; `run` is this package's own."""
+    """Names of commands that packages other than `flows` contribute; `run` is this package's
+    own.
+    """
     return sorted(contributed(GROUP).names - {"run", *SHIPPED})
 
 

@@ -1,4 +1,6 @@
-"""The commands on contracts, data sets and certificates, and those that migrate, rebuild and move the ledger."""
+"""The commands on contracts, data sets and certificates, and those that migrate, rebuild and move
+the ledger.
+"""
 
 from __future__ import annotations
 
@@ -16,51 +18,94 @@ from dpicl.errors import CertificateError, DpiclError
 from dpicl.leaving import INTERRUPTED
 
 contract_app = typer.Typer(
-    help="Write, check and show contracts. A contract says what is publicly known about a data set.", no_args_is_help=True
+    help="Write, check and show contracts. A contract says what is publicly known about a data set.",  # noqa: E501
+    no_args_is_help=True,
 )
 data_app = typer.Typer(help="List, fetch and publish data sets.", no_args_is_help=True)
-ledger_app = typer.Typer(help="Migrate the ledger schema; rebuild or move the ledger.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Migrate the ledger schema; rebuild or move the ledger.", no_args_is_help=True
+)
 
 
 @contract_app.command("new")
 def new_contract(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file below DPICL_DATA; with --schema or --ask it is not opened.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV or Parquet file below DPICL_DATA; with --schema or --ask it is not opened."
+        ),
+    ],
     schema: Annotated[
-        Path | None, typer.Option(help="Take columns from this Table Schema, Data Package or JSON Schema, or a .parquet file's types.")
+        Path | None,
+        typer.Option(
+            help="Take columns from this Table Schema, Data Package or JSON Schema, or a .parquet "
+            "file's types."
+        ),
     ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for columns, bounds and categories; with --schema, for what it lacks.")] = False,
-    label: Annotated[str | None, typer.Option(help="The column to predict. Default: none, or the answer to --ask.")] = None,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask",
+            help="Ask for columns, bounds and categories; with --schema, for what it lacks.",
+        ),
+    ] = False,
+    label: Annotated[
+        str | None,
+        typer.Option(help="The column to predict. Default: none, or the answer to --ask."),
+    ] = None,
     positive: Annotated[
         str | None,
-        typer.Option(help=f"Its values that count as Yes, {MANY}. Default: every value is a class, a number is predicted as one."),
+        typer.Option(
+            help=f"Its values that count as Yes, {MANY}. Default: every value is a class, a number "
+            f"is predicted as one."
+        ),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Privacy budget: epsilon of all releases of these rows together. Default: by --population, or 3.")
+        str | None,
+        typer.Option(
+            help="Privacy budget: epsilon of all releases of these rows together. Default: by "
+            "--population, or 3."
+        ),
     ] = None,
     population: Annotated[
-        int | None, typer.Option(min=1, help="About how many rows there are, as publicly stated; they are never counted.")
+        int | None,
+        typer.Option(
+            min=1, help="About how many rows there are, as publicly stated; they are never counted."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the contract. Default: the file's name.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the contract. Default: the file's name.")
+    ] = None,
 ) -> None:
-    """Write a first contract for a table. It is made from a schema or from answers; else from the rows, as a draft that releases nothing."""
+    """Write a first contract for a table. It is made from a schema or from answers; else from the
+    rows, as a draft that releases nothing.
+    """
     from dpicl.cli.contract_new import NewContract, write_contract
 
-    wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask)
+    wanted = NewContract(
+        file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask
+    )
     try:
         write_contract(wanted, Settings.from_environment())
     except typer.Abort as stopped:
         if isinstance(stopped.__context__, EOFError):
-            raise DpiclError("the answers end before the questions do; nothing was written") from None
+            raise DpiclError(
+                "the answers end before the questions do; nothing was written"
+            ) from None
         sys.stderr.write("\ndpicl: interrupted; nothing was written\n")
         raise SystemExit(INTERRUPTED) from None
 
 
 @contract_app.command("check")
 def check(
-    contract: Annotated[str, typer.Argument(help="Name of a contract, or its file.", autocompletion=names.contracts)],
+    contract: Annotated[
+        str, typer.Argument(help="Name of a contract, or its file.", autocompletion=names.contracts)
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Check a contract. Shows which lines nobody has replaced yet, what is derived from its columns, and what to think over."""
+    """Check a contract. Shows which lines nobody has replaced yet, what is derived from its
+    columns, and what to think over.
+    """
     from dpicl.cli.contract_view import print_checked
 
     print_checked(contract, Settings.from_environment(), as_json=as_json)
@@ -72,7 +117,9 @@ def show(contract: ContractName) -> None:
     from dpicl.cli.contract_view import print_contract
 
     settings = Settings.from_environment()
-    print_contract(settings.declared(contract), replaces_shipped=settings.replaces_shipped(contract))
+    print_contract(
+        settings.declared(contract), replaces_shipped=settings.replaces_shipped(contract)
+    )
 
 
 @data_app.command("list")
@@ -87,7 +134,8 @@ def list_data() -> None:
 def fetch(contract: ContractName) -> None:
     """Download a published data set, and check its digests.
 
-    A table comes from OpenML or UCI, texts from the hub (HF_ENDPOINT names a mirror) or their address; a broken download of texts is continued.
+    A table comes from OpenML or UCI, texts from the hub (HF_ENDPOINT names a mirror) or their
+    address; a broken download of texts is continued.
     """
     from dpicl.contract import TextContract
     from dpicl.engine.benchmarks import fetch_published
@@ -104,7 +152,8 @@ def fetch(contract: ContractName) -> None:
         for file in (published.train, published.test):
             if file.sha256 is None:
                 say(
-                    f"{contract}: {file.file}: no digest of it is stated: it is pinned by its revision, its numbers of texts, and from now on by "
+                    f"{contract}: {file.file}: no digest of it is stated: it is pinned by its "
+                    f"revision, its numbers of texts, and from now on by "
                     f"the sha256 of this download, {fetched.digests[file.file]}"
                 )
         return
@@ -115,7 +164,12 @@ def fetch(contract: ContractName) -> None:
 @data_app.command("convert")
 def convert(
     contract: ContractName,
-    folder: Annotated[Path, typer.Argument(help="The folder as it is published: for `sroie`, with box/*.csv and key/*.json.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder as it is published: for `sroie`, with box/*.csv and key/*.json."
+        ),
+    ],
 ) -> None:
     """Make a contract's files from a published folder.
 
@@ -127,13 +181,20 @@ def convert(
     settings = Settings.from_environment()
     declared = settings.declared(contract)
     if not isinstance(declared, TextContract):
-        raise DpiclError(f"{contract}: is a table, which is read as it was published; expected a set of texts")
+        raise DpiclError(
+            f"{contract}: is a table, which is read as it was published; expected a set of texts"
+        )
     say(*(f"{contract}: {path}" for path in convert_folder(declared, folder, settings)))
 
 
 @data_app.command("publish")
 def publish(
-    contract: Annotated[str, typer.Argument(help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts)],
+    contract: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts
+        ),
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Declare a table or set of texts public. It has no budget then, and exact metrics."""
@@ -142,9 +203,14 @@ def publish(
     settings = Settings.from_environment()
     content = read_content(settings.declared(contract), settings)
     say(f"{contract}: {content.rows} rows of {settings.declared(contract).source.title}")
-    say("They become public: runs on them have no budget, seeded noise and exact metrics. If they change, they are no longer public.")
+    say(
+        "They become public: runs on them have no budget, seeded noise and exact metrics. If they "
+        "change, they are no longer public."
+    )
     if not yes and not sys.stdin.isatty():
-        raise DpiclError(f"{contract}: nothing was published; without a terminal to confirm on, expected --yes")
+        raise DpiclError(
+            f"{contract}: nothing was published; without a terminal to confirm on, expected --yes"
+        )
     if not yes and not typer.confirm("Publish them?"):
         raise DpiclError(f"{contract}: nothing was published")
     declare(contract, content, settings)
@@ -153,7 +219,9 @@ def publish(
 
 @ledger_app.command("upgrade")
 def upgrade() -> None:
-    """Migrate the ledger to the newest schema, and verify its chain. Every other command does so too."""
+    """Migrate the ledger to the newest schema, and verify its chain. Every other command does so
+    too.
+    """
     from dpicl.engine.open_ledger import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
@@ -171,27 +239,37 @@ def affected_releases() -> None:
 
 @ledger_app.command("adopt")
 def adopt_releases() -> None:
-    """Rebuild a lost ledger from the receipts of releases. Accounts without complete receipts count as exhausted."""
+    """Rebuild a lost ledger from the receipts of releases. Accounts without complete receipts count
+    as exhausted.
+    """
     from dpicl.engine.adopt import adopt
 
     count, unproved = adopt(Settings.from_environment())
     say(f"{count} releases are charged as before")
     for name in unproved:
         say(
-            f"account {name}: released/ holds an artefact without a receipt, so nothing more can be charged; "
+            f"account {name}: released/ holds an artefact without a receipt, so nothing more can "
+            f"be charged; "
             f"`dpicl budget {name} --cap` is yours to decide"
         )
 
 
 @ledger_app.command("downgrade")
-def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older version supports, as its error says.")]) -> None:
-    """Migrate the ledger back for an older version. Refused if the older schema cannot hold its records."""
+def downgrade(
+    revision: Annotated[
+        str, typer.Argument(help="The schema that the older version supports, as its error says.")
+    ],
+) -> None:
+    """Migrate the ledger back for an older version. Refused if the older schema cannot hold its
+    records.
+    """
     from dpicl.engine.open_ledger import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
         ledger.take_back(revision)
         say(
-            f"schema {ledger.schema}, {ledger.verify()} records, chain intact; continue with the older version: "
+            f"schema {ledger.schema}, {ledger.verify()} records, chain intact; continue with the "
+            f"older version: "
             "any command of this one migrates the ledger forward again"
         )
 
@@ -199,10 +277,16 @@ def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the 
 @ledger_app.command("move")
 def move(
     origin: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A state folder with a ledger, such as the .dpicl of a working directory.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A state folder with a ledger, such as the .dpicl of a working directory.",
+        ),
     ],
 ) -> None:
-    """Move a ledger and its releases into the state folder. Its runs must have ended, and stay where they are."""
+    """Move a ledger and its releases into the state folder. Its runs must have ended, and stay
+    where they are.
+    """
     from dpicl.engine.move_home import move_home
     from dpicl.engine.open_ledger import open_ledger
 
@@ -213,15 +297,36 @@ def move(
 
 
 def verify(
-    file: Annotated[Path | None, typer.Argument(help="A file that dpicl wrote, or a certificate by itself.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Its certificate. Default: FILE.certificate.json, beside it.")] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The issuer's public key, or a file with it. Default: this installation's; elsewhere it is needed.")
+    file: Annotated[
+        Path | None, typer.Argument(help="A file that dpicl wrote, or a certificate by itself.")
     ] = None,
-    page: Annotated[Path | None, typer.Option(help="Also write the verified certificate to this new file, as a page of HTML.")] = None,
-    show_key: Annotated[bool, typer.Option("--show-key", help="Print this installation's public key, for others to verify with.")] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="Its certificate. Default: FILE.certificate.json, beside it."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="The issuer's public key, or a file with it. Default: this installation's; "
+            "elsewhere it is needed."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the verified certificate to this new file, as a page of HTML."
+        ),
+    ] = None,
+    show_key: Annotated[
+        bool,
+        typer.Option(
+            "--show-key", help="Print this installation's public key, for others to verify with."
+        ),
+    ] = False,
 ) -> None:
-    """Verify a file against its signed certificate. Exit code 1 if a byte of either was changed, another key signed, or nothing is certified."""
+    """Verify a file against its signed certificate. Exit code 1 if a byte of either was changed,
+    another key signed, or nothing is certified.
+    """
     from dpicl.certificate.files import verify_file
     from dpicl.certificate.signing import public_key, read_public_key, trusted_key
     from dpicl.engine.files import publish
@@ -245,7 +350,9 @@ def verify(
         publish(page, lambda target: target.write(content))
     signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
     named = statement.product.file
-    compared = named is not None and not (certificate is None and file.name.endswith(".certificate.json"))
+    compared = named is not None and not (
+        certificate is None and file.name.endswith(".certificate.json")
+    )
     what = (
         "is as it was certified, signed"
         if compared

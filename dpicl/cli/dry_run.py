@@ -27,8 +27,17 @@ from dpicl.leaving import passing
 from dpicl.lm.asking import AskedBy
 
 
-def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None, as_json: bool) -> None:
-    """A run up to its first charge, in a folder that is deleted: what it refuses is refused here in the same words; reads no row.
+def print_dry_run(
+    pipeline: str,
+    changes: dict[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool,
+    period: str | None,
+    as_json: bool,
+) -> None:
+    """A run up to its first charge, in a folder that is deleted: what it refuses is refused here in
+    the same words; reads no row.
 
     What it would be charged is printed per account, also where a cap refuses it.
 
@@ -39,7 +48,11 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     plan = plan_for(pipeline, changes, settings, run_id, resume=resume, period=period)
     units, asked = plan.units, dict[str, AskedBy]()
     if resume:
-        units = {key: unit for key, unit in units.items() if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()}
+        units = {
+            key: unit
+            for key, unit in units.items()
+            if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()
+        }
     else:
         check_plan(plan, settings)
         plan, asked = settled_plan(plan, settings)
@@ -56,15 +69,24 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         check_quotes(quotes)
     note(*(f"{name} is {one.sentence}" for name, one in asked.items()), to=to)
     if units:
-        note(f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run is charged", to=to)
+        note(
+            f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run "
+            f"is charged",
+            to=to,
+        )
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
     note(*left_out(plan, contracts), to=to)
     if unread := known_when_read(contracts.values()):
-        note(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others", to=to)
+        note(
+            f"{', '.join(unread)}: whether the rows are published is checked when they are read; "
+            f"a run refuses others",
+            to=to,
+        )
 
 
 def _ask(plan: Plan, settings: Settings) -> str:
-    """Ask the models public prompts, as the stage `probe` does, unless they have answered before; gives when, if so.
+    """Ask the models public prompts, as the stage `probe` does, unless they have answered before;
+    gives when, if so.
 
     Raises:
         DpiclError: as the stage `probe`.

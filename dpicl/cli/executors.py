@@ -14,7 +14,9 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
-"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
+"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what
+shows a line.
+"""
 
 
 _PREFECT = ("prefect", "prefect_dask")
@@ -36,7 +38,8 @@ def executor_named(chosen: str | None) -> Execute:
         return _on_pool
     if not FLOWS.exists():
         raise DpiclError(
-            "--executor prefect: runs on Prefect are started from the repository or the image; expected a clone, or --executor pool"
+            "--executor prefect: runs on Prefect are started from the repository or the image; "
+            "expected a clone, or --executor pool"
         )
     if missing:
         raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
@@ -51,7 +54,13 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:
+def _on_pool(
+    folder: Path,
+    _pipeline: str,
+    _changes: dict[str, Any],
+    workers: int,
+    show: Callable[[str], object],
+) -> None:
     from dpicl.engine.execute import run_units
     from dpicl.engine.pool import Pool
     from dpicl.report.stages import report_steps

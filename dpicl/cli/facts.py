@@ -1,7 +1,8 @@
-"""State of runs and accounts for metrics: progress, prompts, stage times; whether the ledger is intact, and what is spent.
+"""State of runs and accounts for metrics: progress, prompts, stage times; whether the ledger is
+intact, and what is spent.
 
-Everything is read from durable files when it is asked for. Finished runs do not change, so they are cached until their
-manifest or report is written again.
+Everything is read from durable files when it is asked for. Finished runs do not change, so they are
+cached until their manifest or report is written again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ TOKENS = ("prompt", "completion")
 
 @dataclass(frozen=True)
 class Checked:
-    """The last validation of a data set in a run: when, and how many rules are broken by severity."""
+    """The last validation of a data set in a run: when, and how many rules are broken by
+    severity.
+    """
 
     time: float
     broken: Mapping[str, int]
@@ -74,7 +77,11 @@ class RunReader:
             try:
                 stamp = _stamp(folder)
                 cached = self._finished.get(folder)
-                facts = cached[1] if cached is not None and cached[0] == stamp else _run_facts(folder, self._home)
+                facts = (
+                    cached[1]
+                    if cached is not None and cached[0] == stamp
+                    else _run_facts(folder, self._home)
+                )
             except Exception:  # noqa: BLE001 - whatever is wrong with one folder, the others are read
                 unreadable += 1
                 continue
@@ -102,11 +109,16 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
         return None
     units = plan.units
     done = sum((folder / "units" / key / RESULTS).exists() for key in units)
-    ended = done + sum(map(len, not_run(folder, plan).values())) == len(units) and _stamp(folder) is not None
+    ended = (
+        done + sum(map(len, not_run(folder, plan).values())) == len(units)
+        and _stamp(folder) is not None
+    )
     tokens: Counter[str] = Counter()  # of served models only
     for path in folder.glob("units/*/scored/[0-9]*.json"):
         tally = read_json(path)
-        tokens.update({kind: tally[f"{kind}_tokens"] for kind in TOKENS if f"{kind}_tokens" in tally})
+        tokens.update(
+            {kind: tally[f"{kind}_tokens"] for kind in TOKENS if f"{kind}_tokens" in tally}
+        )
     stages: dict[tuple[str, str], list[float]] = {}
     for path in folder.glob("timings/*/*.json"):
         timing = read_json(path)
@@ -118,7 +130,11 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
             cells = read_table(unit / PREDICTIONS, ["cell"]).column("cell").to_pylist()
             prompts += sum(not cell.startswith(AVERAGED) for cell in cells)
         else:
-            prompts += sum(len(scores) for path in unit.glob("scored/[0-9]*.npz") for scores in read_arrays(path).values())
+            prompts += sum(
+                len(scores)
+                for path in unit.glob("scored/[0-9]*.npz")
+                for scores in read_arrays(path).values()
+            )
     checked = {}
     for name in plan.pipeline.datasets:
         if (path := folder / "validation" / f"{name}.json").exists():
@@ -130,8 +146,17 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
         pipeline=plan.pipeline_name,
         units_planned=len(units),
         units_done=done,
-        finished=datetime.fromisoformat(read_json(folder / MANIFEST)["created_utc"]).timestamp() if ended else None,
-        written=max((time for place in (folder, *(home / "private").glob(f"*/{folder.name}")) for time in _written(place)), default=0.0),
+        finished=datetime.fromisoformat(read_json(folder / MANIFEST)["created_utc"]).timestamp()
+        if ended
+        else None,
+        written=max(
+            (
+                time
+                for place in (folder, *(home / "private").glob(f"*/{folder.name}"))
+                for time in _written(place)
+            ),
+            default=0.0,
+        ),
         prompts=prompts,
         tokens=tokens,
         stages=stages,
@@ -141,14 +166,19 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
 
 def _written(folder: Path) -> Iterator[float]:
     """When everything in a folder was written; nothing else of private files is read."""
-    for path in (folder, *(Path(parent, name) for parent, _, names in os.walk(folder) for name in names)):
+    for path in (
+        folder,
+        *(Path(parent, name) for parent, _, names in os.walk(folder) for name in names),
+    ):
         with suppress(OSError):  # a temporary file that has been renamed meanwhile
             yield path.lstat().st_mtime
 
 
 @dataclass(frozen=True)
 class AccountFacts:
-    """One account: epsilon in nats, None for a benchmark's cap; releases by `reserved` and `published`."""
+    """One account: epsilon in nats, None for a benchmark's cap; releases by `reserved` and
+    `published`.
+    """
 
     name: str
     spent: float
@@ -166,7 +196,8 @@ class AccountFacts:
 class LedgerReader:
     """Verifies the whole chain every time; composes the accounts again only if a record was added.
 
-    A process that sees no home has no key: it reads the accounts of a ledger on a server as they are, and says nothing of the chain.
+    A process that sees no home has no key: it reads the accounts of a ledger on a server as they
+    are, and says nothing of the chain.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -175,16 +206,25 @@ class LedgerReader:
         self._read: tuple[bytes, tuple[AccountFacts, ...]] | None = None
 
     def read(self) -> tuple[bool | None, tuple[AccountFacts, ...]]:
-        """Whether the chain is intact, None where there is no ledger or no key to check it with; and its accounts, unless it is not."""
-        if not (self._settings.ledger or self._anchor.exists() or (self._settings.home / LEDGER).exists()):
+        """Whether the chain is intact, None where there is no ledger or no key to check it with;
+        and its accounts, unless it is not.
+        """
+        if not (
+            self._settings.ledger
+            or self._anchor.exists()
+            or (self._settings.home / LEDGER).exists()
+        ):
             return None, ()
         try:
-            if self._settings.ledger and not (self._anchor.exists() or (self._settings.home / KEY).exists()):
+            if self._settings.ledger and not (
+                self._anchor.exists() or (self._settings.home / KEY).exists()
+            ):
                 with closing(Database(self._settings.ledger)) as database:
                     return None, _accounts(Readings(database, b"", Anchor(self._anchor), None))
             with open_ledger(self._settings) as ledger:
                 ledger.verify()
-                # Number and hash of the last record, which stands for all before it; no file before the first.
+                # Number and hash of the last record, which stands for all before it; no file before
+                # the first.
                 end = self._anchor.read_bytes() if self._anchor.exists() else b""
                 if self._read is None or self._read[0] != end:
                     self._read = end, _accounts(ledger)

@@ -17,19 +17,53 @@ from dpicl.errors import DpiclError
 
 
 def print_forecasts(*, as_json: bool) -> None:
-    """How long the accounts of scheduled pipelines last: a run is charged if it is the first in its period."""
+    """How long the accounts of scheduled pipelines last: a run is charged if it is the first in its
+    period.
+    """
     settings = Settings.from_environment()
-    table = new_table("pipeline", "account", "left", "cost per period", "periods affordable", "periods due", "until")
+    table = new_table(
+        "pipeline",
+        "account",
+        "left",
+        "cost per period",
+        "periods affordable",
+        "periods due",
+        "until",
+    )
     lines: list[ForecastAccount] = []
-    scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
+    scheduled = {
+        name: pipeline
+        for name, pipeline in load_pipelines(settings.pipelines).pipelines.items()
+        if pipeline.schedule
+    }
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
         try:
             for line in forecast(name, pipeline, settings):
-                until = "end of horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "no run"
-                table.add_row(name, line.account, number(line.left), number(line.cost), str(line.affordable), str(line.due), until)
+                until = (
+                    "end of horizon"
+                    if line.is_enough
+                    else f"{line.lasts_until:%Y-%m-%d}"
+                    if line.lasts_until
+                    else "no run"
+                )
+                table.add_row(
+                    name,
+                    line.account,
+                    number(line.left),
+                    number(line.cost),
+                    str(line.affordable),
+                    str(line.due),
+                    until,
+                )
                 day = line.lasts_until and f"{line.lasts_until:%Y-%m-%d}"
-                lines.append(ForecastAccount(pipeline=name, is_enough=line.is_enough, **{**asdict(line), "lasts_until": day}))
+                lines.append(
+                    ForecastAccount(
+                        pipeline=name,
+                        is_enough=line.is_enough,
+                        **{**asdict(line), "lasts_until": day},
+                    )
+                )
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
@@ -39,7 +73,8 @@ def print_forecasts(*, as_json: bool) -> None:
         console.print(table)
         series, unknown = series_forecasts(settings)
         note(
-            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap",
+            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within "
+            f"its period is free; benchmarks have no cap",
             *_uncharged(scheduled),
             *(one.sentence for one in series),
             *unknown,
@@ -51,5 +86,11 @@ def print_forecasts(*, as_json: bool) -> None:
 
 def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
     """A sentence on the pipelines that take clients' reports, if there are any."""
-    names = [name for name, one in pipelines.items() if one.schedule and override(one, one.schedule.parameters).reports]
-    return [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []
+    names = [
+        name
+        for name, one in pipelines.items()
+        if one.schedule and override(one, one.schedule.parameters).reports
+    ]
+    return (
+        [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []
+    )

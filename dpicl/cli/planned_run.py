@@ -28,9 +28,18 @@ from dpicl.report.story import story
 
 
 def do_run(
-    pipeline: str, changes: dict[str, Any], run_id: str | None, execute: Execute, *, resume: bool, workers: int | None, period: str | None
+    pipeline: str,
+    changes: dict[str, Any],
+    run_id: str | None,
+    execute: Execute,
+    *,
+    resume: bool,
+    workers: int | None,
+    period: str | None,
 ) -> Path:
-    """Plan, run on so many workers, one per core if not said, and show how far it is; returns the run's folder."""
+    """Plan, run on so many workers, one per core if not said, and show how far it is; returns the
+    run's folder.
+    """
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
@@ -42,24 +51,37 @@ def do_run(
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(plan_accounts(plan, settings), settings)
-    private = (settings.private_home / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
+    private = (
+        settings.private_home / dataset / folder.name
+        for dataset in {unit.dataset for unit in units.values()}
+    )
     sweep(settings.private_home)
     with (
         passing(*private, lock=folder / LOCK),
         counted("running", "cells", partial(_look, folder, plan)) as count,
     ):  # a resumed run reads the rows again
-        execute(folder, pipeline, changes, workers or os.cpu_count() or 1, partial(setattr, count, "doing"))
+        execute(
+            folder,
+            pipeline,
+            changes,
+            workers or os.cpu_count() or 1,
+            partial(setattr, count, "doing"),
+        )
         count.doing = "done"
     return folder
 
 
 def story_of(folder: Path) -> list[str]:
     """What a run that is done came to, in a few lines."""
-    return story(load_run(folder)) if read_plan(folder).units else []  # a table of costs releases nothing
+    return (
+        story(load_run(folder)) if read_plan(folder).units else []
+    )  # a table of costs releases nothing
 
 
 def _look(folder: Path, plan: Plan, count: Count) -> None:
-    """Finished cells in the run's folder, and how far a model is: that is opened, that reads private rows, or answers public queries."""
+    """Finished cells in the run's folder, and how far a model is: that is opened, that reads
+    private rows, or answers public queries.
+    """
     units = plan.units
     count.update(_done(folder, plan), sum(_cell_count(unit, plan) + 1 for unit in units.values()))
     if not (folder / PROBE).exists():
@@ -67,19 +89,28 @@ def _look(folder: Path, plan: Plan, count: Count) -> None:
         count.detail = f"opening and checking {' and '.join(names)}"
         return
     running = (path for path in folder.glob(f"{WRITING}/*.json") if not _is_over(folder, path.stem))
-    done, most, what = min(((state["done"], state["of"], state["what"]) for state in map(read_json, running)), default=(0, 0, ""))
+    done, most, what = min(
+        ((state["done"], state["of"], state["what"]) for state in map(read_json, running)),
+        default=(0, 0, ""),
+    )
     count.detail = f"{what} {done} of {most}" if what else ""
 
 
 def _is_over(folder: Path, name: str) -> bool:
-    """Whether what a file of progress shows is done: a unit's texts stand in its prompts, the answers to a part of it in its results."""
+    """Whether what a file of progress shows is done: a unit's texts stand in its prompts, the
+    answers to a part of it in its results.
+    """
     key, part, _ = name.partition(PART)
     return (folder / "units" / key / (RESULTS if part else PROMPTS)).exists()
 
 
 def _cell_count(unit: Unit, plan: Plan) -> int:
-    """Scored cells of a unit, by each model: zero-shot and its own; raw rows have none without noise."""
-    own = 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells)
+    """Scored cells of a unit, by each model: zero-shot and its own; raw rows have none without
+    noise.
+    """
+    own = 1 + sum(
+        cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells
+    )
     return own * (1 + len(plan.beside))
 
 

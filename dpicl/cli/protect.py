@@ -1,4 +1,6 @@
-"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost; or with --dry-run what it would cost."""
+"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost; or
+with --dry-run what it would cost.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class _NoPandas(MetaPathFinder):
 
 
 def without_pandas() -> None:
-    """Keep Arrow from importing pandas in this process, which takes a quarter of the time and memory of a release.
+    """Keep Arrow from importing pandas in this process, which takes a quarter of the time and
+    memory of a release.
 
     Arrow looks for it once: at the first value from Python, which might be one of pandas.
     """
@@ -72,7 +75,8 @@ def release_to_file(
         how: further arguments of `release_of`.
 
     Raises:
-        DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
+        DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists
+            or cannot be written.
         StageFailed: something unforeseen; the same command resumes without another charge.
     """
     form = _checked(form, method, [out, *([] if quality is None else [quality])])
@@ -80,11 +84,21 @@ def release_to_file(
     if quality is not None:
         check_has_quality(settings.declared(dataset), method)
     with one_ledger(settings):
-        if os.path.lexists(certificate_of(out)):  # of a command that was killed before its file, and so was charged
-            quotes = quote_of(dataset, method, settings, shots=shots, options=chosen_options(options), **how)
+        if os.path.lexists(
+            certificate_of(out)
+        ):  # of a command that was killed before its file, and so was charged
+            quotes = quote_of(
+                dataset, method, settings, shots=shots, options=chosen_options(options), **how
+            )
             if any(line.releases > line.charged_before for line in quotes):
-                raise ParameterError("out", certificate_of(out).name, "a new file; the certificate of another release stands there")
-        release = release_of(dataset, method, settings, shots=shots, options=chosen_options(options), **how)
+                raise ParameterError(
+                    "out",
+                    certificate_of(out).name,
+                    "a new file; the certificate of another release stands there",
+                )
+        release = release_of(
+            dataset, method, settings, shots=shots, options=chosen_options(options), **how
+        )
         found = None if quality is None else release.quality()
         what = release.write(out, form, rows)
         note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
@@ -109,37 +123,53 @@ def print_price(
     quality: Path | None = None,
     **how: Any,
 ) -> None:
-    """What `release_to_file` would charge, by account; it refuses the same, spends nothing and reads no row.
+    """What `release_to_file` would charge, by account; it refuses the same, spends nothing and
+    reads no row.
 
     Raises:
         DpiclError: as `release_to_file`; where a cap refuses it, after the price.
     """
     _checked(form, method, [path for path in (out, quality) if path is not None])
-    quotes = quote_of(dataset, method, Settings.from_environment(), shots=shots, options=chosen_options(options), **how)
+    quotes = quote_of(
+        dataset,
+        method,
+        Settings.from_environment(),
+        shots=shots,
+        options=chosen_options(options),
+        **how,
+    )
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
 
 def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
-    """Today's name of a form; it exists, the method has it, and files can be made in these places."""
+    """Today's name of a form; it exists, the method has it, and files can be made in these
+    places.
+    """
     form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
         check_has_rows(method)
     for path in new:
-        try:  # before anything is charged; a certificate alone is what a killed command may leave, which this one completes
+        # before anything is charged; a certificate alone is what a killed command may leave, which
+        # this one completes
+        try:
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             with TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
+            raise ParameterError(
+                "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
+            ) from None
     return form
 
 
 def chosen_options(options: Sequence[str]) -> dict[str, Any]:
-    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
+    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a
+    list in brackets.
+    """
     chosen = {}
     for option in options:
         name, equals, value = option.partition("=")

@@ -11,13 +11,20 @@ from dpicl.engine.quote import AccountQuote
 
 def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
     """What accounts would be charged, also where a cap refuses it."""
-    table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
+    table = new_table(
+        "account", "releases", "charged before", "would cost", "spent", "cap", "left after"
+    )
     lines: list[PlannedCharge] = []
     for line in quotes:
         quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
         left = "-" if quote.left is None else number(quote.left)
         counts = str(line.releases), str(line.charged_before)
-        table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
+        table.add_row(
+            line.account,
+            *counts,
+            *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)),
+            left + refused,
+        )
         lines.append(
             PlannedCharge(
                 account=line.account,
@@ -35,4 +42,7 @@ def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
         say_json(lines)
     else:
         console.print(table)
-    note("epsilon in nats; a release is charged once per period, even if the rows change", to=errors if as_json else console)
+    note(
+        "epsilon in nats; a release is charged once per period, even if the rows change",
+        to=errors if as_json else console,
+    )

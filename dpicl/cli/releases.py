@@ -38,38 +38,60 @@ from dpicl.errors import DpiclError
 
 _Calibrate = Annotated[
     bool | None,
-    typer.Option(help="Calibrate each prompt's label by texts without content behind its own rows. Default: as the contract says."),
+    typer.Option(
+        help="Calibrate each prompt's label by texts without content behind its own rows. Default: "
+        "as the contract says."
+    ),
 ]
 _Shots = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=512,
-        help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations in a prompt, drawn at random. Default: all.",
+        help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations "
+        "in a prompt, drawn at random. Default: all.",
     ),
 ]
 _Draws = Annotated[
     int,
-    typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
+    typer.Option(
+        min=1,
+        max=64,
+        help="With --demos and --shots: ask each query so often, with shots drawn anew, and "
+        "average the answers.",
+    ),
 ]
-Quality = Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")]
+Quality = Annotated[
+    Path | None,
+    typer.Option(help="A new file for a page on how good the release is; costs nothing."),
+]
 
 
 @stoppable
 def protect(
     contract: ContractName,
-    out: Annotated[Path | None, typer.Option(help="The new file to write; required unless --dry-run is given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The new file to write; required unless --dry-run is given.")
+    ] = None,
     method: Method = None,
     trust: Trust = "central",
     epsilon: Epsilon = "1",
     shots: Annotated[
-        int, typer.Option("--shots", "--texts", min=1, max=10_000, help="Number of demonstrations, of a set of texts also called texts.")
+        int,
+        typer.Option(
+            "--shots",
+            "--texts",
+            min=1,
+            max=10_000,
+            help="Number of demonstrations, of a set of texts also called texts.",
+        ),
     ] = 4,
     form: Annotated[
         str,
         typer.Option(
             "--as",
-            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows or for all texts.",
+            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or "
+            "parquet, for 10,000 rows or for all texts.",
         ),
     ] = "jsonl",
     option: MethodOptions = None,
@@ -79,7 +101,8 @@ def protect(
     generator: Annotated[
         str | None,
         typer.Option(
-            help="Of texts: the model on this machine that reads the private ones and writes. Left out, only what was released is exported.",
+            help="Of texts: the model on this machine that reads the private ones and writes. Left "
+            "out, only what was released is exported.",
             autocompletion=names.models,
         ),
     ] = None,
@@ -87,18 +110,43 @@ def protect(
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
-    """Release demonstrations of a table or a set of texts to a file. Repeating it in the same period is free and gives the same bytes.
+    """Release demonstrations of a table or a set of texts to a file. Repeating it in the same
+    period is free and gives the same bytes.
 
-    A table needs no model. Texts are written by --generator, all charged before the first token; a command that was killed goes on when repeated.
+    A table needs no model. Texts are written by --generator, all charged before the first token; a
+    command that was killed goes on when repeated.
     """
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period, "window": window}
-    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, quality=quality, **how)
+    how = {
+        "method": method,
+        "trust": trust,
+        "epsilon": epsilon,
+        "anyway": anyway,
+        "period": period,
+        "window": window,
+    }
+    _release(
+        contract,
+        out,
+        form,
+        dry_run,
+        as_json,
+        shots=shots,
+        options=option or (),
+        generator=generator,
+        quality=quality,
+        **how,
+    )
 
 
 @stoppable
 def synth(
     contract: ContractName,
-    out: Annotated[Path | None, typer.Option(help="The new file to write, .parquet or .csv; required unless --dry-run is given.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The new file to write, .parquet or .csv; required unless --dry-run is given."
+        ),
+    ] = None,
     rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
     method: Method = None,
     trust: Trust = "central",
@@ -111,19 +159,46 @@ def synth(
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
-    """Release synthetic rows of a table to a file. Any number of rows costs the same, and repeating it is free."""
+    """Release synthetic rows of a table to a file. Any number of rows costs the same, and repeating
+    it is free.
+    """
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period, "window": window}
-    _release(contract, out, form, dry_run, as_json, rows=rows, options=option or (), quality=quality, **how)
+    how = {
+        "method": method,
+        "trust": trust,
+        "epsilon": epsilon,
+        "anyway": anyway,
+        "period": period,
+        "window": window,
+    }
+    _release(
+        contract,
+        out,
+        form,
+        dry_run,
+        as_json,
+        rows=rows,
+        options=option or (),
+        quality=quality,
+        **how,
+    )
 
 
-def _release(contract: str, out: Path | None, form: str, dry_run: bool, as_json: bool, **how: Any) -> None:
+def _release(
+    contract: str, out: Path | None, form: str, dry_run: bool, as_json: bool, **how: Any
+) -> None:
     if as_json and not dry_run:
-        raise DpiclError("--json needs --dry-run: what a release came to stands in its certificate, beside the file")
+        raise DpiclError(
+            "--json needs --dry-run: what a release came to stands in its certificate, beside the "
+            "file"
+        )
     if out is None and not dry_run:
-        raise DpiclError("a release goes to a new file; expected --out FILE, or --dry-run, which says what it would cost")
+        raise DpiclError(
+            "a release goes to a new file; expected --out FILE, or --dry-run, which says what it "
+            "would cost"
+        )
     gc.disable()  # a release ends before what it leaves is worth looking for
     from dpicl.cli.protect import print_price, release_to_file, without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
@@ -146,11 +221,24 @@ def ask(
     contract: TextContract = "docstrings",
     queries: Annotated[
         str | None,
-        typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input."),
+        typer.Option(
+            help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is "
+            "standard input."
+        ),
     ] = None,
-    demos: Annotated[Path | None, typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost.")] = None,
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")] = "1",
-    count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
+    demos: Annotated[
+        Path | None,
+        typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost."),
+    ] = None,
+    epsilon: Annotated[
+        str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")
+    ] = "1",
+    count: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100_000, help="Number of queries that are charged at once, before the first."
+        ),
+    ] = 100,
     shots: _Shots = None,
     draws: _Draws = 1,
     model: AnsweringModel = None,
@@ -158,16 +246,24 @@ def ask(
     api: ModelApi = None,
     aggregation: Aggregation = None,
     embedder: Embedder = None,
-    subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
+    subsets: Annotated[
+        int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")
+    ] = None,
     similarity: Similarity = None,
     participations: Participations = None,
     calibrate: _Calibrate = None,
-    again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Charge another --count queries when the current ones are used up."
+        ),
+    ] = False,
     period: Period = None,
 ) -> None:
     """Answer queries from private texts, or rows by demonstrations.
 
-    Texts are charged once for each --count queries, demonstrations cost nothing, and a repeated query is free.
+    Texts are charged once for each --count queries, demonstrations cost nothing, and a repeated
+    query is free.
     """
     from dpicl.cli.ask import answer_queries, answer_rows, read_queries
     from dpicl.engine.query_session import request_of
@@ -176,10 +272,24 @@ def ask(
     settings, model = Settings.from_environment(), named_model(model, dtype, api)
     if demos is not None:
         if query is not None or queries is None or model is None:
-            raise DpiclError("--demos answers rows of a file by a model; expected --queries (`-` for standard input) and --model")
-        answer = partial(clean_errors("ask", answer_rows), demos, queries, model, settings, shots=shots, draws=draws)
+            raise DpiclError(
+                "--demos answers rows of a file by a model; expected --queries (`-` for standard "
+                "input) and --model"
+            )
+        answer = partial(
+            clean_errors("ask", answer_rows),
+            demos,
+            queries,
+            model,
+            settings,
+            shots=shots,
+            draws=draws,
+        )
     elif draws > 1:
-        raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
+        raise DpiclError(
+            "--draws draws from released demonstrations; expected --demos: another draw of "
+            "private rows would be charged"
+        )
     else:
         texts = read_queries(query, queries)
         options = {"aggregation": aggregation, "subsets": subsets, "similarity": similarity}

@@ -1,4 +1,6 @@
-"""`dpicl reproduce`: the tables of a paper, run one after another, and a page with a verdict on each printed number."""
+"""`dpicl reproduce`: the tables of a paper, run one after another, and a page with a verdict on
+each printed number.
+"""
 
 from __future__ import annotations
 
@@ -40,26 +42,64 @@ class Part:
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="dp-tabicl, dp-few-shot or dp-icl.")],
-    tables: Annotated[str | None, typer.Argument(help=f"Tables as the paper numbers them, {MANY}. Default: all.")] = None,
-    model: Annotated[
-        str, typer.Option(help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL.", autocompletion=names.models)
-    ] = "tiny",
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}. Default: the paper's, as far as they are here.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}. Default: the paper's.")] = None,
-    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}. Default: the paper's.")] = None,
-    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}. Default: the pipeline's.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of queries in each cell.")] = None,
-    tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tokens of each text that a model writes; the paper's are longer.")
+    tables: Annotated[
+        str | None, typer.Argument(help=f"Tables as the paper numbers them, {MANY}. Default: all.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the campaign, which its runs begin with. Default: the paper's.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes on this machine. Default: one per core.")] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL.",
+            autocompletion=names.models,
+        ),
+    ] = "tiny",
+    datasets: Annotated[
+        str | None,
+        typer.Option(help=f"Data sets, {MANY}. Default: the paper's, as far as they are here."),
+    ] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(help=f"Privacy parameters, {MANY}. Default: the paper's.")
+    ] = None,
+    shots: Annotated[
+        str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}. Default: the paper's.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help=f"Seeds, {MANY}. Default: the pipeline's.")
+    ] = None,
+    queries: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of queries in each cell.")
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum number of tokens of each text that a model writes; the paper's are "
+            "longer.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the campaign, which its runs begin with. Default: the paper's."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of worker processes on this machine. Default: one per core."
+        ),
+    ] = None,
     executor: Annotated[
-        str, typer.Option(help="`pool`: worker processes alone; `prefect`: on the server and the Dask cluster that are named.")
+        str,
+        typer.Option(
+            help="`pool`: worker processes alone; `prefect`: on the server and the Dask cluster "
+            "that are named."
+        ),
     ] = "pool",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check what is here, and estimate the time.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check what is here, and estimate the time.")
+    ] = False,
 ) -> None:
-    """Run a paper's tables, and put each printed number beside ours. The same command again goes on where it was stopped."""
+    """Run a paper's tables, and put each printed number beside ours. The same command again goes on
+    where it was stopped.
+    """
     from dpicl.methods.published.cells import papers
 
     known = papers()
@@ -67,10 +107,14 @@ def reproduce(
         raise ParameterError("paper", paper, f"one of {', '.join(known)}")
     chosen = _chosen(known[paper], tables)
     lists = {"datasets": datasets, "epsilons": epsilons, "shots": shots, "seeds": seeds}
-    changes: dict[str, Any] = {key: typed_values(text) for key, text in lists.items() if text is not None}
+    changes: dict[str, Any] = {
+        key: typed_values(text) for key, text in lists.items() if text is not None
+    }
     changes |= {} if queries is None else {"queries": queries}
     with Settings.from_environment().entered():
-        campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes, tokens)
+        campaign = Campaign(
+            known[paper], chosen, name or paper, split_values(model), changes, tokens
+        )
         campaign.look()
         if not dry_run:
             page = campaign.run(workers, executor)
@@ -81,7 +125,11 @@ def _chosen(paper: Paper, tables: str | None) -> list[str]:
     there = [table.name for table in paper.tables]
     chosen = there if tables is None else split_values(tables)
     if not chosen or any(one not in there for one in chosen):
-        raise ParameterError("tables", next((one for one in chosen if one not in there), ""), f"tables of {paper.name}: {', '.join(there)}")
+        raise ParameterError(
+            "tables",
+            next((one for one in chosen if one not in there), ""),
+            f"tables of {paper.name}: {', '.join(there)}",
+        )
     return chosen
 
 
@@ -89,32 +137,56 @@ class Campaign:
     """The runs that some tables of a paper need."""
 
     def __init__(
-        self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any], tokens: int | None = None
+        self,
+        paper: Paper,
+        tables: list[str],
+        name: str,
+        models: list[str],
+        changes: dict[str, Any],
+        tokens: int | None = None,
     ) -> None:
         from dpicl.methods.published.cells import ALL_SETS
 
         if not models:
             raise ParameterError("model", "", "the name of a model, or several")
-        self.paper, self.tables, self.name, self.models = paper, tables, name, list(dict.fromkeys(models))
+        self.paper, self.tables, self.name, self.models = (
+            paper,
+            tables,
+            name,
+            list(dict.fromkeys(models)),
+        )
         self._tokens = tokens
         self.missing: dict[str, str] = {}
         self.stand_ins: dict[str, str] = {}
         wanted = [table for table in paper.tables if table.name in tables]
         pipelines = dict.fromkeys(table.pipeline for table in wanted if table.pipeline)
         if "IV" in tables:  # which compares the runs of two others
-            pipelines |= dict.fromkeys(table.pipeline for table in paper.tables if table.pipeline and table.name in ("II", "III"))
+            pipelines |= dict.fromkeys(
+                table.pipeline
+                for table in paper.tables
+                if table.pipeline and table.name in ("II", "III")
+            )
         known = {*Settings.current().contract_names(), *Settings.current().text_names()}
         self._printed = {cell.dataset for table in wanted for cell in table.cells}
         of_paper = {cell.dataset for table in paper.tables for cell in table.cells} - {ALL_SETS}
         if unknown := [one for one in changes.get("datasets", ()) if one not in of_paper]:
-            raise ParameterError("datasets", unknown[0], f"data sets of {paper.name}: {', '.join(sorted(of_paper))}")
-        self.missing |= dict.fromkeys(self._printed - known - {ALL_SETS}, "there is no contract of this name")
+            raise ParameterError(
+                "datasets", unknown[0], f"data sets of {paper.name}: {', '.join(sorted(of_paper))}"
+            )
+        self.missing |= dict.fromkeys(
+            self._printed - known - {ALL_SETS}, "there is no contract of this name"
+        )
         self.parts = [
-            part for model in self.models for pipeline in pipelines if (part := self._part(str(pipeline), model, changes)) is not None
+            part
+            for model in self.models
+            for pipeline in pipelines
+            if (part := self._part(str(pipeline), model, changes)) is not None
         ]
 
     def _part(self, pipeline: str, model: str, changes: dict[str, Any]) -> Part | None:
-        """A run on the data sets that the tables print and that are here; None where none is. One that has begun stays as it was planned."""
+        """A run on the data sets that the tables print and that are here; None where none is. One
+        that has begun stays as it was planned.
+        """
         from dpicl.engine.pipelines import find_pipeline, load_pipelines
         from dpicl.engine.run_folder import read_plan, run_folder
         from dpicl.methods.published.cells import ALL_SETS, STAND_INS
@@ -125,18 +197,31 @@ class Campaign:
         run_id = f"{self.name}-{pipeline}-{slug}{mark}"
         folder = run_folder(settings, run_id)
         usual = find_pipeline(load_pipelines(settings.pipelines), pipeline)
-        sets = (*usual.datasets, *(name for name, stand_in in STAND_INS.items() if stand_in in usual.datasets))
+        sets = (
+            *usual.datasets,
+            *(name for name, stand_in in STAND_INS.items() if stand_in in usual.datasets),
+        )
         printed = [name for name in sets if name in self._printed or ALL_SETS in self._printed]
         begun = read_plan(folder).pipeline.datasets if (folder / "plan.json").exists() else None
-        here = [name for dataset in printed if (name := self._run_as(dataset, changes.get("datasets", printed), begun, run_id))]
+        here = [
+            name
+            for dataset in printed
+            if (name := self._run_as(dataset, changes.get("datasets", printed), begun, run_id))
+        ]
         if not here:
             self.missing[pipeline] = "none of its data sets is here"
             return None
         shorter = {} if self._tokens is None else {"options": _shorter(usual, here, self._tokens)}
-        return Part(pipeline, model, run_id, {**changes, **shorter, "datasets": here, "model": model})
+        return Part(
+            pipeline, model, run_id, {**changes, **shorter, "datasets": here, "model": model}
+        )
 
-    def _run_as(self, dataset: str, chosen: Sequence[str], begun: Sequence[str] | None, run_id: str) -> str:
-        """The data set itself, or what stands in where it is not here; empty where neither can be run."""
+    def _run_as(
+        self, dataset: str, chosen: Sequence[str], begun: Sequence[str] | None, run_id: str
+    ) -> str:
+        """The data set itself, or what stands in where it is not here; empty where neither can be
+        run.
+        """
         from dpicl.methods.published.cells import STAND_INS
 
         if dataset not in chosen:
@@ -169,10 +254,18 @@ class Campaign:
             if part.model not in rates:
                 rates[part.model] = _seconds_of_a_prompt(plan)
             prompts = _prompts(plan)
-            table.add_row(part.run_id, ", ".join(plan.pipeline.datasets), f"{prompts:,}", duration(prompts * rates[part.model]))
+            table.add_row(
+                part.run_id,
+                ", ".join(plan.pipeline.datasets),
+                f"{prompts:,}",
+                duration(prompts * rates[part.model]),
+            )
         if self.parts:
             console.print(table)
-            note("times are of asking the answering model, by prompts of this length that were just timed; generating texts comes on top")
+            note(
+                "times are of asking the answering model, by prompts of this length that were "
+                "just timed; generating texts comes on top"
+            )
 
     def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""
@@ -188,7 +281,13 @@ class Campaign:
                 if (folder / "manifest.json").exists():
                     continue
                 do_run(
-                    part.pipeline, part.changes, part.run_id, execute, resume=(folder / "plan.json").exists(), workers=workers, period=None
+                    part.pipeline,
+                    part.changes,
+                    part.run_id,
+                    execute,
+                    resume=(folder / "plan.json").exists(),
+                    workers=workers,
+                    period=None,
                 )
             except DpiclError as error:  # the other tables go on
                 self.missing[f"{part.pipeline} {part.model}"] = str(error)
@@ -205,9 +304,19 @@ class Campaign:
         from dpicl.report.reproduce.page import page_of, summary, verdicts_of
 
         settings = Settings.current()
-        folders = {(part.pipeline, part.model): run_folder(settings, part.run_id) for part in self.parts}
-        runs = {which: side_of(folder) for which, folder in folders.items() if (folder / "plan.json").exists()}
-        contracts = {name: settings.declared(name) for side in runs.values() for name in side.plan.pipeline.datasets}
+        folders = {
+            (part.pipeline, part.model): run_folder(settings, part.run_id) for part in self.parts
+        }
+        runs = {
+            which: side_of(folder)
+            for which, folder in folders.items()
+            if (folder / "plan.json").exists()
+        }
+        contracts = {
+            name: settings.declared(name)
+            for side in runs.values()
+            for name in side.plan.pipeline.datasets
+        }
         made = Made(runs, tuple(self.models), self.missing, contracts, self.stand_ins)
         found = verdicts_of(self.paper, self.tables, made)
         page = page_of(self.paper, found, made)
@@ -219,20 +328,34 @@ class Campaign:
 
 
 def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[str, Any]:
-    """A pipeline's options with texts of at most so many tokens, of every variant. Raises ParameterError: it writes none, or none so long."""
+    """A pipeline's options with texts of at most so many tokens, of every variant. Raises
+    ParameterError: it writes none, or none so long.
+    """
     from dpicl.contract import TextContract
     from dpicl.methods.few_shot_generation import FewShotGeneration
 
     writes = FewShotGeneration.name
-    contracts = [contract for name in datasets if isinstance(contract := Settings.current().declared(name), TextContract)]
-    lengths = {contract.name: contract.generation.max_tokens for contract in contracts if contract.generation}
+    contracts = [
+        contract
+        for name in datasets
+        if isinstance(contract := Settings.current().declared(name), TextContract)
+    ]
+    lengths = {
+        contract.name: contract.generation.max_tokens
+        for contract in contracts
+        if contract.generation
+    }
     if writes not in pipeline.methods or not lengths:
         raise ParameterError("tokens", tokens, "none: a model writes no texts in these tables")
     shortest = min(lengths, key=lambda name: lengths[name])
     if tokens > lengths[shortest]:
-        raise ParameterError("tokens", tokens, f"at most {lengths[shortest]}, the length of texts of {shortest}")
+        raise ParameterError(
+            "tokens", tokens, f"at most {lengths[shortest]}, the length of texts of {shortest}"
+        )
     chosen, length = getattr(pipeline.options, writes), {"max_tokens": tokens}
-    variants = {name: variant.model_copy(update=length) for name, variant in chosen.variants.items()}
+    variants = {
+        name: variant.model_copy(update=length) for name, variant in chosen.variants.items()
+    }
     shorter = chosen.model_copy(update={**length, "variants": variants})
     options: dict[str, Any] = pipeline.options.model_copy(update={writes: shorter}).model_dump()
     return options
@@ -253,7 +376,9 @@ def _absent(dataset: str, settings: Settings) -> str:
 
     contract = settings.declared(dataset)
     if not contract.privacy.budget.benchmark:
-        return "its contract here is your own, with a budget, and a paper's tables are for public data"
+        return (
+            "its contract here is your own, with a budget, and a paper's tables are for public data"
+        )
     try:
         if isinstance(contract, Contract):
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
@@ -277,7 +402,11 @@ def _prompts(plan: Plan) -> int:
     count = 0
     for unit in plan.units.values():
         contract = Settings.current().declared(unit.dataset)
-        asked = contract.query_count if isinstance(contract, TextContract) else plan.pipeline.queries or 1000
+        asked = (
+            contract.query_count
+            if isinstance(contract, TextContract)
+            else plan.pipeline.queries or 1000
+        )
         count += (1 + len(unit.evaluated_cells)) * min(asked, plan.pipeline.queries or asked)
     return count
 
@@ -287,7 +416,9 @@ def _seconds_of_a_prompt(plan: Plan) -> float:
     from dpicl.engine.models import public_corpus
     from dpicl.lm.models import open_scorer
 
-    scorer = open_scorer(plan.model, models_folder=Settings.current().models, corpus=public_corpus())
+    scorer = open_scorer(
+        plan.model, models_folder=Settings.current().models, corpus=public_corpus()
+    )
     shots = sum(plan.pipeline.shots) / len(plan.pipeline.shots)
     words = " word" * int(WORDS_A_ROW * (1 + shots))
     scorer.score([f"0{words}"], [" Yes", " No"])

@@ -29,46 +29,58 @@ from dpicl.errors import DpiclError
 _Pipeline = Annotated[
     str | None,
     typer.Argument(
-        help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has its own.",
+        help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has "
+        "its own.",
         autocompletion=names.pipelines,
     ),
 ]
 _Model = Annotated[
     str | None,
     typer.Option(
-        help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL.",
+        help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id "
+        "org/name[@revision], or a server's URL#MODEL.",
         autocompletion=names.models,
     ),
 ]
 _Generator = Annotated[
     str | None,
     typer.Option(
-        help="The local model that reads private texts and generates demonstrations. Default: --model.", autocompletion=names.models
+        help="The local model that reads private texts and generates demonstrations. Default: "
+        "--model.",
+        autocompletion=names.models,
     ),
 ]
 
 _Executor = Annotated[
     str | None,
     typer.Option(
-        help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: prefect where it is installed, else pool."
+        help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: "
+        "prefect where it is installed, else pool."
     ),
 ]
 
 _Datasets = Annotated[
-    str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
+    str | None,
+    typer.Option(
+        help=f"Data sets, by the names of their contracts, {MANY}.",
+        autocompletion=names.many_contracts,
+    ),
 ]
 _Draws = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Ask each query so often, with shots drawn anew from released rows, and average the answers. Default: 4 where free, else 1.",
+        help="Ask each query so often, with shots drawn anew from released rows, and average the "
+        "answers. Default: 4 where free, else 1.",
     ),
 ]
 
 _Within = Annotated[
     float | None,
     typer.Option(
-        metavar="HOURS", help="Of benchmarks: begin no further seed of a data set after so many hours of running, in all sittings."
+        metavar="HOURS",
+        help="Of benchmarks: begin no further seed of a data set after so many hours of running, "
+        "in all sittings.",
     ),
 ]
 
@@ -76,12 +88,23 @@ _Within = Annotated[
 def run(
     pipeline: _Pipeline = None,
     datasets: _Datasets = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=names.many_methods)] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=names.many_methods)
+    ] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")
+    ] = None,
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows or texts to query the model with.")] = None,
+    sampling_rates: Annotated[
+        str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")
+    ] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of held-out rows or texts to query the model with."
+        ),
+    ] = None,
     draws: _Draws = None,
     model: _Model = None,
     dtype: ModelDtype = None,
@@ -89,12 +112,25 @@ def run(
     generator: _Generator = None,
     embedder: Embedder = None,
     run_id: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's name and the time.")
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Name of the new run. Default: the pipeline's name and the time."
+        ),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Resume this run: only what is missing is done.", autocompletion=names.runs)
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Resume this run: only what is missing is done.",
+            autocompletion=names.runs,
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes on this machine. Default: one per core.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of worker processes on this machine. Default: one per core."
+        ),
+    ] = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
     period: Period = None,
@@ -108,17 +144,46 @@ def run(
     from dpicl.cli.executors import executor_named
     from dpicl.engine.run_folder import read_plan, run_folder
 
-    many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
+    many = {
+        "datasets": datasets,
+        "methods": methods,
+        "epsilons": epsilons,
+        "shots": shots,
+        "seeds": seeds,
+    }
     lists = {**many, "sampling_rates": sampling_rates}
-    single = {"queries": queries, "draws": draws, "within_hours": within_hours, "window": window, "generator": generator}
-    others = {"model": named_model(model, dtype, api), "embedder": embedder, "anyway": anyway or None, "reports": typed_place(reports)}
-    changes = _given({name: text if text is None else typed_values(text) for name, text in lists.items()} | single | others)
+    single = {
+        "queries": queries,
+        "draws": draws,
+        "within_hours": within_hours,
+        "window": window,
+        "generator": generator,
+    }
+    others = {
+        "model": named_model(model, dtype, api),
+        "embedder": embedder,
+        "anyway": anyway or None,
+        "reports": typed_place(reports),
+    }
+    changes = _given(
+        {name: text if text is None else typed_values(text) for name, text in lists.items()}
+        | single
+        | others
+    )
     if as_json and not dry_run:
-        raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
+        raise DpiclError(
+            "--json needs --dry-run: what a run came to stands in its folder, in manifest.json "
+            "and results.csv"
+        )
     if resume is not None:
         if pipeline or changes or run_id or period:
-            raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
-        pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
+            raise DpiclError(
+                "--resume uses the run's own plan; expected no pipeline and no other option"
+            )
+        pipeline, run_id = (
+            read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name,
+            resume,
+        )
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
     execute = executor_named(executor)
@@ -126,11 +191,21 @@ def run(
         if dry_run:
             from dpicl.cli.dry_run import print_dry_run
 
-            print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period, as_json=as_json)
+            print_dry_run(
+                pipeline, changes, run_id, resume=resume is not None, period=period, as_json=as_json
+            )
             return
         from dpicl.cli.planned_run import do_run, story_of
 
-        folder = do_run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers, period=period)
+        folder = do_run(
+            pipeline,
+            changes,
+            run_id,
+            execute,
+            resume=resume is not None,
+            workers=workers,
+            period=period,
+        )
     note(*story_of(folder))
     say(f"report: {folder / 'report.html'}")
 
@@ -148,7 +223,11 @@ def list_pipelines(as_json: AsJson = False) -> None:
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
     listed = {
-        name: {one: getattr(pipeline, one) for one, field in Pipeline.model_fields.items() if field.exclude}
+        name: {
+            one: getattr(pipeline, one)
+            for one, field in Pipeline.model_fields.items()
+            if field.exclude
+        }
         for name, pipeline in pipelines.pipelines.items()
     }
     models = list(dict.fromkeys([*pipelines.models, *PACKAGED]))
@@ -161,13 +240,31 @@ def list_pipelines(as_json: AsJson = False) -> None:
         return
     table = new_table("pipeline", "what it runs", "takes", "needs")
     table.columns[0].no_wrap = True
-    groups = dict.fromkeys(("try", "protect", "reproduce", *(about["group"] for about in listed.values())))
-    for group in (group for group in groups if any(about["group"] == group for about in listed.values())):
+    groups = dict.fromkeys(
+        ("try", "protect", "reproduce", *(about["group"] for about in listed.values()))
+    )
+    for group in (
+        group for group in groups if any(about["group"] == group for about in listed.values())
+    ):
         table.add_row(f"to {group}" if group else "others", style="bold")
         for name, about in listed.items():
             if about["group"] == group:
-                table.add_row(f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"])
+                table.add_row(
+                    f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"]
+                )
     console.print(table)
-    say(f"models: {', '.join(models)}, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL")
-    say(*(f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}" for name, one in pipelines.pipelines.items() if one.schedule))
-    note("`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data list` shows what is here")
+    say(
+        f"models: {', '.join(models)}, a folder, a GGUF file, a hub id org/name[@revision], or a "
+        f"server's URL#MODEL"
+    )
+    say(
+        *(
+            f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}"
+            for name, one in pipelines.pipelines.items()
+            if one.schedule
+        )
+    )
+    note(
+        "`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data "
+        "list` shows what is here"
+    )

@@ -1,4 +1,6 @@
-"""`dpicl series`: a page over all released periods of a table with a horizon; reads no private row and charges nothing."""
+"""`dpicl series`: a page over all released periods of a table with a horizon; reads no private row
+and charges nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,29 @@ def series(
     method: Annotated[
         str | None,
         typer.Option(
-            help="The method that counts the horizon. Default: the one whose rows `dpicl synth` releases.", autocompletion=names.methods
+            help="The method that counts the horizon. Default: the one whose rows `dpicl synth` "
+            "releases.",
+            autocompletion=names.methods,
         ),
     ] = None,
-    shots: Annotated[int, typer.Option(min=1, help="Number of demonstrations, where each number is a horizon of its own.")] = 4,
+    shots: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Number of demonstrations, where each number is a horizon of its own."
+        ),
+    ] = 4,
     option: MethodOptions = None,
     window: Annotated[
-        int, typer.Option(min=1, help="Number of last periods that are judged by themselves, and compared with those before.")
+        int,
+        typer.Option(
+            min=1,
+            help="Number of last periods that are judged by themselves, and compared with those "
+            "before.",
+        ),
     ] = 30,
 ) -> None:
-    """Write a page over all periods of a series. It has how good each period's rows or averages are, the budget, rows with their noise, and which columns drift; no
-    private row is read.
+    """Write a page over all periods of a series. It has how good each period's rows or averages
+    are, the budget, rows with their noise, and which columns drift; no private row is read.
     """
     from dpicl.cli.protect import chosen_options
     from dpicl.engine.files import write_text
@@ -42,7 +56,13 @@ def series(
         raise ParameterError("out", out.name, "a new file in a folder that is there")
     settings = Settings.from_environment()
     facts = series_facts(
-        contract, settings, epsilon=epsilon, options=chosen_options(option or ()), window=window, method=method, shots=shots
+        contract,
+        settings,
+        epsilon=epsilon,
+        options=chosen_options(option or ()),
+        window=window,
+        method=method,
+        shots=shots,
     )
     write_text(out, series_page(facts))
     say(f"{out.name}: {len(facts.rows)} of {facts.periods} periods")

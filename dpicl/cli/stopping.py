@@ -1,8 +1,10 @@
-"""An interrupt or a termination ends a command at any moment, whatever its libraries are doing then.
+"""An interrupt or a termination ends a command at any moment, whatever its libraries are doing
+then.
 
-The command works in a thread of its own, and the main thread only waits, for its end or for a signal. An exception that a handler raises
-in the middle of a library may be swallowed there, by a destructor or an `except`, or end in its traceback; and libraries put handlers of
-their own in place of ours, in the main thread only.
+The command works in a thread of its own, and the main thread only waits, for its end or for a
+signal. An exception that a handler raises in the middle of a library may be swallowed there, by a
+destructor or an `except`, or end in its traceback; and libraries put handlers of their own in place
+of ours, in the main thread only.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def when_stopped(sentence: str) -> None:
 
 
 def tell_when_stopped(tell: Callable[[], object]) -> None:
-    """What a stopped command does besides, within two seconds; whether it succeeds matters to nobody."""
+    """What a stopped command does besides, within two seconds; whether it succeeds matters to
+    nobody.
+    """
     _tellers.append(tell)
 
 
@@ -49,14 +53,18 @@ def stop_listening() -> None:
 
 
 def leave_to_python() -> None:
-    """From now on an interrupt is an exception, and any other signal the end, as in every program in Python."""
+    """From now on an interrupt is an exception, and any other signal the end, as in every program
+    in Python.
+    """
     _listen(signal.SIG_DFL)
     _listen(signal.default_int_handler, signal.SIGINT)
 
 
 def _listen(handler: Callable[..., object] | signal.Handlers, *signals: signal.Signals) -> None:
     for sign in signals or SIGNALS:
-        if signal.getsignal(sign) is not signal.SIG_IGN:  # a shell's background jobs ignore an interrupt
+        if (
+            signal.getsignal(sign) is not signal.SIG_IGN
+        ):  # a shell's background jobs ignore an interrupt
             signal.signal(sign, handler)
 
 
@@ -107,7 +115,9 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 def _first(queue: SimpleQueue[int | None]) -> int | None:
     while True:
         try:
-            return queue.get(timeout=_LISTEN_SECONDS)  # a signal that the system gives to another thread is heard only then
+            return queue.get(
+                timeout=_LISTEN_SECONDS
+            )  # a signal that the system gives to another thread is heard only then
         except Empty:
             continue
 

@@ -42,7 +42,9 @@ class _Terminal(Console):
         """A text, as wide as it is shown."""
         return super().render_str(printable(text), **how)
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """What is no text but made of some, too."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
@@ -55,7 +57,9 @@ errors = _Terminal(markup=False, emoji=False, highlight=False, stderr=True)
 QUIET = threading.Event()
 """Set by --quiet: notes and progress are left out."""
 HEARTBEAT, LOOK = 30.0, 0.5
-"""Seconds between two lines of progress where there is no terminal, and between two looks at how far it is."""
+"""Seconds between two lines of progress where there is no terminal, and between two looks at how
+far it is.
+"""
 
 
 def say(*sentences: str, to: Console = console) -> None:
@@ -78,7 +82,9 @@ class _Notes(logging.Handler):
 
 
 def show_models() -> None:
-    """From now on say what is done to get and check a model, unless --quiet was given; where logs are JSON they say it."""
+    """From now on say what is done to get and check a model, unless --quiet was given; where logs
+    are JSON they say it.
+    """
     log = logging.getLogger("dpicl.models")
     log.setLevel(logging.WARNING if QUIET.is_set() else logging.INFO)
     if not log.handlers and Settings.from_environment().logs != "json":
@@ -91,7 +97,9 @@ def new_table(*heads: str) -> Table:
 
 
 def say_json(content: Any) -> None:
-    """Print content for programs, on standard output: of `dpicl.cli.json_output`; what has no bound is null."""
+    """Print content for programs, on standard output: of `dpicl.cli.json_output`; what has no bound
+    is null.
+    """
     print(json.dumps(_without_infinity(content), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
 
 
@@ -107,7 +115,9 @@ def _without_infinity(content: Any) -> Any:
 
 @dataclass
 class Count:
-    """How far something is: what is being done, how many of `total` things are done, and how far the one in work is."""
+    """How far something is: what is being done, how many of `total` things are done, and how far
+    the one in work is.
+    """
 
     doing: str
     of: str
@@ -127,8 +137,15 @@ class Count:
 
 
 @contextmanager
-def counted(doing: str, of: str, look: Callable[[Count], object] = lambda count: None, *, every: float = HEARTBEAT) -> Iterator[Count]:
-    """Show on standard error how far something is: a bar on a terminal, else a line now and then, such as `running 12 of 64 cells, 3 min`.
+def counted(
+    doing: str,
+    of: str,
+    look: Callable[[Count], object] = lambda count: None,
+    *,
+    every: float = HEARTBEAT,
+) -> Iterator[Count]:
+    """Show on standard error how far something is: a bar on a terminal, else a line now and then,
+    such as `running 12 of 64 cells, 3 min`.
 
     Args:
         look: brings the count up to date; called before it is shown.
@@ -153,8 +170,12 @@ def counted(doing: str, of: str, look: Callable[[Count], object] = lambda count:
 
 
 @contextmanager
-def _shown(count: Count, look: Callable[[Count], object], every: float) -> Iterator[Callable[[], None]]:
-    """Nothing with --quiet or where logs are JSON, a bar on a terminal, a line each `every` seconds elsewhere."""
+def _shown(
+    count: Count, look: Callable[[Count], object], every: float
+) -> Iterator[Callable[[], None]]:
+    """Nothing with --quiet or where logs are JSON, a bar on a terminal, a line each `every` seconds
+    elsewhere.
+    """
     if QUIET.is_set() or Settings.from_environment().log_format == "json":
         yield lambda: None
         return
@@ -170,12 +191,21 @@ def _shown(count: Count, look: Callable[[Count], object], every: float) -> Itera
 
         yield line
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     text, of = TextColumn("{task.description}"), TextColumn(count.of)
     columns = SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn()
     # What libraries write meanwhile passes the filter, not the bar's own reading of escapes.
-    with Progress(*columns, console=errors, redirect_stdout=False, redirect_stderr=False) as progress:
+    with Progress(
+        *columns, console=errors, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
         bar = progress.add_task(count.doing, total=None)
 
         def draw() -> None:

@@ -29,33 +29,49 @@ from dpicl.yaml_file import is_number
 WALLET = Path.home() / ".dpicl-client.jsonl"
 
 
-def report_all(contract: Contract, records: Records, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Reports of all clients, remembered before any is returned, in an order that tells nothing of records.
+def report_all(
+    contract: Contract, records: Records, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Reports of all clients, remembered before any is returned, in an order that tells nothing of
+    records.
 
     Raises:
         DpiclError: the budget is spent, or a value breaks a rule.
     """
     if options.cap is not None:
         _check_positive("cap", options.cap)
-    asked = {name: getattr(options, name) for name in ("epsilon", "design", "columns", "about", "sending_epsilon")}
+    asked = {
+        name: getattr(options, name)
+        for name in ("epsilon", "design", "columns", "about", "sending_epsilon")
+    }
     collection, period = Collection.of(contract, **asked), read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
     turns = contract.privacy.person.max_rows if contract.privacy.person else 1
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
-        cost, contract_cap = turns * collection.questions.guarantee.epsilon, contract.privacy.budget.epsilon
+        cost, contract_cap = (
+            turns * collection.questions.guarantee.epsilon,
+            contract.privacy.budget.epsilon,
+        )
         caps = {"requested_cap": options.cap, "contract_cap": contract_cap}
         wallet.join(collection.permanent_name, cost, **caps, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):
             who = hashlib.sha256(name.encode()).hexdigest()
-            given = wallet.report(collection.permanent_name, who, partial(answer, codes[row], collection.questions, secret))
+            given = wallet.report(
+                collection.permanent_name,
+                who,
+                partial(answer, codes[row], collection.questions, secret),
+            )
             if collection.sending_epsilon is not None:
-                given = wallet.sending(collection.name, who, period, partial(sent, given, collection, secret))
+                given = wallet.sending(
+                    collection.name, who, period, partial(sent, given, collection, secret)
+                )
             sender = Sender(collection.name, wallet.pseudonym(collection.name, who, period), period)
             reports.append(sender.report(given))
         wallet.keep()
-    # By pseudonym: the order of records would tell what a client holds, where they are sorted by it, and link one period's lines to another's.
+    # By pseudonym: the order of records would tell what a client holds, where they are sorted by
+    # it, and link one period's lines to another's.
     return sorted(reports, key=lambda report: str(report["who"]))
 
 
@@ -74,7 +90,8 @@ def _check_positive(name: str, value: float) -> None:
 def print_reports(typed: list[str]) -> None:
     """The command itself: one report a line."""
     parser = argparse.ArgumentParser(
-        prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it."
+        prog="python -m dpicl.client",
+        description="Randomise records on this machine, and print reports that may leave it.",
     )
     parser.add_argument("contract", type=Path, help="the contract of the table")
     parser.add_argument(
@@ -83,28 +100,51 @@ def print_reports(typed: list[str]) -> None:
         required=True,
         help="privacy parameter of a client's answer, however often it is sent",
     )
-    parser.add_argument("--design", choices=DESIGNS, default=DEFAULT_DESIGN, help="which columns a client reports")
-    parser.add_argument("--columns", type=partial(_written, "columns", int), help="with subset: number of columns in a report")
     parser.add_argument(
-        "--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out"
+        "--design", choices=DESIGNS, default=DEFAULT_DESIGN, help="which columns a client reports"
+    )
+    parser.add_argument(
+        "--columns",
+        type=partial(_written, "columns", int),
+        help="with subset: number of columns in a report",
+    )
+    parser.add_argument(
+        "--about",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an attribute to ask for (repeatable); all if left out",
     )
     parser.add_argument(
         "--sending-epsilon",
         type=partial(_written, "sending-epsilon", float),
         metavar="EPSILON",
-        help="add noise to the answer anew for each period, so that each report alone has this smaller privacy parameter",
+        help="add noise to the answer anew for each period, so that each report alone has this "
+        "smaller privacy parameter",
     )
     parser.add_argument(
-        "--period", default=ONCE, help="the period that the report is for, such as 2026-12-01; the same again is sent again"
+        "--period",
+        default=ONCE,
+        help="the period that the report is for, such as 2026-12-01; the same again is sent again",
     )
-    parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
+    parser.add_argument(
+        "--id",
+        help="a column that identifies clients, if the contract protects rows and there are "
+        "several clients",
+    )
     parser.add_argument(
         "--cap",
         type=partial(_written, "cap", float),
-        help=f"cap on epsilon of all reports in the wallet, stored there at first use (default {DEFAULT_CAP:g}); "
+        help=f"cap on epsilon of all reports in the wallet, stored there at first use (default "
+        f"{DEFAULT_CAP:g}); "
         "`python -m dpicl.client cap --help` raises it",
     )
-    parser.add_argument("--memory", type=Path, default=WALLET, help="the wallet: a file with the cap and all reports")
+    parser.add_argument(
+        "--memory",
+        type=Path,
+        default=WALLET,
+        help="the wallet: a file with the cap and all reports",
+    )
     options = parser.parse_args(typed)
     contract = load_contract(options.contract)
     if not isinstance(contract, Contract):
@@ -112,9 +152,12 @@ def print_reports(typed: list[str]) -> None:
     records = Records.read(sys.stdin.buffer.read(), contract, options.id)
     for report in report_all(contract, records, options):
         sys.stdout.write(json.dumps(report) + "\n")
-    if records.replaced and sys.stderr.isatty():  # to the holder's eyes alone: a log may leave the machine
+    if (
+        records.replaced and sys.stderr.isatty()
+    ):  # to the holder's eyes alone: a log may leave the machine
         sys.stderr.write(
-            f"dpicl.client: {records.replaced} missing or disallowed values were answered by the contract's first category or lower bound\n"
+            f"dpicl.client: {records.replaced} missing or disallowed values were answered by the "
+            f"contract's first category or lower bound\n"
         )
 
 
@@ -124,7 +167,10 @@ def show_cap(typed: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m dpicl.client cap", description=description)
     parser.add_argument("wallet", type=Path, nargs="?", default=WALLET, help="as in --memory")
     parser.add_argument(
-        "--raise-to", type=partial(_written, "raise-to", float), metavar="EPSILON", help="new cap on epsilon of all reports"
+        "--raise-to",
+        type=partial(_written, "raise-to", float),
+        metavar="EPSILON",
+        help="new cap on epsilon of all reports",
     )
     options = parser.parse_args(typed)
     if options.raise_to is not None:
@@ -133,7 +179,9 @@ def show_cap(typed: list[str]) -> None:
         if options.raise_to is not None:
             wallet.raise_cap(options.raise_to)
         cap = DEFAULT_CAP if wallet.cap is None else wallet.cap
-        sys.stdout.write(f"{options.wallet.name}: epsilon {wallet.spent:.6g} of {cap:.6g} is spent\n")
+        sys.stdout.write(
+            f"{options.wallet.name}: epsilon {wallet.spent:.6g} of {cap:.6g} is spent\n"
+        )
 
 
 def main() -> int:
@@ -146,7 +194,9 @@ def main() -> int:
         else:
             print_reports(typed)
     except (DpiclError, OSError) as error:
-        message = error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
+        message = (
+            error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
+        )
         sys.stderr.write(f"dpicl.client: {message}\n")
         return 2
     return 0

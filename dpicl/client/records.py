@@ -2,11 +2,14 @@
 
 Trust       Local: runs where the records are; nothing of it leaves but reports.
 Unit        One client.
-Neighbours  REPLACE_ONE: any record by any other, with missing values and values that the contract does not allow among them.
-Guarantee   none spent: a record is mapped, on its own, to one that the contract allows, and that one is randomised. No record is
-            refused or left out for its values, since a missing report would reveal them.
+Neighbours  REPLACE_ONE: any record by any other, with missing values and values that the contract
+            does not allow among them.
+Guarantee   none spent: a record is mapped, on its own, to one that the contract allows, and that
+            one is randomised. No record is refused or left out for its values, since a missing
+            report would reveal them.
 
-    (1)  x -> s(column)   a missing or disallowed value; s is missing where the column is nullable, else the first
+    (1)  x -> s(column)   a missing or disallowed value; s is missing where the column is nullable,
+         else the first
                           category, or the lower bound: public
     (2)  x -> x           any other
 
@@ -46,7 +49,8 @@ class Records:
         """CSV with the contract's columns, and one that tells clients apart.
 
         Raises:
-            DataError: it is no CSV, or nothing tells the clients apart: then a client could answer twice.
+            DataError: it is no CSV, or nothing tells the clients apart: then a client could answer
+                twice.
         """
 
         def check(names: list[str]) -> None:
@@ -59,7 +63,9 @@ class Records:
         for name, column in contract.columns.items():
             texts = columns.column(name).combine_chunks()
             valid = allowed_values(columns.column(name), column)
-            valid &= ~np.asarray(pc.is_in(texts, value_set=pa.array(contract.missing_words(name), pa.string())))
+            valid &= ~np.asarray(
+                pc.is_in(texts, value_set=pa.array(contract.missing_words(name), pa.string()))
+            )
             replaced += int(np.count_nonzero(~valid))
             values = pc.if_else(pa.array(valid), texts, stand_in(column))
             allowed = allowed.set_column(allowed.column_names.index(name), name, values)
@@ -78,20 +84,35 @@ def stand_in(column: Column) -> str:
     return "" if column.nullable else any_value(column)
 
 
-def _ids(columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None) -> tuple[str, ...]:
+def _ids(
+    columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None
+) -> tuple[str, ...]:
     if contract.privacy.person:
-        nameless = pc.sum(pc.equal(columns.column(contract.privacy.person.id_column), contract.source.missing or "")).as_py()
+        nameless = pc.sum(
+            pc.equal(
+                columns.column(contract.privacy.person.id_column), contract.source.missing or ""
+            )
+        ).as_py()
         if nameless:
-            raise DataError(STANDARD_INPUT, "has records without an id; expected one in each", count=nameless)
+            raise DataError(
+                STANDARD_INPUT, "has records without an id; expected one in each", count=nameless
+            )
         return tuple(map(str, table.column(contract.privacy.person.id_column).to_pylist()))
     if id_column is None and table.num_rows == 1:
         return ("self",)
     if id_column is None or id_column not in columns.column_names:
         raise DataError(
-            STANDARD_INPUT, "has several records and nothing that tells clients apart; expected --id COLUMN", count=table.num_rows
+            STANDARD_INPUT,
+            "has several records and nothing that tells clients apart; expected --id COLUMN",
+            count=table.num_rows,
         )
     ids = columns.column(id_column).to_pylist()
     repeated = len(ids) - len(set(ids))
     if repeated:
-        raise DataError(STANDARD_INPUT, "names a client twice; expected one record of each", column=id_column, count=repeated)
+        raise DataError(
+            STANDARD_INPUT,
+            "names a client twice; expected one record of each",
+            column=id_column,
+            count=repeated,
+        )
     return tuple(map(str, ids))

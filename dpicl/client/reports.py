@@ -30,16 +30,24 @@ def answer(codes: np.ndarray, questionnaire: Questionnaire, secret: Stream) -> A
     cell = question.cells_of(codes[np.newaxis])
     if isinstance(question.law, Response):
         return {"question": number, "answer": int(randomise(cell, question.law, secret)[0])}
-    return {"question": number, "bits": np.flatnonzero(report(cell, question.law, secret)[0]).tolist()}
+    return {
+        "question": number,
+        "bits": np.flatnonzero(report(cell, question.law, secret)[0]).tolist(),
+    }
 
 
 def sent(permanent: Answer, collection: Collection, secret: Stream) -> Answer:
-    """What is sent of a permanent answer: itself, or where the collection has two levels, with noise drawn anew."""
+    """What is sent of a permanent answer: itself, or where the collection has two levels, with
+    noise drawn anew.
+    """
     levels = collection.levels[permanent["question"]]
     if levels is None:
         return permanent
     if "answer" in permanent:
-        return {**permanent, "answer": int(send(np.array([permanent["answer"]]), levels.sending, secret)[0])}
+        return {
+            **permanent,
+            "answer": int(send(np.array([permanent["answer"]]), levels.sending, secret)[0]),
+        }
     bits = np.zeros((1, levels.permanent.categories), dtype=np.bool_)
     bits[0, permanent["bits"]] = True
     return {**permanent, "bits": np.flatnonzero(send(bits, levels.sending, secret)[0]).tolist()}

@@ -1,4 +1,5 @@
-"""What to think over in a contract before it is released by: public facts only, and nothing is refused.
+"""What to think over in a contract before it is released by: public facts only, and nothing is
+refused.
 
 Guarantee   none spent: no row is seen.
 """
@@ -22,19 +23,27 @@ def advice(contract: Contract) -> Iterator[str]:
     for one in contract.attributes:
         if one.part_count > _PARTS:
             yield (
-                f"columns.{one.column}: clients report one of {one.part_count} values, of which randomised reports tell little; "
+                f"columns.{one.column}: clients report one of {one.part_count} values, of which "
+                f"randomised reports tell little; "
                 f"expected at most {_PARTS} for local methods: put values together under `local`"
             )
     yield from _bins(contract)
     if contract.target.kind == "classes" and contract.target.count > _CLASSES:
         yield (
-            f"label: has {contract.target.count} classes, and noise enters the counts of each; expected at most {_CLASSES}: "
+            f"label: has {contract.target.count} classes, and noise enters the counts of each; "
+            f"expected at most {_CLASSES}: "
             "put classes together with `parts` and `answers`"
         )
     rate, population = contract.privacy.sampling_rate, contract.population
-    if population is not None and contract.releases.horizon is None and rate < 1 and population * rate < _ROWS:
+    if (
+        population is not None
+        and contract.releases.horizon is None
+        and rate < 1
+        and population * rate < _ROWS
+    ):
         yield (
-            f"privacy.sampling_rate: {rate} of about {population:,} rows leaves {float(population * rate):,.0f}, whose averages are "
+            f"privacy.sampling_rate: {rate} of about {population:,} rows leaves "
+            f"{float(population * rate):,.0f}, whose averages are "
             f"mostly noise; expected 1, or a rate that leaves at least {_ROWS:,}"
         )
 
@@ -42,15 +51,33 @@ def advice(contract: Contract) -> Iterator[str]:
 def _bins(contract: Contract) -> Iterator[str]:
     cut = {one.column for one in contract.local}
     for name, column in contract.columns.items():
-        if isinstance(column, CategoryColumn | DateColumn) or column.bins is not None or name in cut or name == contract.split_column:
+        if (
+            isinstance(column, CategoryColumn | DateColumn)
+            or column.bins is not None
+            or name in cut
+            or name == contract.split_column
+        ):
             continue
         low, high = column.bounds
         # How much greater a value can be than another that matters.
         span = high / low if low > 0 else low / high if high < 0 else high - low
-        if span > _SPAN and len(inner_edges(column)) > 1 and not (name == contract.label_column and contract.target.kind != "number"):
-            edges = [edge for edge in (10.0**power for power in range(-6, 16)) if max(low, high / _SPAN) <= edge < high and edge > low]
-            such = f", such as `bins: [{', '.join(f'{edge:.12g}' for edge in edges)}]`" if edges else " under `bins`"
+        if (
+            span > _SPAN
+            and len(inner_edges(column)) > 1
+            and not (name == contract.label_column and contract.target.kind != "number")
+        ):
+            edges = [
+                edge
+                for edge in (10.0**power for power in range(-6, 16))
+                if max(low, high / _SPAN) <= edge < high and edge > low
+            ]
+            such = (
+                f", such as `bins: [{', '.join(f'{edge:.12g}' for edge in edges)}]`"
+                if edges
+                else " under `bins`"
+            )
             yield (
-                f"columns.{name}: bounds from {low:.12g} to {high:.12g} make eight equal bins; if most values lie in one of them, "
+                f"columns.{name}: bounds from {low:.12g} to {high:.12g} make eight equal bins; if "
+                f"most values lie in one of them, "
                 f"state edges between bins{such}"
             )

@@ -24,22 +24,34 @@ from pydantic import (
 from pydantic_core import core_schema
 
 _NAME = r"""[^\s{}\[\]!:,;"'\\/.\x00-\x1f-]"""
-Key = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
-"""Of a model or a work pool: 1 to 64 characters of any script; none that a mapping would take for its own."""
+Key = Annotated[
+    str,
+    StringConstraints(
+        pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$"
+    ),
+]
+"""Of a model or a work pool: 1 to 64 characters of any script; none that a mapping would take for
+its own.
+"""
 NAME = re.compile(r"^[^\s\x00-\x1f]([^\x00-\x1f]{0,253}[^\s\x00-\x1f])?$")
 
 
 def _name(value: str) -> str:
     if not NAME.search(value) or value.endswith("\n"):
         raise ValueError(
-            f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or tab, or a blank at either end: "
+            f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or "
+            f"tab, or a blank at either end: "
             "rename the column where the rows are"
         )
     return value
 
 
-Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME.pattern})]
-"""Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a stated template."""
+Name = Annotated[
+    str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME.pattern})
+]
+"""Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a
+stated template.
+"""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -61,7 +73,9 @@ _CATEGORY = StringConstraints(min_length=1, max_length=200)
 Category = Annotated[str, BeforeValidator(_whole_as_written), _CATEGORY]
 CategoryName = Annotated[str, BeforeValidator(as_written), _CATEGORY]
 """One of the categories that a column lists, in any type."""
-Part = Annotated[str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY]
+Part = Annotated[
+    str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY
+]
 """The same in a list: `parts: [[0], [1]]`."""
 
 
@@ -71,7 +85,9 @@ def _as_fraction(value: Any) -> Any:
         # By way of a double, because Fraction("1e999999999") would write out every digit.
         return Fraction(text if "/" in text else str(float(text)))
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"got {text[:60]!r}; expected a number or a fraction such as 1/10") from None
+        raise ValueError(
+            f"got {text[:60]!r}; expected a number or a fraction such as 1/10"
+        ) from None
 
 
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
@@ -84,7 +100,7 @@ def _number(value: Any, expected: str = "a number as JSON writes it, without quo
     """Neither a text nor `true`, which pydantic would take for numbers, as it would numpy's."""
     value = value.tolist() if hasattr(value, "dtype") else value
     if isinstance(value, str | bytes | bool):
-        raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")  # noqa: TRY004 - which pydantic gives file and key
+        raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")  # noqa: TRY004
     if isinstance(value, int) and not -_MOST <= value < _MOST:
         raise ValueError("got a number beyond 64 bits; expected a smaller one")
     return value
@@ -96,7 +112,7 @@ def _whole_number(value: Any) -> Any:
 
 def _true_or_false(value: Any) -> Any:
     if not isinstance(value, bool):
-        raise ValueError(f"got {str(value)[:40]!r}; expected true or false, without quotes")  # noqa: TRY004 - the same
+        raise ValueError(f"got {str(value)[:40]!r}; expected true or false, without quotes")  # noqa: TRY004
     return value
 
 
@@ -105,7 +121,9 @@ _CHECKS = {"int": _whole_number, "float": _number, "bool": _true_or_false}
 
 
 def _strictly(schema: Any) -> Any:
-    """A schema of pydantic in which numbers, true and false are written in one way each; the keys of a mapping are text in any case."""
+    """A schema of pydantic in which numbers, true and false are written in one way each; the keys
+    of a mapping are text in any case.
+    """
     if isinstance(schema, list | tuple):
         return type(schema)(_strictly(part) for part in schema)
     if not isinstance(schema, dict):
@@ -115,7 +133,9 @@ def _strictly(schema: Any) -> Any:
         return schema
     if isinstance(kind, str) and kind in _CHECKS:
         return core_schema.no_info_before_validator_function(_CHECKS[kind], cast(Any, schema))
-    return {name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()}
+    return {
+        name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()
+    }
 
 
 TODAY = {"keys": "today"}
@@ -125,11 +145,18 @@ TODAY = {"keys": "today"}
 class Frozen(BaseModel):
     """Base: immutable, and an unknown key is an error.
 
-    Digests of contracts, names of releases and stored plans are made of the serialised form, so it never changes: a key that
-    was added later is left out where it has its default, a renamed key keeps its earlier name, and one that is gone its default.
+    Digests of contracts, names of releases and stored plans are made of the serialised form, so it
+    never changes: a key that was added later is left out where it has its default, a renamed key
+    keeps its earlier name, and one that is gone its default.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        allow_inf_nan=False,
+        defer_build=True,
+    )
     later: ClassVar[tuple[str, ...]] = ()
     """Keys that were added later."""
     earlier: ClassVar[dict[str, str]] = {}
@@ -138,7 +165,9 @@ class Frozen(BaseModel):
     """{key that is gone: its default}, which is read, and serialised."""
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
         return cast(core_schema.CoreSchema, _strictly(handler(source)))
 
     @model_validator(mode="before")
@@ -149,16 +178,31 @@ class Frozen(BaseModel):
         renamed = {old: new for new, old in cls.earlier.items() if old in content}
         for old, new in renamed.items():
             if new in content:
-                raise ValueError(f"has both `{new}` and `{old}`, its earlier name; expected `{new}` alone")
+                raise ValueError(
+                    f"has both `{new}` and `{old}`, its earlier name; expected `{new}` alone"
+                )
         if isinstance(info.context, dict):
             info.context.update({new: old for old, new in renamed.items()})
         same = {key for key, value in cls.former.items() if content.get(key) is value}
         return {renamed.get(key, key): value for key, value in content.items() if key not in same}
 
     @model_serializer(mode="wrap")
-    def _stable_form(self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _stable_form(
+        self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
         if info.context == TODAY:
             return content
-        unused = {name for name in self.later if getattr(self, name) == type(self).model_fields[name].default}
-        return {**self.former, **{self.earlier.get(name, name): value for name, value in content.items() if name not in unused}}
+        unused = {
+            name
+            for name in self.later
+            if getattr(self, name) == type(self).model_fields[name].default
+        }
+        return {
+            **self.former,
+            **{
+                self.earlier.get(name, name): value
+                for name, value in content.items()
+                if name not in unused
+            },
+        }

@@ -1,8 +1,10 @@
-"""Columns of categories: their public list, of which type their values are, and the texts by which a value comes.
+"""Columns of categories: their public list, of which type their values are, and the texts by which
+a value comes.
 
-A category is known by its text. The type of its values follows from how the list is written, and from nothing else: of `[0, 1]` they are
-whole numbers, of `[0.5, 1]` real ones, of `[false, true]` and of `type: boolean` booleans, of `["0", "1"]` and `[red, blue]` texts. Names of
-releases are made of the texts, so that they are the same whatever leaves.
+A category is known by its text. The type of its values follows from how the list is written, and
+from nothing else: of `[0, 1]` they are whole numbers, of `[0.5, 1]` real ones, of `[false, true]`
+and of `type: boolean` booleans, of `["0", "1"]` and `[red, blue]` texts. Names of releases are made
+of the texts, so that they are the same whatever leaves.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, SerializationInfo, field_serializer, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializationInfo,
+    field_serializer,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from dpicl.contract.base import TODAY, Category, CategoryName, Text, as_written
@@ -25,10 +34,22 @@ MISSING = "(missing)"
 ValueType = Literal["category", "boolean", "integer", "real"]
 """Of the values of a column of categories; `category` is text."""
 _Listed = Annotated[
-    Category, WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "number"}, {"type": "boolean"}]})
+    Category,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": 200},
+                {"type": "number"},
+                {"type": "boolean"},
+            ]
+        }
+    ),
 ]
 FALSE, TRUE = "false", "true"
-_SPELLED = {FALSE: ("false", "False", "FALSE", "0", "0.0"), TRUE: ("true", "True", "TRUE", "1", "1.0")}
+_SPELLED = {
+    FALSE: ("false", "False", "FALSE", "0", "0.0"),
+    TRUE: ("true", "True", "TRUE", "1", "1.0"),
+}
 BOOLEANS = {spelled: truth for truth, some in _SPELLED.items() for spelled in some}
 """{text by which a boolean comes: its category}."""
 _AS_INTEGER = re.compile(r"0|-?[1-9]\d*", re.ASCII)
@@ -47,10 +68,12 @@ class CategoryColumn(AnyColumn):
     type: Literal["category"]
     """Categories."""
     nullable: bool = False
-    """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown` unless `texts` words it."""
+    """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown`
+    unless `texts` words it.
+    """
     categories: Annotated[tuple[_Listed, ...], Field(min_length=1, max_length=256)]
-    """All possible values, at most 256, from public knowledge: including those that no row has. Released values are of the type in which
-    these are written: numbers, booleans, or texts.
+    """All possible values, at most 256, from public knowledge: including those that no row has.
+    Released values are of the type in which these are written: numbers, booleans, or texts.
     """
     texts: dict[CategoryName, Text] = {}
     """{category: its wording in prompts}; the category itself where none is given."""
@@ -66,7 +89,9 @@ class CategoryColumn(AnyColumn):
     def _of_a_type(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """A list of one type as texts, and the type beside it."""
         kind: ValueType = "category"
-        if isinstance(content, dict) and isinstance(stated := content.get("categories"), list | tuple):
+        if isinstance(content, dict) and isinstance(
+            stated := content.get("categories"), list | tuple
+        ):
             kind = type_of([one for one in stated if one != MISSING])
             if kind != "category":
                 content = {**content, "categories": [as_written(one) for one in stated]}
@@ -79,16 +104,27 @@ class CategoryColumn(AnyColumn):
     @classmethod
     def _with_missing(cls, content: Any) -> Any:
         """`(missing)` after the categories of a nullable column."""
-        if isinstance(content, dict) and content.get("nullable") is True and isinstance(stated := content.get("categories"), list | tuple):
+        if (
+            isinstance(content, dict)
+            and content.get("nullable") is True
+            and isinstance(stated := content.get("categories"), list | tuple)
+        ):
             texts = content.get("texts") or {}
             worded = {MISSING: "unknown", **texts} if isinstance(texts, dict) else texts
-            return {**content, "categories": [*(one for one in stated if one != MISSING), MISSING], "texts": worded}
+            return {
+                **content,
+                "categories": [*(one for one in stated if one != MISSING), MISSING],
+                "texts": worded,
+            }
         return content
 
     @model_validator(mode="after")
     def _consistent(self) -> CategoryColumn:
         if MISSING in self.categories and not self.nullable:
-            raise ValueError(f"{MISSING!r} stands for a missing value; expected `nullable: true`, or another category")
+            raise ValueError(
+                f"{MISSING!r} stands for a missing value; expected `nullable: true`, or another "
+                f"category"
+            )
         if len(set(self.categories)) != len(self.categories):
             raise ValueError("a category is repeated; expected distinct categories")
         unknown = sorted(set(self.texts) - set(self.categories))
@@ -101,7 +137,9 @@ class CategoryColumn(AnyColumn):
         """As texts, of which names are made; for people in their type."""
         if info.context != TODAY:
             return categories
-        return tuple(one if one == MISSING else value_of(one, self.value_type) for one in categories)
+        return tuple(
+            one if one == MISSING else value_of(one, self.value_type) for one in categories
+        )
 
 
 class BooleanColumn(CategoryColumn):
@@ -116,8 +154,13 @@ class BooleanColumn(CategoryColumn):
     def _of_a_type(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if isinstance(content, dict):
             stated = content.get("categories", (FALSE, TRUE))
-            if isinstance(stated, list | tuple) and [as_written(one) for one in stated if one != MISSING] != [FALSE, TRUE]:
-                raise ValueError("a boolean has other categories than false and true; expected no `categories`, or `type: category`")
+            if isinstance(stated, list | tuple) and [
+                as_written(one) for one in stated if one != MISSING
+            ] != [FALSE, TRUE]:
+                raise ValueError(
+                    "a boolean has other categories than false and true; expected no "
+                    "`categories`, or `type: category`"
+                )
             content = {**content, "categories": (FALSE, TRUE)}
         column = handler(content)
         column._value_type = "boolean"
@@ -135,7 +178,9 @@ def type_of(stated: Sequence[Any]) -> ValueType:
 
 
 def written_type(texts: Sequence[str]) -> ValueType:
-    """Of a list that nobody has written yet: whole numbers, where each text is one and stays as it is; else text."""
+    """Of a list that nobody has written yet: whole numbers, where each text is one and stays as it
+    is; else text.
+    """
     return "integer" if texts and all(map(_AS_INTEGER.fullmatch, texts)) else "category"
 
 
@@ -143,15 +188,18 @@ def value_of(category: str, kind: ValueType) -> str | bool | int | float:
     """A category, by its text, in the type of its values."""
     if kind == "boolean":
         return category == TRUE
-    return category if kind == "category" else int(category) if kind == "integer" else float(category)
+    return (
+        category if kind == "category" else int(category) if kind == "integer" else float(category)
+    )
 
 
 def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str | None:
     """The category that is meant by another text than its own; None if none is.
 
-    A number is meant by every way of writing it, but for leading zeros, which a number loses; a day by its midnight, as a column of times has
-    it. A boolean is meant by `true`, `True`, `TRUE`, 1 and
-    the same of false; and so are two categories that are such words, one for true and one for false.
+    A number is meant by every way of writing it, but for leading zeros, which a number loses; a day
+    by its midnight, as a column of times has it. A boolean is meant by `true`, `True`, `TRUE`, 1
+    and the same of false; and so are two categories that are such words, one for true and one for
+    false.
     """
     if kind == "boolean":
         return BOOLEANS.get(text)
@@ -160,7 +208,9 @@ def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str 
     if kind == "real" and NUMBER.fullmatch(text):
         number = as_written(float(text))
         return as_category(number, categories) or _others(categories).get(number)
-    if kind == "category" and (time := _TIME.fullmatch(text)):  # of which a column of times has zeros, however many
+    if kind == "category" and (
+        time := _TIME.fullmatch(text)
+    ):  # of which a column of times has zeros, however many
         spelled = (f"{time[1]}{between}{time[2]}{time[3] or ''}" for between in (" ", "T"))
         day = time[1] if time[2] == "00:00:00" and not time[3] else None
         return next((one for one in (*spelled, day) if one in categories), None)
@@ -173,21 +223,39 @@ def as_category(text: str, categories: tuple[str, ...]) -> str | None:
 
 
 def _of_32_bits(number: str) -> str:
-    """As a column of 32 bits has a number, and still has it where a row has made it one of 64: 0.10000000149011612 of 0.1."""
+    """As a column of 32 bits has a number, and still has it where a row has made it one of 64:
+    0.10000000149011612 of 0.1.
+    """
     with np.errstate(over="ignore"):
         narrow = float(np.float32(float(number)))
-    return str(as_written(narrow)) if narrow and isfinite(narrow) else number  # neither beyond 32 bits nor too small for them
+    return (
+        str(as_written(narrow)) if narrow and isfinite(narrow) else number
+    )  # neither beyond 32 bits nor too small for them
 
 
 @lru_cache(maxsize=1024)
 def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
-    """{what a column of numbers or booleans has for a category that is written otherwise: the category}."""
+    """{what a column of numbers or booleans has for a category that is written otherwise: the
+    category}.
+    """
     stated = [one for one in categories if one != MISSING]
     truths = {BOOLEANS[one]: one for one in stated if one in BOOLEANS}
-    meant = {text: truths[truth] for text, truth in BOOLEANS.items()} if len(stated) == len(truths) == 2 else {}
+    meant = (
+        {text: truths[truth] for text, truth in BOOLEANS.items()}
+        if len(stated) == len(truths) == 2
+        else {}
+    )
     floats = [(as_written(float(one)), one) for one in stated if NUMBER.fullmatch(one)]
-    floats += [(text, one) for one in stated if NUMBER.fullmatch(one) and (text := _of_32_bits(one)) != as_written(float(one))]
-    numbers = floats + [(short, one) for text, one in floats if (short := _ZERO_OF_EXPONENT.sub(r"\1", text)) != text]
+    floats += [
+        (text, one)
+        for one in stated
+        if NUMBER.fullmatch(one) and (text := _of_32_bits(one)) != as_written(float(one))
+    ]
+    numbers = floats + [
+        (short, one)
+        for text, one in floats
+        if (short := _ZERO_OF_EXPONENT.sub(r"\1", text)) != text
+    ]
     for text, category in numbers:
         if text not in categories and [other for other, _ in numbers].count(text) == 1:
             meant[text] = category

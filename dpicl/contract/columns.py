@@ -31,14 +31,17 @@ class NumberColumn(AnyColumn):
     bins: Bins = None
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 
-    If left out: one bin per whole number where there are at most 16, else the cuts of `local` and `prompts`, else eight equal bins.
+    If left out: one bin per whole number where there are at most 16, else the cuts of `local` and
+    `prompts`, else eight equal bins.
     """
 
     @field_validator("bounds", check_fields=False)
     @classmethod
     def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not value[0] < value[1] or max(map(abs, value)) > 2**53:
-            raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both from -2^53 to 2^53")
+            raise ValueError(
+                f"got {list(value)}; expected [low, high] with low < high, both from -2^53 to 2^53"
+            )
         return value
 
 
@@ -58,7 +61,12 @@ class IntegerColumn(NumberColumn):
 def _dates(least: int, most: int) -> WithJsonSchema:
     """How a file has them: texts of ISO 8601."""
     return WithJsonSchema(
-        {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "minItems": least, "maxItems": most}
+        {
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "minItems": least,
+            "maxItems": most,
+        }
     )
 
 
@@ -68,9 +76,13 @@ class DateColumn(IntegerColumn):
     type: Literal["date", "datetime"]  # type: ignore[assignment]  # so that dates are whole numbers to everything that counts them
     """`date`: days, as 2026-11-25. `datetime`: seconds in UTC, as 2026-11-25T12:30:00."""
     bounds: Annotated[tuple[int, int], _dates(2, 2)]
-    """[earliest, latest] possible value, such as [2015-01-01, 2026-12-31], from public knowledge; values outside are clipped."""
+    """[earliest, latest] possible value, such as [2015-01-01, 2026-12-31], from public knowledge;
+    values outside are clipped.
+    """
     bins: Annotated[Bins, _dates(1, 255)] = None
-    """Rising edges of the bins that rows are counted in, such as [2018-01-01, 2022-01-01]; eight equal bins if left out."""
+    """Rising edges of the bins that rows are counted in, such as [2018-01-01, 2022-01-01]; eight
+    equal bins if left out.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -90,7 +102,10 @@ class DateColumn(IntegerColumn):
         try:
             _ = [self.text(end) for end in self.bounds]
         except (OverflowError, ValueError):
-            raise ValueError(f"got {list(self.bounds)}; expected bounds in the years 1 to 9999, such as 2015-01-01") from None
+            raise ValueError(
+                f"got {list(self.bounds)}; expected bounds in the years 1 to 9999, such as "
+                f"2015-01-01"
+            ) from None
         return self
 
     def text(self, value: float) -> str:
@@ -101,7 +116,8 @@ class DateColumn(IntegerColumn):
 
 
 def moment(text: str, kind: object) -> int:
-    """Days, or for `datetime` seconds, since 1970 in UTC; of a day the time does not matter, of a second its fraction.
+    """Days, or for `datetime` seconds, since 1970 in UTC; of a day the time does not matter, of a
+    second its fraction.
 
     Raises:
         ValueError: it is no date or time in the notation of ISO 8601.
@@ -117,7 +133,9 @@ def moment(text: str, kind: object) -> int:
 
 
 def number_meant(text: str, kind: str) -> float | None:
-    """The number, or days or seconds of a date, that a text stands for in a column of this type; None if it is none."""
+    """The number, or days or seconds of a date, that a text stands for in a column of this type;
+    None if it is none.
+    """
     if kind not in ("date", "datetime"):
         return float(text) if NUMBER.fullmatch(text) else None
     try:
@@ -142,11 +160,17 @@ class RealColumn(NumberColumn):
     def _step_fits(self) -> RealColumn:
         width = self.bounds[1] - self.bounds[0]
         if not self.step <= width <= self.step * 2**53:
-            raise ValueError(f"a step of {self.step} does not fit the bounds; expected 1 to 2^53 steps between them")
+            raise ValueError(
+                f"a step of {self.step} does not fit the bounds; expected 1 to 2^53 steps between "
+                f"them"
+            )
         return self
 
 
-Column = Annotated[IntegerColumn | RealColumn | DateColumn | CategoryColumn | BooleanColumn, Field(discriminator="type")]
+Column = Annotated[
+    IntegerColumn | RealColumn | DateColumn | CategoryColumn | BooleanColumn,
+    Field(discriminator="type"),
+]
 
 
 class Rule(Frozen):
@@ -161,7 +185,9 @@ class Rule(Frozen):
     cuts: tuple[float, ...] = ()
     """For numbers: rising cut points, in the column's unit; n of them make n + 1 parts."""
     missing: bool = False
-    """For nullable numbers, and required there: one part more, the last, holds the missing values."""
+    """For nullable numbers, and required there: one part more, the last, holds the missing
+    values.
+    """
     parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories: the categories of each part; together all of them."""
 
@@ -196,15 +222,18 @@ class Attribute(Rule):
     @model_validator(mode="after")
     def _text_each(self) -> Attribute:
         if len(self.texts) != self.part_count:
-            raise ValueError(f"{len(self.texts)} texts for {self.part_count} parts; expected one text per part")
+            raise ValueError(
+                f"{len(self.texts)} texts for {self.part_count} parts; expected one text per part"
+            )
         return self
 
 
 class Label(Rule):
-    """What is predicted: two parts of a column (No and Yes), its categories or parts as classes, or a number.
+    """What is predicted: two parts of a column (No and Yes), its categories or parts as classes, or
+    a number.
 
-    With two parts and no `answers`, part 1 of the rule is the positive class. Without a rule, every category is a class, and a
-    number is predicted as a number.
+    With two parts and no `answers`, part 1 of the rule is the positive class. Without a rule, every
+    category is a class, and a number is predicted as a number.
     """
 
     later: ClassVar[tuple[str, ...]] = (*Rule.later, "answers")
@@ -214,20 +243,33 @@ class Label(Rule):
     question: Text | None = None
     """The question that follows a row in a prompt; derived where none is given."""
     answers: tuple[Text, ...] = ()
-    """One answer per part of the rule, or per category; No and Yes where there are two parts and none is given."""
+    """One answer per part of the rule, or per category; No and Yes where there are two parts and
+    none is given.
+    """
 
     @model_validator(mode="after")
     def _one_of(self) -> Label:
         if self.cuts and self.parts:
-            raise ValueError("the rule is unclear; expected `cuts` or `parts`, or none of them for all categories or a number")
+            raise ValueError(
+                "the rule is unclear; expected `cuts` or `parts`, or none of them for all "
+                "categories or a number"
+            )
         if not (self.cuts or self.parts):
             return self
         if self.answers and len(self.answers) != self.part_count:
-            raise ValueError(f"{len(self.answers)} answers for {self.part_count} parts; expected one answer per part")
+            raise ValueError(
+                f"{len(self.answers)} answers for {self.part_count} parts; expected one answer "
+                f"per part"
+            )
         if self.part_count < 2 or (self.part_count > 2 and not self.answers):
-            raise ValueError(f"the rule makes {self.part_count} parts; expected two, negative first, or `answers` with one for each part")
+            raise ValueError(
+                f"the rule makes {self.part_count} parts; expected two, negative first, or "
+                f"`answers` with one for each part"
+            )
         if not self.answers and self.question is None:
-            raise ValueError("the question is missing; expected `question`, to which No and Yes are the answers")
+            raise ValueError(
+                "the question is missing; expected `question`, to which No and Yes are the answers"
+            )
         return self
 
     @property
@@ -259,7 +301,9 @@ class Word(Frozen):
     cuts: tuple[float, ...] = ()
     """For numbers in a central template: rising cut points."""
     missing: bool = False
-    """For nullable numbers in a central template, and required there: the last text is for missing values."""
+    """For nullable numbers in a central template, and required there: the last text is for missing
+    values.
+    """
     parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories in a central template: the categories of each part."""
 

@@ -1,8 +1,10 @@
-"""A first contract for a table that has none, from what is known of its columns; all else is derived from these.
+"""A first contract for a table that has none, from what is known of its columns; all else is
+derived from these.
 
-What rows say is no public knowledge: where columns were read off rows, their lines are marked LOOKED and
-the contract says `draft: true`, by which nothing is released. What is not known yet is written as
-`null` and marked FILL IN: such a contract is refused wherever it is read, by the name of the column.
+What rows say is no public knowledge: where columns were read off rows, their lines are marked
+LOOKED and the contract says `draft: true`, by which nothing is released. What is not known yet is
+written as `null` and marked FILL IN: such a contract is refused wherever it is read, by the name of
+the column.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _SAMPLED = 100_000
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """One column: numbers or dates between bounds, booleans, or categories; a bound of None and no categories have to be filled in."""
+    """One column: numbers or dates between bounds, booleans, or categories; a bound of None and no
+    categories have to be filled in.
+    """
 
     name: str
     type: Kind
@@ -61,28 +65,51 @@ class DraftColumn:
         """As it stands under `columns`."""
         low, high = self.bounds
         whole, grid = self.type == "integer", ""  # a bound between two whole numbers moves outwards
-        least = _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low))
-        most = _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high))
+        least = (
+            _json(low)
+            if low is None or isinstance(low, str)
+            else _plain(math.floor(low) if whole else tidy(low))
+        )
+        most = (
+            _json(high)
+            if high is None or isinstance(high, str)
+            else _plain(math.ceil(high) if whole else tidy(high))
+        )
         values = f", bounds: [{least}, {most}]"
         if self.type in LISTED:
             stated = [value_of(one, self.value_type) for one in self.categories] or None
             values = f", categories: {_json(stated)}" if self.type == "category" else ""
-        # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones.
-        if self.type == "real" and isinstance(low, int | float) and isinstance(high, int | float) and high - low > 0:
+        # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
+        # ones.
+        if (
+            self.type == "real"
+            and isinstance(low, int | float)
+            and isinstance(high, int | float)
+            and high - low > 0
+        ):
             digit = math.floor(math.log10(high - low))
             if digit < 0:
                 grid = f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
             elif high - low >= 1e12:
                 grid = f", step: {10 ** (digit - 9)}"
-        return f"{_key(self.name)}: {{type: {self.type}{values}{grid}{', nullable: true' if self.nullable else ''}}}"
+        return (
+            f"{_key(self.name)}: {{type: "
+            f"{self.type}{values}{grid}{', nullable: true' if self.nullable else ''}}}"
+        )
 
     def filled(self) -> DraftColumn:
-        """With something in the place of what has to be filled in, to see whether all else holds."""
+        """With something in the place of what has to be filled in, to see whether all else
+        holds.
+        """
         low, high = self.bounds
         if self.type in DATES:
             return replace(self, bounds=(low or "1000-01-01", high or "9000-01-01"))
         low = (0 if high is None else float(high) - 1) if low is None else low
-        return replace(self, bounds=(low, float(low) + 1 if high is None else high), categories=self.categories or ("one", "another"))
+        return replace(
+            self,
+            bounds=(low, float(low) + 1 if high is None else high),
+            categories=self.categories or ("one", "another"),
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +123,9 @@ class Draft:
     label: str | None
     """The column to predict, if one is."""
     positive: tuple[str, ...]
-    """Its values that count as Yes; if there are none, each of its values is a class, and a number is predicted as a number."""
+    """Its values that count as Yes; if there are none, each of its values is a class, and a number
+    is predicted as a number.
+    """
     epsilon: float = 3
     """Cap of all releases; about right for 1,000 rows of five columns."""
     population: int | None = None
@@ -108,7 +137,9 @@ class Draft:
     missing: str | None = None
     """The word that stands for a missing value, beside none at all."""
     person: tuple[str, int] | None = None
-    """Where one person may have several rows: the column that names them, and how many rows of each enter a release."""
+    """Where one person may have several rows: the column that names them, and how many rows of each
+    enter a release.
+    """
 
     @property
     def looked(self) -> bool:
@@ -127,9 +158,16 @@ class Draft:
             DeclarationError: it were no contract.
         """
         outcome = (*self.positive, "none of these") if self.positive else ("one", "another")
-        known = [replace(one, categories=outcome) if one.name == self.label and not one.categories else one for one in self.columns]
+        known = [
+            replace(one, categories=outcome)
+            if one.name == self.label and not one.categories
+            else one
+            for one in self.columns
+        ]
         filled = replace(self, columns=tuple(column.filled() for column in known))
-        contract = parse_contract(parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml")
+        contract = parse_contract(
+            parse_yaml(filled.text.encode(), f"{self.name}.yaml"), f"{self.name}.yaml"
+        )
         assert isinstance(contract, Contract)
         return contract
 
@@ -139,24 +177,56 @@ class Draft:
         ignore = f", ignore: {_json(list(self.ignored))}" if self.ignored else ""
         missing = f", missing: {_json(self.missing)}" if self.missing else ""
         left_out = "".join(f"# left out: {line}\n" for line in self.left_out)
-        unit = f"unit: person, person: {{id_column: {_key(self.person[0])}, max_rows: {self.person[1]}}}, " if self.person else ""
-        marks = [MARK if self.looked else f"{FILL_IN}{one.note and f'; {one.note}'}" if one.is_open else "" for one in self.columns]
-        columns = "\n".join(f"  {one.line}  {mark}".rstrip() for one, mark in zip(self.columns, marks, strict=True))
+        unit = (
+            f"unit: person, person: {{id_column: {_key(self.person[0])}, max_rows: "
+            f"{self.person[1]}}}, "
+            if self.person
+            else ""
+        )
+        marks = [
+            MARK
+            if self.looked
+            else f"{FILL_IN}{one.note and f'; {one.note}'}"
+            if one.is_open
+            else ""
+            for one in self.columns
+        ]
+        columns = "\n".join(
+            f"  {one.line}  {mark}".rstrip() for one, mark in zip(self.columns, marks, strict=True)
+        )
         person = (
-            "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
+            ""
+            if self.person
+            else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, "
+            "max_rows: …}, …}\n"
         )
         if self.person and self.looked:
             person = (
-                f"# {_json(self.person[0])} repeats, as if it named persons: `unit: person` protects all rows of one, of whom at most `max_rows` enter,\n"
-                "# and a release costs that many times a row's. If it names none, take `unit` and `person` out, and put it under `ignore`.\n"
+                f"# {_json(self.person[0])} repeats, as if it named persons: `unit: person` "
+                f"protects all rows of one, of whom at most `max_rows` enter,\n"
+                "# and a release costs that many times a row's. If it names none, take `unit` and "
+                "`person` out, and put it under `ignore`.\n"
             )
-        sizes = "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
+        sizes = (
+            "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how "
+            "many rows, as publicly known, never counted"
+        )
         if self.population is not None:
-            sizes = f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
-        label = "# label: COLUMN  # what to predict; nothing if left out" if self.label is None else f"label: {_key(self.label)}"
+            sizes = (
+                f"  # cap of all releases\npopulation: {self.population}  # as publicly known, "
+                f"never counted"
+            )
+        label = (
+            "# label: COLUMN  # what to predict; nothing if left out"
+            if self.label is None
+            else f"label: {_key(self.label)}"
+        )
         if self.label is not None and self.positive:
             question = _json(f"Is the {self.label} {' or '.join(self.positive)}?")
-            label = f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], question: {question}}}"
+            label = (
+                f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], "
+                f"question: {question}}}"
+            )
         return f"""\
 {_head(self)}
 version: 2
@@ -168,7 +238,7 @@ columns:
 {label}
 {person}# Bins, groups, attributes of local methods and sentences are derived from the columns: `dpicl contract check {self.name}` shows them,
 # and `bins`, `groups`, `local` and `prompts` state others. Where a value may be missing, a column says `nullable: true`.
-"""
+"""  # noqa: E501
 
     @property
     def left_out(self) -> list[str]:
@@ -176,7 +246,13 @@ columns:
         return [f"{_json(name)}: {why}" for name, why in self.ignored.items()]
 
 
-def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequence[str], where: str, **others: Any) -> Draft:
+def assemble(
+    columns: Sequence[DraftColumn],
+    label: str | None,
+    positive: Sequence[str],
+    where: str,
+    **others: Any,
+) -> Draft:
     """A draft of columns of which one may be the label; the others are what a `Draft` takes.
 
     Raises:
@@ -185,21 +261,40 @@ def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequen
     """
     by_name = {column.name: column for column in columns}
     if label is not None and label not in by_name:
-        raise ParameterError("label", label, f"one of the {len(columns)} columns of {where} that a contract can describe")
+        raise ParameterError(
+            "label",
+            label,
+            f"one of the {len(columns)} columns of {where} that a contract can describe",
+        )
     if label is not None and positive:
         outcome = by_name[label]
         if outcome.type == "boolean":
             positive = [BOOLEANS.get(one, one) for one in positive]
         elif outcome.type != "category":
-            outcome = by_name[label] = DraftColumn(label, "category", nullable=outcome.nullable, note=outcome.note)
+            outcome = by_name[label] = DraftColumn(
+                label, "category", nullable=outcome.nullable, note=outcome.note
+            )
         if outcome.categories and not set(positive) < set(outcome.categories):
-            raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")
+            raise ParameterError(
+                "positive",
+                ",".join(positive),
+                f"some, but not all, of the values of column {label}",
+            )
     elif positive:
-        raise ParameterError("positive", ",".join(positive), "values of the column that --label names")
+        raise ParameterError(
+            "positive", ",".join(positive), "values of the column that --label names"
+        )
     if not by_name.keys() - {label}:
-        why = "".join(f"; {_json(name)} has {reason}" for name, reason in list(others.get("ignored", {}).items())[:1])
+        why = "".join(
+            f"; {_json(name)} has {reason}"
+            for name, reason in list(others.get("ignored", {}).items())[:1]
+        )
         beside = " beside the label" if by_name else ""
-        raise DataError(where, f"has no column{beside} that a contract can describe; expected numbers, dates or few categories{why}")
+        raise DataError(
+            where,
+            f"has no column{beside} that a contract can describe; expected numbers, dates or few "
+            f"categories{why}",
+        )
     return Draft(columns=tuple(by_name.values()), label=label, positive=tuple(positive), **others)
 
 
@@ -211,7 +306,11 @@ def sampling_rate(population: int | None) -> str:
 def unreplaced(text: str) -> list[tuple[int, str]]:
     """Number and content of every line of a contract file that still has one of the marks."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
-    return [(number, line) for number, line in lines if not line.startswith("#") and (MARK in line or FILL_IN in line)]
+    return [
+        (number, line)
+        for number, line in lines
+        if not line.startswith("#") and (MARK in line or FILL_IN in line)
+    ]
 
 
 def can_be_named(name: str) -> bool:
@@ -232,7 +331,11 @@ def _plain(value: float) -> str:
 
 def _key(name: str) -> str:
     """A name as YAML has it, in quotes where it might be taken for something else."""
-    return name if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS else _json(name)
+    return (
+        name
+        if _BARE.fullmatch(name) and name.isprintable() and name.lower() not in _WORDS
+        else _json(name)
+    )
 
 
 def _json(value: Any) -> str:
@@ -246,10 +349,10 @@ def _head(draft: Draft) -> str:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place
 # (a code book, a law, a device's range), then take out `draft: true`; until then nothing is released. Why a column
-# is left out is what rows say, too: take such comments out before anybody else sees this file."""
+# is left out is what rows say, too: take such comments out before anybody else sees this file."""  # noqa: E501
     made = f"# Made from {draft.origin}; no row of {draft.file} was looked at."
     if not draft.open_count:
         return made
     return f"""\
 {made} Write what is publicly known in every line marked FILL IN
-# (a code book, a law, a device's range), and never what rows say; until then the contract is refused."""
+# (a code book, a law, a device's range), and never what rows say; until then the contract is refused."""  # noqa: E501

@@ -18,7 +18,9 @@ from dpicl.errors import ParameterError
 
 MOST_CATEGORIES = 256
 _FEW, _ROWS_EACH, _SINGLE = 20, 4, 0.05
-"""More than a few categories are a list only if they have this many rows each, and few rows a value of their own: else they are names."""
+"""More than a few categories are a list only if they have this many rows each, and few rows a value
+of their own: else they are names.
+"""
 _CLASSES = 10
 """A label of at most this many whole numbers is one of classes."""
 _NARROW = 1e-5
@@ -27,18 +29,43 @@ _WHOLE, _NUMBER = r"^-?\d+(\.0+)?$", r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _CODE = r"^-?0\d"
 """Digits that are no number: a postcode, say, or a number to call."""
 _LEADING_ZEROS = (
-    "digits with leading zeros, which a number would lose, as postcodes and numbers to call have them; a category, if all can be listed"
+    "digits with leading zeros, which a number would lose, as postcodes and numbers to call have "
+    "them; a category, if all can be listed"
 )
 _CODE_NAME = re.compile(
     r"(.*[\W_])?(zip|post(al)?|plz|(tele|cell)?phone|tel|mobile|fax|fips|ssn|isbn|ean|gtin|upc|npi|card|imei)[\W_]?(code|nr|no|num|number)?\d*",
     re.IGNORECASE,
 )
-_CODES = "digits that are no number by its name, but a postcode, a number to call or the like; a category, if all can be listed"
+_CODES = (
+    "digits that are no number by its name, but a postcode, a number to call or the like; a "
+    "category, if all can be listed"
+)
 _DATE, _COMPACT_DATE, _DAY = r"^\d{4}-\d\d-\d\d", r"^(1[89]|20)\d{6}$", 86_400
-_MARKERS = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "#N/A", "missing", "unknown")
+_MARKERS = (
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "NaN",
+    "nan",
+    "NULL",
+    "null",
+    "None",
+    "none",
+    "?",
+    "-",
+    "--",
+    ".",
+    "#N/A",
+    "missing",
+    "unknown",
+)
 """Words that stand for a missing number or date."""
 _LOOKS_LIKE = (
-    (r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b", "dates that are not written as 2026-11-25"),
+    (
+        r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b",
+        "dates that are not written as 2026-11-25",
+    ),
     (r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$", "numbers that are not written as 1234.5"),
 )
 """{pattern of every value: what else it may be}."""
@@ -46,7 +73,7 @@ _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 """Between the words of a name such as ZipCode."""
 _LEAST_IDS = 20
-_WHO = "patient|person|people|customer|client|subject|participant|respondent|user|member|employee|student|pupil|resident|donor|guest|household|account"
+_WHO = "patient|person|people|customer|client|subject|participant|respondent|user|member|employee|student|pupil|resident|donor|guest|household|account"  # noqa: E501
 _COUNTED = (
     "applicant|borrower|candidate|case|child|citizen|driver|insured|mother|owner|passenger|player|policyholder|staff|subscriber|taxpayer|tenant"
     "|visitor|voter|worker|acct|cust|emp|pat|pers|stud|subj|usr"
@@ -62,7 +89,9 @@ _MOST_ROWS = 10
 """Of a person that a draft proposes: a release costs that many times what one row does."""
 
 
-def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: str) -> tuple[list[DraftColumn], dict[str, str]]:
+def columns_of_rows(
+    table: pa.Table, label: str | None, positive: bool, where: str
+) -> tuple[list[DraftColumn], dict[str, str]]:
     """Columns that a contract can describe, in their order, and {column that it leaves out: why}.
 
     Args:
@@ -78,7 +107,11 @@ def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: s
         raise ParameterError("label", label, f"one of the {table.num_columns} columns of {where}")
     described, ignored = [], {}
     for name in table.column_names:
-        look = _label(table.column(name), name, positive) if name == label else _column(table.column(name), name)
+        look = (
+            _label(table.column(name), name, positive)
+            if name == label
+            else _column(table.column(name), name)
+        )
         if isinstance(look, DraftColumn):
             described.append(look)
         elif name == label:
@@ -89,8 +122,8 @@ def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: s
 
 
 def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None:
-    """The column that seems to say whom a row is about, several rows about one, and how many rows of a person to let in: as many as half of
-    the persons have at most.
+    """The column that seems to say whom a row is about, several rows about one, and how many rows
+    of a person to let in: as many as half of the persons have at most.
 
     Args:
         table: as `columns_of_rows` takes it.
@@ -103,14 +136,17 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
         if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
             continue
         counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
-        if len(counts) == len(filled) or len(counts) < (_LEAST_IDS if is_person else MOST_CATEGORIES + 1):
+        if len(counts) == len(filled) or len(counts) < (
+            _LEAST_IDS if is_person else MOST_CATEGORIES + 1
+        ):
             continue  # a row each, or a few of a kind
         found.append((not is_person, name, min(_MOST_ROWS, max(2, int(np.median(counts))))))
     return min(found)[1:] if found else None
 
 
 def missing_marker(table: pa.Table) -> str | None:
-    """The word that most often stands among numbers or dates for a missing one; None if there is none.
+    """The word that most often stands among numbers or dates for a missing one; None if there is
+    none.
 
     Args:
         table: every column as text: shape (rows, columns).
@@ -125,7 +161,9 @@ def missing_marker(table: pa.Table) -> str | None:
 
 
 def _column(values: pa.ChunkedArray, name: str, *, predicted: bool = False) -> DraftColumn | str:
-    """What it holds; as text, why a contract cannot describe it. A column to predict may be of a value for every row."""
+    """What it holds; as text, why a contract cannot describe it. A column to predict may be of a
+    value for every row.
+    """
     if not can_be_named(name):
         return UNNAMED
     filled = values.filter(pc.not_equal(values, ""))
@@ -154,10 +192,18 @@ def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | 
     """As `_column`, by its values where these are few or some of them count as Yes."""
     filled = values.filter(pc.not_equal(values, ""))
     count = len(pc.unique(filled))
-    if can_be_named(name) and count > 1 and (positive or (count <= _CLASSES and _all(filled, _WHOLE))):
+    if (
+        can_be_named(name)
+        and count > 1
+        and (positive or (count <= _CLASSES and _all(filled, _WHOLE)))
+    ):
         return _categories(filled, name, len(filled) < len(values), every=True)
     look = _column(values, name, predicted=True)
-    if isinstance(look, DraftColumn) and look.type == "real" and float(look.bounds[1] or 0) - float(look.bounds[0] or 0) < _NARROW:
+    if (
+        isinstance(look, DraftColumn)
+        and look.type == "real"
+        and float(look.bounds[1] or 0) - float(look.bounds[0] or 0) < _NARROW
+    ):
         return "numbers that differ from the sixth decimal on; write them in a smaller unit"
     return look
 
@@ -168,11 +214,15 @@ def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn |
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         return None
-    step = 10.0 ** math.floor(math.log10(high - low))  # bounds to one digit of their width, beyond the rows
+    step = 10.0 ** math.floor(
+        math.log10(high - low)
+    )  # bounds to one digit of their width, beyond the rows
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
     if max(map(abs, bounds)) > 2**53:
         return "numbers that doubles cannot tell apart"
-    return DraftColumn(name, "integer" if _all(filled, _WHOLE) else "real", bounds, nullable=nullable)
+    return DraftColumn(
+        name, "integer" if _all(filled, _WHOLE) else "real", bounds, nullable=nullable
+    )
 
 
 def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
@@ -182,26 +232,48 @@ def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | N
     except ValueError:
         return None
     kind: Kind = "datetime" if any(one % _DAY for one in seconds) else "date"
-    low, high = (date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds)))
-    last = date(high.year + 1, 1, 1) if kind == "datetime" and high.year < date.max.year else date(high.year, 12, 31)
-    return DraftColumn(name, kind, (date(low.year, 1, 1).isoformat(), last.isoformat()), nullable=nullable)
+    low, high = (
+        date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds))
+    )
+    last = (
+        date(high.year + 1, 1, 1)
+        if kind == "datetime" and high.year < date.max.year
+        else date(high.year, 12, 31)
+    )
+    return DraftColumn(
+        name, kind, (date(low.year, 1, 1).isoformat(), last.isoformat()), nullable=nullable
+    )
 
 
-def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bool = False) -> DraftColumn | str:
-    """A list of values, or what makes them none; `every` value is of the list unless there are too many."""
+def _categories(
+    filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bool = False
+) -> DraftColumn | str:
+    """A list of values, or what makes them none; `every` value is of the list unless there are too
+    many.
+    """
     counted = pc.value_counts(filled.combine_chunks())
     counts = counted.field("counts").to_numpy()
     categories = sorted(set(counted.field("values").to_pylist()) - {MISSING})
     nullable = nullable or len(categories) < len(counts)
     if any(len(one) > 200 for one in categories):
         return "texts of more than 200 letters"
-    listed = len(categories) <= _FEW or (len(filled) >= _ROWS_EACH * len(counts) and (counts == 1).sum() <= _SINGLE * len(filled))
-    if len(categories) + nullable > MOST_CATEGORIES or not (every or (listed and 2 * len(counts) <= len(filled))):
+    listed = len(categories) <= _FEW or (
+        len(filled) >= _ROWS_EACH * len(counts) and (counts == 1).sum() <= _SINGLE * len(filled)
+    )
+    if len(categories) + nullable > MOST_CATEGORIES or not (
+        every or (listed and 2 * len(counts) <= len(filled))
+    ):
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
     if all(one in BOOLEANS and one.isalpha() for one in categories):
         return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
-    return DraftColumn(name, "category", categories=tuple(categories), value_type=written_type(categories), nullable=nullable)
+    return DraftColumn(
+        name,
+        "category",
+        categories=tuple(categories),
+        value_type=written_type(categories),
+        nullable=nullable,
+    )
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:

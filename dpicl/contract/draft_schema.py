@@ -1,7 +1,8 @@
 """Columns of a draft from a published schema: no row is read.
 
-Three kinds: Frictionless Table Schema (alone, or of a resource of a Data Package), JSON Schema of one row, and
-the names and types in the footer of a Parquet file, whose statistics are not read, since they are computed from rows.
+Three kinds: Frictionless Table Schema (alone, or of a resource of a Data Package), JSON Schema of
+one row, and the names and types in the footer of a Parquet file, whose statistics are not read,
+since they are computed from rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from dpicl.errors import DataError, DeclarationError
 from dpicl.files.bounded import read_bytes
 from dpicl.yaml_file import validate
 
-_SHAPES = "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
+_SHAPES = (
+    "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
+)
 _TYPES: dict[str, Kind] = {
     "integer": "integer",
     "year": "integer",
@@ -51,7 +54,9 @@ _LONGEST_NOTE = 120
 def _as_values(value: Any) -> Any:
     """Values as a row has them; null is no value."""
     if not isinstance(value, list) or any(isinstance(one, dict | list) for one in value):
-        raise ValueError(f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values")
+        raise ValueError(
+            f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values"
+        )
     return tuple(one for one in value if one is not None)
 
 
@@ -123,7 +128,9 @@ def _without_null(content: Any) -> Any:
     some = [one for one in choices if isinstance(one, dict) and one.get("type") != "null"]
     one = {**content, **some[0], "required": False} if len(some) == 1 < len(choices) else content
     kinds, values = one.get("type"), one.get("enum")
-    gaps = (isinstance(kinds, list) and "null" in kinds) or (isinstance(values, list) and None in values)
+    gaps = (isinstance(kinds, list) and "null" in kinds) or (
+        isinstance(values, list) and None in values
+    )
     return {**one, "required": False} if gaps else one
 
 
@@ -134,7 +141,8 @@ class _JsonSchema(_Open):
 
 
 def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], dict[str, str]]:
-    """Columns that a contract can describe, as far as the schema says, and {column that it leaves out: why}.
+    """Columns that a contract can describe, as far as the schema says, and {column that it leaves
+    out: why}.
 
     Args:
         path: the schema: `.parquet`, or JSON.
@@ -157,12 +165,22 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | str]]:
         with path.open("rb") as file:
             schema = pa_parquet.read_schema(file)
     except OSError as error:
-        raise DataError(path.name, f"cannot be read ({error.strerror})" if error.strerror else "is not a complete Parquet file") from None
+        raise DataError(
+            path.name,
+            f"cannot be read ({error.strerror})"
+            if error.strerror
+            else "is not a complete Parquet file",
+        ) from None
     except (pa.ArrowException, ValueError):
         raise DataError(path.name, "is not a complete Parquet file") from None
-    for field in schema:  # a field that may be null is no evidence: most programs write all of them so
+    for (
+        field
+    ) in schema:  # a field that may be null is no evidence: most programs write all of them so
         stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        kind = next((name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)), "")
+        kind = next(
+            (name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)),
+            "",
+        )
         yield field.name, _column(field.name, kind, _Limits(), (FALSE, TRUE), "")
 
 
@@ -170,19 +188,44 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
     try:
         content = json.loads(read_bytes(path))
     except (ValueError, RecursionError):
-        raise DeclarationError(path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}") from None
+        raise DeclarationError(
+            path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}"
+        ) from None
     keys = content.keys() if isinstance(content, dict) else ()
     if "properties" in keys:
         for name, one in validate(_JsonSchema, content, path.name).properties.items():
-            kinds = [one.type] if isinstance(one.type, str) else [kind for kind in one.type if kind != "null"]
-            kind = one.format if kinds == ["string"] and one.format in ("date", "date-time") else kinds[0] if len(kinds) == 1 else ""
+            kinds = (
+                [one.type]
+                if isinstance(one.type, str)
+                else [kind for kind in one.type if kind != "null"]
+            )
+            kind = (
+                one.format
+                if kinds == ["string"] and one.format in ("date", "date-time")
+                else kinds[0]
+                if len(kinds) == 1
+                else ""
+            )
             yield name, _column(name, kind, one, (FALSE, TRUE), one.description or one.title)
     elif "fields" in keys or "resources" in keys:
-        table = validate(_TableSchema, content, path.name) if "fields" in keys else _resource(content, path.name, file)
+        table = (
+            validate(_TableSchema, content, path.name)
+            if "fields" in keys
+            else _resource(content, path.name, file)
+        )
         for field in table.fields:
             truth = field.false_values + field.true_values
-            kind = f"{field.type} in another format" if field.type in DATES and field.format not in ("default", "any") else field.type
-            yield field.name, _column(field.name, kind, field.constraints, truth, field.description or field.title)
+            kind = (
+                f"{field.type} in another format"
+                if field.type in DATES and field.format not in ("default", "any")
+                else field.type
+            )
+            yield (
+                field.name,
+                _column(
+                    field.name, kind, field.constraints, truth, field.description or field.title
+                ),
+            )
     else:
         raise DeclarationError(path.name, "", "is no schema of a table", _SHAPES)
 
@@ -190,19 +233,35 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
 def _resource(content: Any, where: str, file: str) -> _TableSchema:
     """The table whose path ends in the file's name, or the only one."""
     resources = validate(_DataPackage, content, where).resources
-    named = [one for one in resources if isinstance(one.path, str) and one.path.rpartition("/")[2] == file]
+    named = [
+        one
+        for one in resources
+        if isinstance(one.path, str) and one.path.rpartition("/")[2] == file
+    ]
     (chosen, *more) = resources if len(resources) == 1 else named or (None,)
     if chosen is None or more:
-        raise DeclarationError(where, "resources", f"{len(named)} of {len(resources)} have a path that ends in {file}", "one")
+        raise DeclarationError(
+            where,
+            "resources",
+            f"{len(named)} of {len(resources)} have a path that ends in {file}",
+            "one",
+        )
     if not isinstance(chosen.table, dict):
         raise DeclarationError(
-            where, "resources", "the table's schema is not written out", "its `fields` in this file, or the file that it names"
+            where,
+            "resources",
+            "the table's schema is not written out",
+            "its `fields` in this file, or the file that it names",
         )
     return validate(_TableSchema, chosen.table, where)
 
 
-def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str) -> DraftColumn | str:
-    """A column of a listed set of values is one of categories, whatever they are; as text, why a contract cannot describe it."""
+def _column(
+    name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str
+) -> DraftColumn | str:
+    """A column of a listed set of values is one of categories, whatever they are; as text, why a
+    contract cannot describe it.
+    """
     if not can_be_named(name):
         return UNNAMED
     if not (limits.enum or kind in _TYPES):
@@ -211,15 +270,23 @@ def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meani
     if limits.enum or kind in ("string", "boolean"):
         stated = limits.enum or (truth if kind == "boolean" else ())
         if kind == "boolean" and all(str(as_written(one)) in BOOLEANS for one in stated):
-            return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note)
+            return DraftColumn(
+                name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note
+            )
         kinds, texts = type_of(stated), tuple(str(as_written(one)) for one in stated)
-        return DraftColumn(name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note)
-    low, high = (_bound(stated, is_date=_TYPES[kind] in DATES) for stated in (limits.minimum, limits.maximum))
+        return DraftColumn(
+            name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note
+        )
+    low, high = (
+        _bound(stated, is_date=_TYPES[kind] in DATES) for stated in (limits.minimum, limits.maximum)
+    )
     return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
 
 
 def _printable(text: str) -> str:
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_LONGEST_NOTE]
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[
+        :_LONGEST_NOTE
+    ]
 
 
 def _bound(stated: float | str | None, *, is_date: bool) -> float | str | None:

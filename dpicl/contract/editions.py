@@ -1,7 +1,8 @@
 """The editions of a published set: the whole and its stated slices, each as a contract of its own.
 
-Guarantee   none spent: the files, bounds and deltas are those that the contract states of each; no row is counted. Only public sets have
-            editions, so that which of them is at hand tells nothing of anybody.
+Guarantee   none spent: the files, bounds and deltas are those that the contract states of each; no
+            row is counted. Only public sets have editions, so that which of them is at hand tells
+            nothing of anybody.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ def edition(contract: TextContract, name: str) -> TextContract:
     """The contract of one edition: with its own files, bounds and deltas.
     Raises KeyError: there is no such slice; ValueError: a slice's bounds are of other labels.
     """
-    chosen = _whole(contract) if name == PUBLISHED else _slice(contract, contract.source.slices[name])
+    chosen = (
+        _whole(contract) if name == PUBLISHED else _slice(contract, contract.source.slices[name])
+    )
     chosen._edition_of = EditionOf(contract, name)
     return chosen
 
 
 def accepted(contract: TextContract) -> str:
     """What a contract accepts as its files, and how to get it; for errors."""
-    slices = [f"{name} at {one.train.file} (sha256 {str(one.train.sha256)[:12]})" for name, one in contract.source.slices.items()]
+    slices = [
+        f"{name} at {one.train.file} (sha256 {str(one.train.sha256)[:12]})"
+        for name, one in contract.source.slices.items()
+    ]
     below = f", or a slice below DPICL_DATA: {', '.join(slices)}" if slices else ""
     return f"the published set, which `dpicl data fetch {contract.name}` downloads{below}"
 
@@ -36,17 +42,32 @@ def _whole(contract: TextContract) -> TextContract:
     assert published is not None
     suffix = f".{published.form}" if published.form else ""
     files = {
-        name: TextFile(file=f"published/{contract.name}/{published.version}/{one.file}{suffix}", sha256=one.sha256)
+        name: TextFile(
+            file=f"published/{contract.name}/{published.version}/{one.file}{suffix}",
+            sha256=one.sha256,
+        )
         for name, one in (("train", published.train), ("test", published.test))
     }
-    source = contract.source.model_copy(update={**files, "labels": published.labels, "published": None, "slices": {}})
+    source = contract.source.model_copy(
+        update={**files, "labels": published.labels, "published": None, "slices": {}}
+    )
     task = contract.task.model_copy(update={"field": published.field or contract.task.field})
-    return contract.model_copy(update={"source": source, "task": task, "text": published.text or contract.text})
+    return contract.model_copy(
+        update={"source": source, "task": task, "text": published.text or contract.text}
+    )
 
 
 def _slice(contract: TextContract, one: Slice) -> TextContract:
-    files: dict[str, object] = {"train": one.train, "test": one.test, "published": None, "slices": {}}
-    changed: dict[str, object] = {"source": contract.source.model_copy(update=files), "task": _bounded(contract, one)}
+    files: dict[str, object] = {
+        "train": one.train,
+        "test": one.test,
+        "published": None,
+        "slices": {},
+    }
+    changed: dict[str, object] = {
+        "source": contract.source.model_copy(update=files),
+        "task": _bounded(contract, one),
+    }
     for key, delta in (("generation", one.deltas.generation), ("ensemble", one.deltas.ensemble)):
         sizes = getattr(contract, key)
         if sizes is not None and delta is not None:
@@ -62,10 +83,18 @@ def _bounded(contract: TextContract, one: Slice) -> object:
     task, rows = contract.task, one.bounds
     if not isinstance(task, Classification):
         if not isinstance(rows, int):
-            raise ValueError("has bounds of labels; expected one number, since answers are no labels")  # noqa: TRY004 - of a declaration
+            raise ValueError(  # noqa: TRY004
+                "has bounds of labels; expected one number, since answers are no labels"
+            )
         return task.model_copy(update={"min_rows": rows})
     by_label = dict.fromkeys(task.labels, rows) if isinstance(rows, int) else rows
     if by_label.keys() != task.labels.keys():
-        raise ValueError("has bounds of other labels; expected one for every label of the task, or one number for all")
-    labels = {label: words.model_copy(update={"min_rows": by_label[label]}) for label, words in task.labels.items()}
+        raise ValueError(
+            "has bounds of other labels; expected one for every label of the task, or one number "
+            "for all"
+        )
+    labels = {
+        label: words.model_copy(update={"min_rows": by_label[label]})
+        for label, words in task.labels.items()
+    }
     return task.model_copy(update={"labels": labels})

@@ -21,7 +21,8 @@ from dpicl.yaml_file import parse_yaml, read_declaration, validate
 
 
 def parse_contract(content: Any, file: str) -> Contract | TextContract:
-    """Check parsed YAML against the schema and the cross-references; `kind: text` tells texts from a table.
+    """Check parsed YAML against the schema and the cross-references; `kind: text` tells texts from
+    a table.
 
     Raises:
         DeclarationError: names file, key, rule and expected shape.
@@ -32,7 +33,12 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it says, one contract stops no command on others
         rule = f"cannot be followed ({type(error).__name__})"
-        raise DeclarationError(file, "", rule, "a contract as docs/reference/contract.md has it; please report this one") from None
+        raise DeclarationError(
+            file,
+            "",
+            rule,
+            "a contract as docs/reference/contract.md has it; please report this one",
+        ) from None
 
 
 def _checked(content: Any, file: str) -> Contract | TextContract:
@@ -43,7 +49,9 @@ def _checked(content: Any, file: str) -> Contract | TextContract:
         check_references(table, file)
         return table
     if kind != "text":
-        raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
+        raise DeclarationError(
+            file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table"
+        )
     texts = validate(TextContract, content, file)
     _check_text_references(texts, file)
     check_text_series(texts, file)
@@ -58,7 +66,9 @@ def load_contract(path: Path) -> Contract | TextContract:
     """
     contract = _parsed(read_declaration(path), path.name)
     if path.stem != contract.name:
-        raise DeclarationError(path.name, "name", f"is {contract.name!r}", f"{path.stem!r}, the file's own name")
+        raise DeclarationError(
+            path.name, "name", f"is {contract.name!r}", f"{path.stem!r}, the file's own name"
+        )
     return contract
 
 
@@ -68,36 +78,79 @@ def _parsed(content: bytes, file: str) -> Contract | TextContract:
 
 
 def contract_digest(contract: Declared) -> str:
-    """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays, where and when is no part of it, nor are words
-    on where the rows can be had, or the form by which released texts are judged.
+    """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays,
+    where and when is no part of it, nor are words on where the rows can be had, or the form by
+    which released texts are judged.
     """
-    excluded: Any = {"account": True, "releases": True, "ledger": True, "form": True, "source": set(ORIGIN_WORDS)}
+    excluded: Any = {
+        "account": True,
+        "releases": True,
+        "ledger": True,
+        "form": True,
+        "source": set(ORIGIN_WORDS),
+    }
     if contract.version > 1:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
     content = contract.model_dump_json(exclude=excluded)
-    return hashlib.sha256((content if contract.version == 1 else f"{content} derived {VERSION}").encode()).hexdigest()
+    return hashlib.sha256(
+        (content if contract.version == 1 else f"{content} derived {VERSION}").encode()
+    ).hexdigest()
 
 
 def _check_text_references(contract: TextContract, file: str) -> None:
     if contract.privacy.unit != "row" and contract.generation is not None:
-        expected = "row, or `ensemble` alone: demonstrations are written from texts one by one, not from persons"
+        expected = (
+            "row, or `ensemble` alone: demonstrations are written from texts one by one, not from "
+            "persons"
+        )
         raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", expected)
     if "sampling_rate" in contract.privacy.model_fields_set:
         expected = "no such key: subsets x examples / rows is the rate of every label"
         raise DeclarationError(file, "privacy.sampling_rate", "has no meaning for texts", expected)
     if contract.calibrate and not contract.is_classification:
-        raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
-    if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
-        raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
+        raise DeclarationError(
+            file,
+            "calibrate",
+            "is true for open answers",
+            "true only with a task of kind classification",
+        )
+    if contract.source.bundled and {contract.task.field, *contract.text_fields} != {
+        "label",
+        "text",
+    }:
+        raise DeclarationError(
+            file,
+            "source.bundled",
+            "has the fields label and text",
+            '`text: "{text}"` and `field: label`',
+        )
     if contract.source.published is not None:
         _check_editions(contract, file)
         return
-    # A benchmark's held-out texts are its queries; texts with something at stake have public ones, or none.
-    if contract.privacy.budget.benchmark and contract.source.bundled is None and contract.source.test is None:
-        raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
+    # A benchmark's held-out texts are its queries; texts with something at stake have public ones,
+    # or none.
+    if (
+        contract.privacy.budget.benchmark
+        and contract.source.bundled is None
+        and contract.source.test is None
+    ):
+        raise DeclarationError(
+            file,
+            "source.test",
+            "is missing",
+            "a file of held-out texts, which a benchmark is measured on",
+        )
     if contract.privacy.budget.benchmark and contract.source.queries is not None:
-        raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
-    private = [contract.source.train.file if contract.source.train else None, contract.source.deliveries]
+        raise DeclarationError(
+            file,
+            "source.queries",
+            "has no meaning for a benchmark",
+            "no such key: its held-out texts are public",
+        )
+    private = [
+        contract.source.train.file if contract.source.train else None,
+        contract.source.deliveries,
+    ]
     check_public_queries(contract.source.queries, private, "source.queries", file)
     for split, source in (("train", contract.source.train), ("test", contract.source.test)):
         if source is not None and source.sha256 is not None:
@@ -108,8 +161,13 @@ def _check_text_references(contract: TextContract, file: str) -> None:
 def _check_editions(contract: TextContract, file: str) -> None:
     """Editions are of public texts, and every one of them has the rows that the methods need."""
     if not contract.privacy.budget.benchmark:
-        expected = "`benchmark: true`, or `train`: which files hold private texts must not follow from what is in them"
-        raise DeclarationError(file, "source.published", "has no meaning for texts with something at stake", expected)
+        expected = (
+            "`benchmark: true`, or `train`: which files hold private texts must not follow from "
+            "what is in them"
+        )
+        raise DeclarationError(
+            file, "source.published", "has no meaning for texts with something at stake", expected
+        )
     for name in edition_names(contract):
         try:
             chosen = edition(contract, name)
@@ -122,22 +180,43 @@ def _check_editions(contract: TextContract, file: str) -> None:
 def _check_methods(contract: TextContract, file: str, within: str = "") -> None:
     """There is a method for the contract, with the words and the rows that it needs."""
     if contract.generation is None and contract.ensemble is None:
-        raise DeclarationError(file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method")
+        raise DeclarationError(
+            file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method"
+        )
     if (contract.generation is None) != (contract.prompts.generation is None):
-        raise DeclarationError(file, "prompts.generation", "and `generation` go together", "both of them, or neither")
+        raise DeclarationError(
+            file, "prompts.generation", "and `generation` go together", "both of them, or neither"
+        )
     if contract.generation is not None and isinstance(contract.task, FreeText):
-        raise DeclarationError(file, "generation", "needs labels to write texts for", "`ensemble` only, with a task of kind generation")
+        raise DeclarationError(
+            file,
+            "generation",
+            "needs labels to write texts for",
+            "`ensemble` only, with a task of kind generation",
+        )
     if (contract.prompts.answering.keywords is not None) and contract.is_classification:
         raise DeclarationError(
-            file, "prompts.answering.keywords", "has no meaning for labels", "no such key with a task of kind classification"
+            file,
+            "prompts.answering.keywords",
+            "has no meaning for labels",
+            "no such key with a task of kind classification",
         )
     if contract.generation is None:
         return
     subsets, examples = contract.generation.subsets, contract.generation.examples
     for label, rows in contract.row_bounds.items():
         if rows < subsets * examples:  # no label can be sampled at a rate above 1
-            key = f"{within}bounds" if within else f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
+            key = (
+                f"{within}bounds"
+                if within
+                else f"task.labels.{label}.min_rows"
+                if contract.is_classification
+                else "task.min_rows"
+            )
             needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
             raise DeclarationError(
-                file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"
+                file,
+                key,
+                f"is {rows}, fewer than {needed}",
+                f"at least {subsets * examples}, or smaller generation sizes",
             )

@@ -29,29 +29,38 @@ def _as_group_key(value: Any) -> Any:
     """An error message names both forms of a key."""
     if value == "label" or isinstance(value, dict | GroupKey):
         return value
-    raise ValueError(f"got {str(value)[:60]!r}; expected `label`, or a mapping with column and cuts or parts")
+    raise ValueError(
+        f"got {str(value)[:60]!r}; expected `label`, or a mapping with column and cuts or parts"
+    )
 
 
 class Check(Frozen):
     """One check of the table."""
 
-    rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
-    """What must hold; for every suitable column if no `column` is given. `row_count`, `both_labels` and `unique` are about all rows together, and hold
-    of no table unless they are stated: that one fails is a refusal that anybody sees, one exact bit about the table, which no epsilon covers.
+    rule: Literal[
+        "in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"
+    ]
+    """What must hold; for every suitable column if no `column` is given. `row_count`, `both_labels`
+    and `unique` are about all rows together, and hold of no table unless they are stated: that one
+    fails is a refusal that anybody sees, one exact bit about the table, which no epsilon covers.
     """
     column: Name | None = None
     """The column to check; `unique` without one is about whole rows."""
     at_least: Annotated[int, Field(ge=1)] | None = None
-    """Minimum number of rows for `row_count` (2 if left out), or per label for `both_labels` (1 if left out)."""
+    """Minimum number of rows for `row_count` (2 if left out), or per label for `both_labels` (1 if
+    left out).
+    """
     severity: Literal["warn", "fail"] = "fail"
     """Whether a failed check stops the run (`fail`) or is only reported (`warn`)."""
 
 
 class Contract(Declared):
-    """Everything that is publicly known about one table: its columns, and as much else as is stated.
+    """Everything that is publicly known about one table: its columns, and as much else as is
+    stated.
 
-    Groups, local attributes and templates that are not stated are derived from the columns (`derive`), whenever they are needed:
-    they are no part of the stored form. In version 1 of contracts they are always stated, and groups that are not are none.
+    Groups, local attributes and templates that are not stated are derived from the columns
+    (`derive`), whenever they are needed: they are no part of the stored form. In version 1 of
+    contracts they are always stated, and groups that are not are none.
     """
 
     later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries", "population")
@@ -59,30 +68,43 @@ class Contract(Declared):
     source: Source
     """Where the rows are, who published them, and under which licence."""
     population: Annotated[int, Field(ge=1)] | None = None
-    """About how many rows there are, as publicly stated, and never as counted: for plans and warnings; and from 524,289 on a folder or query is
-    read in batches.
+    """About how many rows there are, as publicly stated, and never as counted: for plans and
+    warnings; and from 524,289 on a folder or query is read in batches.
     """
     split: Split | None = None
     """Which rows are held out; a private table usually holds out none."""
     queries: QueryFile | None = None
-    """For a private table: public rows that serve as queries and for evaluation, in place of held-out ones."""
+    """For a private table: public rows that serve as queries and for evaluation, in place of
+    held-out ones.
+    """
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     """Every column to read, by name."""
-    label: Annotated[Label | None, BeforeValidator(_as_label, json_schema_input_type=str | Label | None)] = None
+    label: Annotated[
+        Label | None, BeforeValidator(_as_label, json_schema_input_type=str | Label | None)
+    ] = None
     """What to predict for a row: a column's name, or a rule for its values; nothing if left out."""
-    groups: dict[Annotated[int, Field(ge=2)], tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...]] = {}
-    """{number of demonstrations: keys of GROUP BY}; the keys' numbers of parts multiply to that number. One demonstration needs no entry."""
+    groups: dict[
+        Annotated[int, Field(ge=2)],
+        tuple[Annotated[GroupKey | Literal["label"], BeforeValidator(_as_group_key)], ...],
+    ] = {}
+    """{number of demonstrations: keys of GROUP BY}; the keys' numbers of parts multiply to that
+    number. One demonstration needs no entry.
+    """
     local: tuple[Attribute, ...] = ()
     """The attributes that clients report in LDP-TabICL."""
     prompts: Prompts | None = None
     """How rows are written as text."""
     checks: tuple[Check, ...] = ()
-    """Checks beside the default ones, which are all about single values, or another severity for one of these."""
+    """Checks beside the default ones, which are all about single values, or another severity for
+    one of these.
+    """
 
     @property
     def features(self) -> tuple[str, ...]:
         """Columns that a central prompt may show: all except those of the label and the split."""
-        return tuple(name for name in self.columns if name not in (self.label_column, self.split_column))
+        return tuple(
+            name for name in self.columns if name not in (self.label_column, self.split_column)
+        )
 
     @property
     def _described(self) -> dict[str, Column]:
@@ -112,13 +134,19 @@ class Contract(Declared):
 
     @cached_property
     def wording(self) -> tuple[Wording, Wording]:
-        """How rows are written as text, for the local and the central method: as stated, else derived."""
+        """How rows are written as text, for the local and the central method: as stated, else
+        derived.
+        """
         return wording_of(self.features, self.attributes, self.prompts)
 
     @cached_property
     def group_keys(self) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
         """{number of demonstrations: keys of GROUP BY}: as stated, else derived."""
-        return self.groups if self.groups or self.version == 1 else groups_of(self._described, self.target)
+        return (
+            self.groups
+            if self.groups or self.version == 1
+            else groups_of(self._described, self.target)
+        )
 
     @property
     def split_column(self) -> str | None:
@@ -136,7 +164,9 @@ class Contract(Declared):
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """Columns that a source must have: the declared ones, the id of the person, the day on which a row arrived, and its sign."""
+        """Columns that a source must have: the declared ones, the id of the person, the day on
+        which a row arrived, and its sign.
+        """
         person, more = self.privacy.person, (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
@@ -150,35 +180,55 @@ class Contract(Declared):
     @property
     def tells_row_count(self) -> bool:
         """See `Declared`: not where a word for a missing value leaves rows out."""
-        return super().tells_row_count and (self.privacy.budget.benchmark or not self.drops_marked_rows)
+        return super().tells_row_count and (
+            self.privacy.budget.benchmark or not self.drops_marked_rows
+        )
 
     @property
     def drops_marked_rows(self) -> bool:
-        """Whether a word for a missing value leaves rows out: one of a column that is not nullable."""
+        """Whether a word for a missing value leaves rows out: one of a column that is not
+        nullable.
+        """
         gaps = {name for name, column in self.columns.items() if column.nullable}
         return any(self.missing_words(name) for name in self.read_columns if name not in gaps)
 
     def fate_of(self, column: str) -> Literal["refuse", "leave-out", "missing", "stand-in"]:
-        """What becomes of a row whose value of this column is none: by that row alone. Where rows are only ever exchanged their number is public,
-        and the column's first category or lower bound stands in for a value that cannot be missing, as it does for a client's.
+        """What becomes of a row whose value of this column is none: by that row alone. Where rows
+        are only ever exchanged their number is public, and the column's first category or lower
+        bound stands in for a value that cannot be missing, as it does for a client's.
         """
         declared = self.columns.get(column)
         if declared is None:  # whose row it is, and when it came
             return "leave-out" if self.leaves_out and not self.exchanges else "refuse"
-        stated = declared.invalid or (("missing" if declared.nullable else "leave-out") if self.leaves_out else "refuse")
+        stated = declared.invalid or (
+            ("missing" if declared.nullable else "leave-out") if self.leaves_out else "refuse"
+        )
         if stated == "leave-out" and self.exchanges:
             return "missing" if declared.nullable else "stand-in"
         return stated
 
     def refusing(self) -> Contract:
         """The same for public rows, of which none is left out or mended."""
-        columns = {name: column.model_copy(update={"invalid": None}) for name, column in self.columns.items()}
-        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"invalid": "refuse"})})
+        columns = {
+            name: column.model_copy(update={"invalid": None})
+            for name, column in self.columns.items()
+        }
+        return self.model_copy(
+            update={
+                "columns": columns,
+                "source": self.source.model_copy(update={"invalid": "refuse"}),
+            }
+        )
 
     def without_missing_words(self) -> Contract:
         """The same for rows in which an empty cell alone is a missing value."""
-        columns = {name: column.model_copy(update={"missing": None}) for name, column in self.columns.items()}
-        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"missing": None})})
+        columns = {
+            name: column.model_copy(update={"missing": None})
+            for name, column in self.columns.items()
+        }
+        return self.model_copy(
+            update={"columns": columns, "source": self.source.model_copy(update={"missing": None})}
+        )
 
     @property
     def takes_back(self) -> bool:

@@ -1,7 +1,7 @@
 """Periods: the public part of a release's name that says when it is made anew.
 
-A period is a calendar time in UTC, taken from the public schedule or the clock when a run is planned, and never
-from rows: whether rows came or went decides nothing.
+A period is a calendar time in UTC, taken from the public schedule or the clock when a run is
+planned, and never from rows: whether rows came or went decides nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _SHAPES: dict[str, tuple[str, str]] = {
 
 
 def period_at(every: Every, when: datetime) -> str:
-    """The period that a time falls into: `once`, `2026-12-31`, `2026-W53`, `2026-12`, `2026-Q4` or `2026`.
+    """The period that a time falls into: `once`, `2026-12-31`, `2026-W53`, `2026-12`, `2026-Q4` or
+    `2026`.
 
     Args:
         when: with a time zone; read in UTC.
@@ -60,7 +61,9 @@ def period_before(every: Every, when: datetime) -> str:
 def was_over(period: str, when: datetime) -> bool:
     """Whether a period of a calendar was over at a time."""
     kinds: tuple[Every, ...] = ("day", "week", "month", "quarter", "year")
-    every = next(kind for kind, shape in zip(kinds, _SHAPES, strict=True) if re.fullmatch(shape, period))
+    every = next(
+        kind for kind, shape in zip(kinds, _SHAPES, strict=True) if re.fullmatch(shape, period)
+    )
     return period_at(every, when) > period  # names of one kind sort by time
 
 
@@ -84,11 +87,17 @@ def read_period(text: str) -> str:
             except ValueError:
                 break
             return text
-    raise ParameterError("period", repr(text[:40]), "once, or a time in UTC: 2026, 2026-Q4, 2026-12, 2026-W53 or 2026-12-31")
+    raise ParameterError(
+        "period",
+        repr(text[:40]),
+        "once, or a time in UTC: 2026, 2026-Q4, 2026-12, 2026-W53 or 2026-12-31",
+    )
 
 
 def _later(first: datetime, count: int, unit: str) -> datetime | None:
-    """So many days, weeks, months, quarters or years after a day; None beyond the calendar's end."""
+    """So many days, weeks, months, quarters or years after a day; None beyond the calendar's
+    end.
+    """
     try:
         if unit in _DAYS:
             return first + timedelta(days=count * _DAYS[unit])
@@ -114,8 +123,9 @@ class Calendar:
 
     @staticmethod
     def of(every: Every, *, first: datetime, count: int) -> Calendar:
-        """So many days, weeks, months, quarters or years in a row, from the one on that a time falls into.
-        Raises ParameterError: `every` is `once`, there is none, or the last is beyond the calendar's end.
+        """So many days, weeks, months, quarters or years in a row, from the one on that a time
+        falls into. Raises ParameterError: `every` is `once`, there is none, or the last is beyond
+        the calendar's end.
         """
         if every == ONCE:
             raise ParameterError("every", every, "day, week, month, quarter or year")
@@ -126,16 +136,22 @@ class Calendar:
                 if (name := period_at(every, day)) != names[-1]:
                     names.append(name)
         except OverflowError:
-            raise ParameterError("periods", count, f"at most {len(names)}, until the end of the year 9999") from None
+            raise ParameterError(
+                "periods", count, f"at most {len(names)}, until the end of the year 9999"
+            ) from None
         return Calendar(tuple(names[:count]))
 
     @staticmethod
     def over(every: Every, *, first: datetime, length: int | str) -> Calendar | None:
-        """So many periods in a row, or all that begin within a time such as `2 years`; None where these are none, or more than MOST_PERIODS.
-        Raises ParameterError: as `of`.
+        """So many periods in a row, or all that begin within a time such as `2 years`; None where
+        these are none, or more than MOST_PERIODS. Raises ParameterError: as `of`.
         """
         if isinstance(length, int):
-            return Calendar.of(every, first=first, count=length) if 1 <= length <= MOST_PERIODS else None
+            return (
+                Calendar.of(every, first=first, count=length)
+                if 1 <= length <= MOST_PERIODS
+                else None
+            )
         written = re.fullmatch(r"([1-9][0-9]{0,3}) (day|week|month|quarter|year)s?", length)
         end = written and _later(first, int(written[1]), written[2])
         if not end or every not in (*_DAYS, *_MONTHS):
@@ -148,7 +164,9 @@ class Calendar:
 
     def is_period(self, text: str) -> bool:
         """Whether this is a period as these are, of this horizon or of another time."""
-        if not any(re.fullmatch(shape, text) and re.fullmatch(shape, self.periods[0]) for shape in _SHAPES):
+        if not any(
+            re.fullmatch(shape, text) and re.fullmatch(shape, self.periods[0]) for shape in _SHAPES
+        ):
             return False
         with suppress(ParameterError):
             return read_period(text) == text
@@ -163,10 +181,14 @@ class Calendar:
 
     def index(self, period: str) -> int:
         """Which period of the horizon this is, counted from 1.
-        Raises ParameterError: none of them; a row, or a release, of another time belongs to another horizon.
+        Raises ParameterError: none of them; a row, or a release, of another time belongs to another
+        horizon.
         """
         if period not in self.periods:
             raise ParameterError(
-                "period", repr(period[:40]), f"one of the horizon's {len(self.periods)}, {self.periods[0]} to {self.periods[-1]}"
+                "period",
+                repr(period[:40]),
+                f"one of the horizon's {len(self.periods)}, {self.periods[0]} to "
+                f"{self.periods[-1]}",
             )
         return self.periods.index(period) + 1

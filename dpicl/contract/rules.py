@@ -47,18 +47,32 @@ def check_references(contract: Contract, file: str) -> None:
     person = contract.privacy.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
         expected = "a column of the source that is used nowhere else in the contract"
-        raise DeclarationError(file, "privacy.person.id_column", "is also declared or ignored", expected)
+        raise DeclarationError(
+            file, "privacy.person.id_column", "is also declared or ignored", expected
+        )
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
     _check_groups(contract, file)
     names = [attribute.name for attribute in contract.attributes]
     if len(set(names)) != len(names) or LABEL in names:
-        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
+        raise DeclarationError(
+            file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}"
+        )
     for attribute in contract.attributes:
         if attribute.part_count > MAX_LEVELS:
-            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
+            raise DeclarationError(
+                file,
+                f"local.{attribute.name}",
+                f"has {attribute.part_count} parts",
+                f"at most {MAX_LEVELS}",
+            )
         if attribute.column in (contract.label_column, contract.split_column):
-            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
+            raise DeclarationError(
+                file,
+                f"local.{attribute.name}.column",
+                "is the label or the split",
+                "a feature column",
+            )
     if contract.prompts is not None:
         _check_templates(contract, contract.prompts, file)
     for index, check in enumerate(contract.checks):
@@ -67,41 +81,73 @@ def check_references(contract: Contract, file: str) -> None:
 
 
 def _check_stated(contract: Contract, file: str) -> None:
-    """What cannot be derived is there, and bins, from which much is derived, lie within the bounds."""
+    """What cannot be derived is there, and bins, from which much is derived, lie within the
+    bounds.
+    """
     for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
         if contract.version == 1 and not stated:
-            raise DeclarationError(file, key, "is missing", "this key, or `version: 2`, in which it is derived")
+            raise DeclarationError(
+                file, key, "is missing", "this key, or `version: 2`, in which it is derived"
+            )
     if contract.source.frame and contract.account is None:
-        raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
+        raise DeclarationError(
+            file, "account", "is missing", "the name of the account that pays for rows of a program"
+        )
     if not contract.features:
-        raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
+        raise DeclarationError(
+            file,
+            "columns",
+            "has no column beside the label",
+            "at least one column to describe a row by",
+        )
     for name, column in contract.columns.items():
         if column.invalid == "missing" and not column.nullable:
             raise DeclarationError(
-                file, f"columns.{name}.invalid", "is missing of a column without missing values", "`nullable: true` beside it"
+                file,
+                f"columns.{name}.invalid",
+                "is missing of a column without missing values",
+                "`nullable: true` beside it",
             )
         _check_missing(contract, name, column, file)
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
-            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
-                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
+            if name not in contract.features and (
+                name != contract.label_column or contract.target.kind != "number"
+            ):
+                raise DeclarationError(
+                    file,
+                    f"columns.{name}.bins",
+                    "is of no feature",
+                    "bins of features, or of a number to predict",
+                )
 
 
 def _check_missing(contract: Contract, name: str, column: Column, file: str) -> None:
-    """No word means that a value is missing, and a value: rows that have it would be dropped without a word."""
+    """No word means that a value is missing, and a value: rows that have it would be dropped
+    without a word.
+    """
     for word in contract.missing_words(name):
         if isinstance(column, CategoryColumn):
             is_value, values = (
-                word != MISSING and (word in column.categories or category_of(word, column.categories, column.value_type) is not None),
+                word != MISSING
+                and (
+                    word in column.categories
+                    or category_of(word, column.categories, column.value_type) is not None
+                ),
                 "categories",
             )
         else:
             is_value, values = _lies_within(word, column), "bounds"
         if is_value:
             stated = f"columns.{name}.missing" if column.missing is not None else "source.missing"
-            rule = f"has {word!r} among its values, and {stated} says that it stands for a missing one"
+            rule = (
+                f"has {word!r} among its values, and {stated} says that it stands for a missing one"
+            )
             raise DeclarationError(
-                file, f"columns.{name}.{values}", rule, f"other {values}, or `missing: [...]` in this column, perhaps none"
+                file,
+                f"columns.{name}.{values}",
+                rule,
+                f"other {values}, or `missing: [...]` in this column, perhaps none",
             )
 
 
@@ -116,50 +162,100 @@ def _check_rules(contract: Contract, file: str) -> None:
     if label is not None:
         column, target = _column(contract, label.column, "label.column", file), contract.target
         if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
-            raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
-        if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
-            raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
+            raise DeclarationError(
+                file,
+                "label.answers",
+                "word a number",
+                "`cuts` with an answer for each part, or no answers",
+            )
+        if (
+            label.answers
+            and isinstance(column, CategoryColumn)
+            and not label.has_rule
+            and target.count != len(column.categories)
+        ):
+            raise DeclarationError(
+                file,
+                "label.answers",
+                f"has {target.count} answers",
+                f"{len(column.categories)}: one per category",
+            )
         if target.count < 2 or len(set(target.answers)) != target.count:
             raise DeclarationError(
-                file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
+                file,
+                "label",
+                "has one answer, or one that stands twice",
+                "a column with two values or more, worded differently",
             )
         if target.count > MAX_LEVELS:
-            raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
+            raise DeclarationError(
+                file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}"
+            )
         if label.has_rule:
             rules["label"] = label
     for k, keys in contract.group_keys.items():
-        rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
-    for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}).items():
+        rules |= {
+            f"groups.{k}.{index}": group
+            for index, group in enumerate(keys)
+            if isinstance(group, GroupKey)
+        }
+    for key, rule in (
+        rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}
+    ).items():
         _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:
     if name not in contract.columns:
-        raise DeclarationError(file, key, f"names {name!r}, which is not a column", "one of: " + ", ".join(contract.columns))
+        raise DeclarationError(
+            file,
+            key,
+            f"names {name!r}, which is not a column",
+            "one of: " + ", ".join(contract.columns),
+        )
     return contract.columns[name]
 
 
 def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
     if isinstance(column, CategoryColumn):
         if rule.missing:
-            raise DeclarationError(file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}")
+            raise DeclarationError(
+                file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}"
+            )
         if rule.cuts:
-            raise DeclarationError(file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories")
+            raise DeclarationError(
+                file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories"
+            )
         resolve_parts(rule.parts, column.categories, key, file)
         return
     if rule.missing != column.nullable:
-        expected = "`missing: true`, and a part more, the last" if column.nullable else "no `missing`: the column is not nullable"
+        expected = (
+            "`missing: true`, and a part more, the last"
+            if column.nullable
+            else "no `missing`: the column is not nullable"
+        )
         raise DeclarationError(file, f"{key}.missing", "does not fit the column", expected)
     if rule.parts:
-        raise DeclarationError(file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers")
+        raise DeclarationError(
+            file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers"
+        )
     _check_cuts(rule.cuts, column, f"{key}.cuts", file)
 
 
-def _check_cuts(stated: tuple[float, ...], column: IntegerColumn | RealColumn, key: str, file: str) -> None:
+def _check_cuts(
+    stated: tuple[float, ...], column: IntegerColumn | RealColumn, key: str, file: str
+) -> None:
     low, high = column.bounds
     cuts = [ceil(cut) for cut in stated] if isinstance(column, IntegerColumn) else stated
-    if not all(low < cut <= high for cut in cuts) or any(later <= earlier for earlier, later in pairwise(cuts)):
-        raise DeclarationError(file, key, f"{list(stated)} leaves a part empty", f"rising cuts above {low} and up to {high}")
+    if not all(low < cut <= high for cut in cuts) or any(
+        later <= earlier for earlier, later in pairwise(cuts)
+    ):
+        raise DeclarationError(
+            file,
+            key,
+            f"{list(stated)} leaves a part empty",
+            f"rising cuts above {low} and up to {high}",
+        )
 
 
 def resolve_parts(
@@ -169,75 +265,145 @@ def resolve_parts(
     named = [category for part in parts if part != "rest" for category in part]
     unknown = [category for category in named if category not in categories]
     if unknown:
-        raise DeclarationError(file, f"{key}.parts", f"names {unknown[0]!r}, which is not a category", "one of: " + ", ".join(categories))
+        raise DeclarationError(
+            file,
+            f"{key}.parts",
+            f"names {unknown[0]!r}, which is not a category",
+            "one of: " + ", ".join(categories),
+        )
     if len(set(named)) != len(named):
         raise DeclarationError(file, f"{key}.parts", "a category is in two parts", "disjoint parts")
     rest = tuple(category for category in categories if category not in named)
     if rest and "rest" not in parts:
-        raise DeclarationError(file, f"{key}.parts", f"leaves out {rest[0]!r}", "every category in a part, or a part `rest`")
+        raise DeclarationError(
+            file,
+            f"{key}.parts",
+            f"leaves out {rest[0]!r}",
+            "every category in a part, or a part `rest`",
+        )
     if parts.count("rest") > 1 or ("rest" in parts and not rest) or () in parts:
-        raise DeclarationError(file, f"{key}.parts", "has an empty part", "at least one category in every part")
+        raise DeclarationError(
+            file, f"{key}.parts", "has an empty part", "at least one category in every part"
+        )
     return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
-def check_public_queries(queries: QueryFile | TextFile | None, private: Iterable[str | None], key: str, file: str) -> None:
-    """Raises DeclarationError: the file of queries is, or lies in, one of the private places, whose rows any model would see."""
-    if queries is not None and any(PurePosixPath(queries.file).is_relative_to(place) for place in private if place):
-        raise DeclarationError(file, key, "is one of the private files", "a public file, which any model may see")
+def check_public_queries(
+    queries: QueryFile | TextFile | None, private: Iterable[str | None], key: str, file: str
+) -> None:
+    """Raises DeclarationError: the file of queries is, or lies in, one of the private places, whose
+    rows any model would see.
+    """
+    if queries is not None and any(
+        PurePosixPath(queries.file).is_relative_to(place) for place in private if place
+    ):
+        raise DeclarationError(
+            file, key, "is one of the private files", "a public file, which any model may see"
+        )
 
 
 def _check_held_out(contract: Contract, file: str) -> None:
-    """A benchmark holds rows out; any other table may name public rows to measure on, or charge for held-out ones."""
+    """A benchmark holds rows out; any other table may name public rows to measure on, or charge for
+    held-out ones.
+    """
     split, source = contract.split, contract.source
-    check_public_queries(contract.queries, [source.file, source.folder, source.deliveries], "queries", file)
+    check_public_queries(
+        contract.queries, [source.file, source.folder, source.deliveries], "queries", file
+    )
     charged = split is not None and split.evaluation_epsilon is not None
-    for key, stated in (("queries", contract.queries is not None), ("split.evaluation_epsilon", charged)):
+    for key, stated in (
+        ("queries", contract.queries is not None),
+        ("split.evaluation_epsilon", charged),
+    ):
         if stated and contract.label is None:
-            raise DeclarationError(file, key, "has no meaning without a label", "no such key, or `label`")
+            raise DeclarationError(
+                file, key, "has no meaning without a label", "no such key, or `label`"
+            )
     if contract.privacy.budget.benchmark:
         if split is None:
-            expected = "how a benchmark's rows are held out: column, train and test, or test_fraction"
+            expected = (
+                "how a benchmark's rows are held out: column, train and test, or test_fraction"
+            )
             raise DeclarationError(file, "split", "is missing", expected)
         if contract.queries is not None:
-            raise DeclarationError(file, "queries", "has no meaning for a benchmark", "no such key: its held-out rows are public")
+            raise DeclarationError(
+                file,
+                "queries",
+                "has no meaning for a benchmark",
+                "no such key: its held-out rows are public",
+            )
         if charged:
-            raise DeclarationError(file, "split.evaluation_epsilon", "has no meaning for a benchmark", "no such key: nothing is charged")
+            raise DeclarationError(
+                file,
+                "split.evaluation_epsilon",
+                "has no meaning for a benchmark",
+                "no such key: nothing is charged",
+            )
     if contract.queries is not None and charged:
-        raise DeclarationError(file, "queries", "is given beside `split.evaluation_epsilon`", "one of both to measure on")
+        raise DeclarationError(
+            file,
+            "queries",
+            "is given beside `split.evaluation_epsilon`",
+            "one of both to measure on",
+        )
     if split is not None and split.column is not None:
         column = _column(contract, split.column, "split.column", file)
-        if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(column.categories):
+        if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(
+            column.categories
+        ):
             expected = "a category column with the train and test values"
-            raise DeclarationError(file, "split.column", "lacks the train or the test value", expected)
+            raise DeclarationError(
+                file, "split.column", "lacks the train or the test value", expected
+            )
 
 
 def check_public_digest(contract: Declared, key: str, file: str) -> None:
     """A plain hash of rows stands in a contract of public rows alone.
 
     Raises:
-        DeclarationError: the contract is no benchmark: who knows all rows but one can test guesses of that one against the hash.
+        DeclarationError: the contract is no benchmark: who knows all rows but one can test guesses
+            of that one against the hash.
     """
     if not contract.privacy.budget.benchmark:
-        raise DeclarationError(file, key, "is a hash of private rows, against which guesses can be tried", "no such key but in a benchmark")
+        raise DeclarationError(
+            file,
+            key,
+            "is a hash of private rows, against which guesses can be tried",
+            "no such key but in a benchmark",
+        )
 
 
 def _check_groups(contract: Contract, file: str) -> None:
     for k, keys in contract.group_keys.items():
         if contract.target.kind == "none" and "label" in keys:
-            raise DeclarationError(file, f"groups.{k}", "groups by a label that is not declared", "keys with columns")
+            raise DeclarationError(
+                file, f"groups.{k}", "groups by a label that is not declared", "keys with columns"
+            )
         if any(isinstance(key, GroupKey) and key.missing for key in keys):
             raise DeclarationError(
-                file, f"groups.{k}", "groups by a number that may be missing", "columns that are not nullable, or of categories"
+                file,
+                f"groups.{k}",
+                "groups by a number that may be missing",
+                "columns that are not nullable, or of categories",
             )
         sizes = [contract.target.count if key == "label" else key.part_count for key in keys]
         if prod(sizes) != k:
             product = " x ".join(map(str, sizes)) or "none"
-            raise DeclarationError(file, f"groups.{k}", f"the keys make {product} = {prod(sizes)} groups", f"{k} groups")
+            raise DeclarationError(
+                file,
+                f"groups.{k}",
+                f"the keys make {product} = {prod(sizes)} groups",
+                f"{k} groups",
+            )
         columns = [contract.label_column if key == "label" else key.column for key in keys]
         if len(set(columns)) != len(columns):
-            raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
+            raise DeclarationError(
+                file, f"groups.{k}", "two keys use one column", "distinct columns"
+            )
         if "label" not in keys and contract.label_column in columns:
-            raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
+            raise DeclarationError(
+                file, f"groups.{k}", "splits the label's column by another rule", "the key `label`"
+            )
 
 
 def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
@@ -256,19 +422,35 @@ def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
     _check_template(prompts.central, columns, "prompts.central", file)
     for name, word in prompts.central.words.items():
         if not (word.cuts or word.parts):
-            raise DeclarationError(file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`")
+            raise DeclarationError(
+                file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`"
+            )
         _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
-        if len(word.texts) != max(len(word.cuts) + 1 + word.missing if word.cuts else 0, len(word.parts)):
-            raise DeclarationError(file, f"prompts.central.words.{name}.texts", f"has {len(word.texts)} texts", "one text per part")
+        if len(word.texts) != max(
+            len(word.cuts) + 1 + word.missing if word.cuts else 0, len(word.parts)
+        ):
+            raise DeclarationError(
+                file,
+                f"prompts.central.words.{name}.texts",
+                f"has {len(word.texts)} texts",
+                "one text per part",
+            )
 
 
-def _check_template(template: Template, fields: dict[str, Attribute] | dict[str, Column], key: str, file: str) -> None:
+def _check_template(
+    template: Template, fields: dict[str, Attribute] | dict[str, Column], key: str, file: str
+) -> None:
     for name, word in template.words.items():
         if name in fields:
-            raise DeclarationError(file, f"{key}.words.{name}", "hides a field of the same name", "another name")
+            raise DeclarationError(
+                file, f"{key}.words.{name}", "hides a field of the same name", "another name"
+            )
         if word.field not in fields:
             raise DeclarationError(
-                file, f"{key}.words.{name}.field", f"names {word.field!r}, which is not there", "one of: " + ", ".join(fields)
+                file,
+                f"{key}.words.{name}.field",
+                f"names {word.field!r}, which is not there",
+                "one of: " + ", ".join(fields),
             )
         _check_places(word.texts, set(fields), f"{key}.words.{name}.texts", file)
     _check_places([template.text], set(fields) | set(template.words), f"{key}.text", file)
@@ -277,9 +459,20 @@ def _check_template(template: Template, fields: dict[str, Attribute] | dict[str,
 def _check_places(texts: Iterable[str], known: set[str], key: str, file: str) -> None:
     for text in texts:
         try:
-            places = [(name, spec, conversion) for _, name, spec, conversion in string.Formatter().parse(text) if name is not None]
+            places = [
+                (name, spec, conversion)
+                for _, name, spec, conversion in string.Formatter().parse(text)
+                if name is not None
+            ]
         except ValueError:
-            raise DeclarationError(file, key, "has an unmatched brace", "places written {field}") from None
+            raise DeclarationError(
+                file, key, "has an unmatched brace", "places written {field}"
+            ) from None
         for name, spec, conversion in places:
             if name not in known or spec or conversion:
-                raise DeclarationError(file, key, f"place {{{name}}} names no field", "one of: " + ", ".join(sorted(known)))
+                raise DeclarationError(
+                    file,
+                    key,
+                    f"place {{{name}}} names no field",
+                    "one of: " + ", ".join(sorted(known)),
+                )

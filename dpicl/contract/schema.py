@@ -17,7 +17,8 @@ from dpicl.contract.text import TextContract
 
 
 def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of what `data_contracts/*.yaml` may say, or `data_contracts/texts/*.yaml`.
+    """JSON schema (draft 2020-12) of what `data_contracts/*.yaml` may say, or
+    `data_contracts/texts/*.yaml`.
 
     Cross-references (a template's fields, the product of groups) are beyond a schema and are
     checked on loading. Editors show each key's docstring beside it.
@@ -27,8 +28,14 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
         descriptions = meanings(known[name])
         for key, content in part.get("properties", {}).items():
             content |= {"description": descriptions[key]} if key in descriptions else {}
-        for key, earlier in getattr(known[name], "earlier", {}).items():  # valid too, and deprecated
-            part["properties"][earlier] = {**part["properties"][key], "deprecated": True, "description": f"Earlier name of `{key}`."}
+        for key, earlier in getattr(
+            known[name], "earlier", {}
+        ).items():  # valid too, and deprecated
+            part["properties"][earlier] = {
+                **part["properties"][key],
+                "deprecated": True,
+                "description": f"Earlier name of `{key}`.",
+            }
             if key in part.get("required", ()):
                 part["required"].remove(key)
                 part["anyOf"] = [{"required": [key]}, {"required": [earlier]}]
@@ -51,7 +58,11 @@ def meanings(kind: type) -> dict[str, str]:
             continue
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
         for line, after in pairwise(cast(ast.ClassDef, tree).body):
-            if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
                 described[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
     return described
 

@@ -1,7 +1,7 @@
 """The shape of a contract over labelled texts, as frozen types.
 
-As in a table's contract, everything is public knowledge: the fields of a text, the labels, lower bounds
-on numbers of rows, lengths and prompts. None of it is read from the private texts.
+As in a table's contract, everything is public knowledge: the fields of a text, the labels, lower
+bounds on numbers of rows, lengths and prompts. None of it is read from the private texts.
 
 Paper       DP few-shot generation (arXiv 2309.11765): prompts of tables 5 to 8, sizes of table 9.
             DP-ICL (arXiv 2305.01639): sizes of ensembles.
@@ -84,7 +84,9 @@ class Extraction(Frozen):
 
 
 class FreeText(Frozen):
-    """The answer is free text, such as a summary; records without one, or without a text, are skipped."""
+    """The answer is free text, such as a summary; records without one, or without a text, are
+    skipped.
+    """
 
     earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
 
@@ -99,7 +101,9 @@ class FreeText(Frozen):
 
 
 class GenerationPrompt(Frozen):
-    """The prompt that generates a demonstration: the instruction, and the words before a label and before a text."""
+    """The prompt that generates a demonstration: the instruction, and the words before a label and
+    before a text.
+    """
 
     instruction: Line
     """Instruction above the examples."""
@@ -110,7 +114,9 @@ class GenerationPrompt(Frozen):
 
 
 class AnsweringPrompt(Frozen):
-    """The prompt that answers a query: an instruction or none, and the words before a text and before its answer."""
+    """The prompt that answers a query: an instruction or none, and the words before a text and
+    before its answer.
+    """
 
     instruction: Line | None = None
     """Instruction above the demonstrations; none if left out."""
@@ -123,7 +129,9 @@ class AnsweringPrompt(Frozen):
 
 
 class TextPrompts(Frozen):
-    """The prompt that answers queries, and the one that generates demonstrations where a method does so."""
+    """The prompt that answers queries, and the one that generates demonstrations where a method
+    does so.
+    """
 
     earlier: ClassVar[dict[str, str]] = {"answering": "asking"}
 
@@ -145,7 +153,9 @@ class Generation(Frozen):
     max_tokens: Count
     """T_max: maximum number of tokens of a demonstration; all of them are charged."""
     delta: Delta
-    """Delta of a whole release, in (0, 1); should be below 1 / (number of texts with the rarest label)."""
+    """Delta of a whole release, in (0, 1); should be below 1 / (number of texts with the rarest
+    label).
+    """
 
 
 class Ensemble(Frozen):
@@ -156,7 +166,9 @@ class Ensemble(Frozen):
     delta: Delta
     """Delta of a whole release, over all of its queries."""
     candidates: Annotated[int, Field(ge=2, le=10_000)] = 100
-    """Free text only: number of answers generated without private texts, of which one is selected."""
+    """Free text only: number of answers generated without private texts, of which one is
+    selected.
+    """
     keywords: Annotated[int, Field(ge=1, le=100)] = 10
     """Free text only: maximum number of keywords that the answer is generated from."""
 
@@ -188,10 +200,12 @@ class TextContract(Declared):
     prompts: TextPrompts
     """The prompts."""
     calibrate: bool = False
-    """Contextual calibration of Zhao et al. (2021): of answers to released demonstrations, and of every voter of DP-ICL by its own texts alone."""
+    """Contextual calibration of Zhao et al. (2021): of answers to released demonstrations, and of
+    every voter of DP-ICL by its own texts alone.
+    """
     form: Form | None = None
-    """What is publicly known of every text: it ends as a question does, or as a sentence. Reports say of how many generated texts that holds; nothing
-    else depends on it.
+    """What is publicly known of every text: it ends as a question does, or as a sentence. Reports
+    say of how many generated texts that holds; nothing else depends on it.
     """
     generation: Generation | None = None
     """For method few_shot_generation."""
@@ -211,7 +225,9 @@ class TextContract(Declared):
 
     @property
     def edition_of(self) -> EditionOf | None:
-        """Which edition of a published set this contract's files are, once that was chosen; None of texts that are not published."""
+        """Which edition of a published set this contract's files are, once that was chosen; None of
+        texts that are not published.
+        """
         return self._edition_of
 
     @property
@@ -232,7 +248,9 @@ class TextContract(Declared):
     @property
     def text_fields(self) -> tuple[str, ...]:
         """Fields that make a text, each once."""
-        return tuple(dict.fromkeys(field for _, field in template_pieces(self.text) if field is not None))
+        return tuple(
+            dict.fromkeys(field for _, field in template_pieces(self.text) if field is not None)
+        )
 
     @property
     def is_classification(self) -> bool:
@@ -241,12 +259,16 @@ class TextContract(Declared):
 
     @property
     def demonstrated(self) -> tuple[str, ...]:
-        """Labels that demonstrations are written for, in the contract's order; of texts there are none."""
+        """Labels that demonstrations are written for, in the contract's order; of texts there are
+        none.
+        """
         return () if isinstance(self.task, FreeText) else tuple(self.task.labels)
 
     @property
     def row_bounds(self) -> Mapping[str, int]:
-        """Public lower bound on the private rows of each label; where answers are written, one for all under `""`."""
+        """Public lower bound on the private rows of each label; where answers are written, one for
+        all under `""`.
+        """
         if not isinstance(self.task, Classification):
             return {"": self.task.min_rows}
         return {label: words.min_rows for label, words in self.task.labels.items()}
@@ -272,5 +294,7 @@ def template_pieces(template: str) -> tuple[tuple[str, str | None], ...]:
         raise ValueError("has an unmatched brace; expected places written {field}") from None
     for _, name, spec, conversion in pieces:
         if name is not None and (spec or conversion or not re.fullmatch(FIELD, name)):
-            raise ValueError("has a place that is no field; expected places written {field} or {field.inner}")
+            raise ValueError(
+                "has a place that is no field; expected places written {field} or {field.inner}"
+            )
     return tuple((literal, name) for literal, name, _, _ in pieces)

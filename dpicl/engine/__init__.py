@@ -1,1 +1,3 @@
-"""The engine: plans, run folders, releases, quotes and the stages of a run, without any orchestrator."""
+"""The engine: plans, run folders, releases, quotes and the stages of a run, without any
+orchestrator.
+"""

@@ -19,22 +19,36 @@ from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
 
 
 def adopt(settings: Settings) -> tuple[int, list[str]]:
-    """Rebuild what was spent; gives the number of releases, and the accounts that are exhausted as their receipts do not prove them.
+    """Rebuild what was spent; gives the number of releases, and the accounts that are exhausted as
+    their receipts do not prove them.
 
     Raises:
-        LedgerRefusedError: there is a ledger with records, or there are no receipts of this installation's key.
+        LedgerRefusedError: there is a ledger with records, or there are no receipts of this
+            installation's key.
     """
-    url, key, folder = address_of(settings), ledger_key(settings), receipts.released_folder(settings)
+    url, key, folder = (
+        address_of(settings),
+        ledger_key(settings),
+        receipts.released_folder(settings),
+    )
     anchor, witness = settings.home / "ledger.anchor.json", witness_of(settings, key)
     if not folder.is_dir():
-        raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
+        raise LedgerRefusedError(
+            "nothing stands in released/; expected the folder of the installation whose ledger "
+            "was lost"
+        )
     with suppress(LedgerError), Ledger.open(url, key, anchor, witness) as ledger:
         record = ledger.adopted_record()
         # A rebuild was killed after the ledger was made.
-        if record.get("kind") == "adopted" and record["sequence"] > receipts.newest(settings).read().sequence:
+        if (
+            record.get("kind") == "adopted"
+            and record["sequence"] > receipts.newest(settings).read().sequence
+        ):
             write_adopted(ledger, settings)
             content = json.loads(record["content"])
-            return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)
+            return len(content["entries"]), sorted(
+                row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0
+            )
     standing = list(_standing(settings))
     addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
     for account in addresses:
@@ -58,7 +72,9 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
 def _standing(settings: Settings) -> Iterator[Standing]:
     """Every release of which an artefact, a draft or a receipt stands."""
     received = sorted(receipts.released_folder(settings).glob(f"*/*{receipts.SUFFIX}"))
-    files: dict[tuple[str, str], list[Path]] = {(path.parent.name, path.name.removesuffix(receipts.SUFFIX)): [] for path in received}
+    files: dict[tuple[str, str], list[Path]] = {
+        (path.parent.name, path.name.removesuffix(receipts.SUFFIX)): [] for path in received
+    }
     for path in receipts.artefacts(settings):
         files.setdefault((path.parent.name, path.name.split(".")[0]), []).append(path)
     for (account, release_id), paths in files.items():
@@ -67,4 +83,9 @@ def _standing(settings: Settings) -> Iterator[Standing]:
         sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
             sha256 = drafts[0].name.removesuffix(receipts.DRAFT).split(".")[-1]
-        yield Standing(account, release_id, receipts.read(receipts.receipt_of(settings, account, release_id)), sha256)
+        yield Standing(
+            account,
+            release_id,
+            receipts.read(receipts.receipt_of(settings, account, release_id)),
+            sha256,
+        )

@@ -29,20 +29,33 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
 TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
-ROWS, DRAFTS, DRAFTS_APART = "released_rows.npz", "private_drafts.npz", "private_drafts/{number:04d}.npz"
+ROWS, DRAFTS, DRAFTS_APART = (
+    "released_rows.npz",
+    "private_drafts.npz",
+    "private_drafts/{number:04d}.npz",
+)
 MADE = "periods.json"
 """Of a unit that makes a series: a sentence on the periods of each of its horizons."""
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
-"""What a model writes from the instruction alone; the progress of every unit whose rows a model reads, or whose public queries it answers."""
+"""What a model writes from the instruction alone; the progress of every unit whose rows a model
+reads, or whose public queries it answers.
+"""
 PART = ".part"
 """Before the number of a part, in the name of a file of progress."""
 ASKED = "queries/{dataset}.parquet"
 """Of a run: the public rows that were asked, as the split has them."""
-PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
+PROMPTS, PREDICTIONS, BASELINES, RESULTS = (
+    "prompts.parquet",
+    "predictions.parquet",
+    "baselines.json",
+    "results.json",
+)
 VALUES = "values.parquet"
 """How good the answer to every public query is: a column per cell."""
 FORMS = "forms.json"
-"""Of released texts, by cell: how many have the form that the contract states, and how many there are."""
+"""Of released texts, by cell: how many have the form that the contract states, and how many there
+are.
+"""
 LOG_PROBABILITY = "log p: "
 """Before a label: a column of predictions."""
 
@@ -57,8 +70,8 @@ _here: ContextVar[dict[Path, pa.Table] | None] = ContextVar("tables of this proc
 
 @contextmanager
 def rows_stay_here() -> Iterator[None]:
-    """Inside, whole private tables are kept in this process and in no file, and are gone at the end: no other process and no other thread,
-    whose context is its own, does a stage.
+    """Inside, whole private tables are kept in this process and in no file, and are gone at the
+    end: no other process and no other thread, whose context is its own, does a stage.
     """
     tables: dict[Path, pa.Table] = {}
     token = _here.set(tables)
@@ -84,7 +97,9 @@ def kept_rows(path: Path) -> pa.Table:
 
 
 def drop_rows(path: Path) -> None:
-    """What is kept in this process and was read for the last time goes; a file stays, for a run that is resumed."""
+    """What is kept in this process and was read for the last time goes; a file stays, for a run
+    that is resumed.
+    """
     if (here := _here.get()) is not None:
         here.pop(path, None)
 
@@ -95,7 +110,10 @@ def read_split(unit: UnitFolder) -> SplitTable:
     if batches is None:
         train = kept_rows(folder / TRAIN)
     else:
-        train = pa.concat_tables([batches.train(number).data for number in range(batches.count)], promote_options="permissive")
+        train = pa.concat_tables(
+            [batches.train(number).data for number in range(batches.count)],
+            promote_options="permissive",
+        )
     return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
 
 
@@ -105,25 +123,43 @@ def read_test(unit: UnitFolder) -> QueryTable:
 
 
 def read_queries(unit: UnitFolder) -> QueryTable:
-    """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
+    """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no
+    private row.
+    """
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
     return QueryTable(kept_rows(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRAFTS) -> None:
-    """What is to be published of a unit, or in a file of another name of some cells; the first that is written whole stays."""
-    write_arrays(unit.private / name, {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()}, mode=PRIVATE_MODE)
+    """What is to be published of a unit, or in a file of another name of some cells; the first that
+    is written whole stays.
+    """
+    write_arrays(
+        unit.private / name,
+        {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()},
+        mode=PRIVATE_MODE,
+    )
 
 
 def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any], name: str = DRAFTS) -> None:
     """The same of what a model drew from private texts."""
     method = on_texts(unit.unit.method)
-    write_drafts(unit, {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()}, name)
+    write_drafts(
+        unit,
+        {
+            cell: json.dumps(method.encode(one), ensure_ascii=False).encode()
+            for cell, one in drawn.items()
+        },
+        name,
+    )
 
 
 def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
     """What `write_drafts` wrote, by the cell's key; nothing where nothing was drafted."""
-    files = [*unit.private.glob(DRAFTS), *unit.private.glob(f"{Path(DRAFTS_APART).parent}/[0-9]*.npz")]
+    files = [
+        *unit.private.glob(DRAFTS),
+        *unit.private.glob(f"{Path(DRAFTS_APART).parent}/[0-9]*.npz"),
+    ]
     return {key: one.tobytes() for file in files for key, one in read_arrays(file).items()}
 
 
@@ -133,7 +169,13 @@ def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:
     if path.suffix == ".json":
         write_json(path, {cell.key: json.loads(content) for cell, content in artefacts.items()})
     else:
-        write_arrays(path, {cell.key: np.load(io.BytesIO(content), allow_pickle=False) for cell, content in artefacts.items()})
+        write_arrays(
+            path,
+            {
+                cell.key: np.load(io.BytesIO(content), allow_pickle=False)
+                for cell, content in artefacts.items()
+            },
+        )
 
 
 def gathered(unit: UnitFolder) -> dict[str, bytes]:
@@ -158,18 +200,28 @@ def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
         return dict(read_tallies(unit, read_arrays(path)))
     stored = gathered(unit)
     cells = method.releases(unit.contract, unit.unit)
-    return {cell: method.decode(stored[cell.key], unit.contract, unit.unit, cell) for cell in cells if cell.key in stored}
+    return {
+        cell: method.decode(stored[cell.key], unit.contract, unit.unit, cell)
+        for cell in cells
+        if cell.key in stored
+    }
 
 
 def read_released(unit: UnitFolder) -> Released[Any]:
-    """The releases of a unit on a table, and the rows derived from them, as far as they are there."""
+    """The releases of a unit on a table, and the rows derived from them, as far as they are
+    there.
+    """
     stored = read_arrays(unit.path / ROWS) if (unit.path / ROWS).exists() else {}
     draws = read_draws(unit)
-    return Released(draws, {cell: ReleasedRows(stored[cell.key]) for cell in draws if cell.key in stored})
+    return Released(
+        draws, {cell: ReleasedRows(stored[cell.key]) for cell in draws if cell.key in stored}
+    )
 
 
 def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
-    """The releases of a unit on texts, and the same written without private rows, as far as they are there."""
+    """The releases of a unit on texts, and the same written without private rows, as far as they
+    are there.
+    """
     method = on_texts(unit.unit.method)
     public = read_json(unit.path / PUBLIC_TEXTS) if (unit.path / PUBLIC_TEXTS).exists() else {}
     released = {key: json.loads(content) for key, content in gathered(unit).items()}
@@ -177,7 +229,9 @@ def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
 
 
 def stored_prompts(path: Path) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """Prompts in the order of queries, by the key of their cell: one cell after another, as a file may hold more than memory does."""
+    """Prompts in the order of queries, by the key of their cell: one cell after another, as a file
+    may hold more than memory does.
+    """
     for table in read_row_groups(path):
         start = 0
         for key, rows in groupby(table.column("cell").to_pylist()):
@@ -192,7 +246,9 @@ def finite(value: float) -> float | str:
 
 
 def remove_private(run: Path, settings: Settings) -> None:
-    """Delete a finished run's private rows and what was made of them; a run that must go on keeps them. Verdicts stay."""
+    """Delete a finished run's private rows and what was made of them; a run that must go on keeps
+    them. Verdicts stay.
+    """
     for folder in settings.private_home.glob(f"*/{run.name}"):
         if folder.parent.name != VERDICTS:
             shutil.rmtree(folder, ignore_errors=True)

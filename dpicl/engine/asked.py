@@ -1,9 +1,12 @@
-"""How the models of a plan or request are asked where nobody says: decided before anything is named or charged, and kept.
+"""How the models of a plan or request are asked where nobody says: decided before anything is named
+or charged, and kept.
 
-What was charged stands: where an account was charged for what these weights answered, they are asked as they were then, whatever public
-questions would decide today, by other packages or on another machine. Else by the note of an earlier measurement, or by one made now.
+What was charged stands: where an account was charged for what these weights answered, they are
+asked as they were then, whatever public questions would decide today, by other packages or on
+another machine. Else by the note of an earlier measurement, or by one made now.
 
-State       models/asked/<digest>.json    a measurement, by the weights, their number format, the template and the questions
+State       models/asked/<digest>.json    a measurement, by the weights, their number format, the
+            template and the questions
 """
 
 from __future__ import annotations
@@ -38,12 +41,18 @@ ASKED = "asked.json"
 
 
 def as_begun(plan: Plan, settings: Settings) -> Plan:
-    """A plan whose models are asked as the run of its name asks them, where it has begun with these models and nobody says otherwise."""
+    """A plan whose models are asked as the run of its name asks them, where it has begun with these
+    models and nobody says otherwise.
+    """
     folder = run_folder(settings, plan.run_id)
     if not (folder / PLAN).exists():
         return plan
     begun = read_plan(folder)
-    writer = begun.writer if plan.writer is None and begun.writer == plan.model else plan.writer and _as(begun.writer, plan.writer)
+    writer = (
+        begun.writer
+        if plan.writer is None and begun.writer == plan.model
+        else plan.writer and _as(begun.writer, plan.writer)
+    )
     earlier = {one.name: one for one in begun.beside}
     beside = tuple(_as(earlier.get(one.name), one) for one in plan.beside)
     return replace(plan, model=_as(begun.model, plan.model), writer=writer, beside=beside)
@@ -51,11 +60,20 @@ def as_begun(plan: Plan, settings: Settings) -> Plan:
 
 def _as(begun: ModelSpec | None, spec: ModelSpec) -> ModelSpec:
     """A model as it was begun with, if it is that one and open."""
-    return begun if begun is not None and spec.api == "auto" and begun.model_copy(update={"api": "auto"}) == spec else spec
+    return (
+        begun
+        if begun is not None
+        and spec.api == "auto"
+        and begun.model_copy(update={"api": "auto"}) == spec
+        else spec
+    )
 
 
-def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tuple[Plan, dict[str, AskedBy]]:
-    """A plan that states how its models are asked, and what was decided by name; one that has begun or leaves nothing open is as it was.
+def settled_plan(
+    plan: Plan, settings: Settings, *, measure: bool = True
+) -> tuple[Plan, dict[str, AskedBy]]:
+    """A plan that states how its models are asked, and what was decided by name; one that has begun
+    or leaves nothing open is as it was.
 
     Votes on tokens follow bare prompts: the model that casts them is named and asked as before.
 
@@ -66,13 +84,16 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
         ModelError: a model cannot be opened.
     """
     methods = [METHODS[name] for name in plan.pipeline.methods]
-    begun = plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()  # a forecast's plan is of no run
+    begun = (
+        plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()
+    )  # a forecast's plan is of no run
     if begun or not methods or plan.pipeline.api != "auto" or not plan.is_evaluated:
         return plan, {}
     reading = [method for method in methods if method.model_reads_rows]
     votes = any(on_texts(method.name).votes_on_tokens for method in reading)
     charged = not plan.pipeline.reports and (
-        reading or any(settings.declared(name).evaluation == "charged" for name in plan.pipeline.datasets)
+        reading
+        or any(settings.declared(name).evaluation == "charged" for name in plan.pipeline.datasets)
     )
     asked: dict[str, AskedBy] = {}
 
@@ -92,9 +113,14 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
 
 
 def settled_model(
-    spec: ModelSpec, settings: Settings, accounts: Callable[[], Iterable[Account]] = tuple, *, measure: bool = True
+    spec: ModelSpec,
+    settings: Settings,
+    accounts: Callable[[], Iterable[Account]] = tuple,
+    *,
+    measure: bool = True,
 ) -> tuple[ModelSpec, AskedBy | None]:
-    """A model with how it is asked, and why; as it is where nothing is open, or where it is not on this machine.
+    """A model with how it is asked, and why; as it is where nothing is open, or where it is not on
+    this machine.
 
     Open is a local model whose folder states a chat template and whose entry says nothing.
 
@@ -104,7 +130,9 @@ def settled_model(
     Raises:
         ModelError: it cannot be opened.
     """
-    if spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure):  # it may have to be fetched
+    if (
+        spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure)
+    ):  # it may have to be fetched
         return spec, None
     try:
         template = chat_template(find_model_files(str(spec.id), spec.revision)[0])
@@ -112,18 +140,29 @@ def settled_model(
         return spec, None
     found = None
     if template:
-        found = _charged(spec, [account.name for account in accounts()], settings) or measured(spec, template, settings, measure=measure)
+        found = _charged(spec, [account.name for account in accounts()], settings) or measured(
+            spec, template, settings, measure=measure
+        )
     return (spec if found is None else spec.model_copy(update={"api": found.api})), found
 
 
-def measured(spec: ModelSpec, template: str, settings: Settings, *, measure: bool = True) -> AskedBy | None:
-    """What public questions decide of a model that is open, measured once for these weights and this template; None where not yet."""
+def measured(
+    spec: ModelSpec, template: str, settings: Settings, *, measure: bool = True
+) -> AskedBy | None:
+    """What public questions decide of a model that is open, measured once for these weights and
+    this template; None where not yet.
+    """
     parts = [fingerprint(spec), template, hashlib.sha256(QUESTIONS.read_bytes()).hexdigest()]
-    place = settings.models / "asked" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+    place = (
+        settings.models / "asked" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+    )
     if not place.exists():
         if not measure:
             return None
-        log.info("model %s: asking public questions by its chat template and by completion, once", spec.name)
+        log.info(
+            "model %s: asking public questions by its chat template and by completion, once",
+            spec.name,
+        )
         completions = _opened(spec, "completions", settings)
         try:
             chat = _opened(spec, "chat", settings)
@@ -135,11 +174,15 @@ def measured(spec: ModelSpec, template: str, settings: Settings, *, measure: boo
 
 def _opened(spec: ModelSpec, api: Literal["chat", "completions"], settings: Settings) -> Scorer:
     asked = spec.model_copy(update={"api": api})
-    return public_answer(spec.name, lambda: open_scorer(asked, models_folder=settings.models, corpus=public_corpus()))
+    return public_answer(
+        spec.name, lambda: open_scorer(asked, models_folder=settings.models, corpus=public_corpus())
+    )
 
 
 def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> AskedBy | None:
-    """How the model answered what one of these accounts was charged for last; None where none was for what it answered."""
+    """How the model answered what one of these accounts was charged for last; None where none was
+    for what it answered.
+    """
     if not accounts:
         return None
     names: dict[str, Literal["chat", "completions"]] = {
@@ -147,9 +190,15 @@ def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> As
     }
     with open_ledger(settings) as ledger:
         entries = [entry for name in accounts for entry in ledger.entries(name)]
-    for release in [entry.release for entry in sorted(entries, key=lambda one: one.reserved_utc)][::-1]:
+    for release in [entry.release for entry in sorted(entries, key=lambda one: one.reserved_utc)][
+        ::-1
+    ]:
         method = METHODS.get(release.mechanism)
-        votes = method is not None and method.model_reads_rows and on_texts(method.name).votes_on_tokens
-        if not votes and (api := names.get(str(release.parameters.get(WRITER, release.parameters.get("model"))))):
+        votes = (
+            method is not None and method.model_reads_rows and on_texts(method.name).votes_on_tokens
+        )
+        if not votes and (
+            api := names.get(str(release.parameters.get(WRITER, release.parameters.get("model"))))
+        ):
             return AskedBy(api)
     return None

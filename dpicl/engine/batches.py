@@ -1,9 +1,13 @@
-"""A large table in batches: the index that `ingest` wrote, and for each batch its rows to protect, its held-out rows and its facts.
+"""A large table in batches: the index that `ingest` wrote, and for each batch its rows to protect,
+its held-out rows and its facts.
 
-private_batches.json     how many batches there are and where their rows come from; the table is read whole without it
-PLACE/train-00007.arrow, test-…, facts-….json     of one batch; the facts come last, and say that it is done
+private_batches.json     how many batches there are and where their rows come from; the table is
+                         read whole without it
+PLACE/train-00007.arrow, test-…, facts-….json     of one batch; the facts come last, and say that it
+is done
 
-Every batch is done once: by workers in parts beside each other, or else by the stage that needs it. What a killed one leaves is done again from the same rows.
+Every batch is done once: by workers in parts beside each other, or else by the stage that needs it.
+What a killed one leaves is done again from the same rows.
 """
 
 from __future__ import annotations
@@ -33,12 +37,15 @@ from dpicl.types import PrivateTable
 
 INDEX = "private_batches.json"
 _PARTS = 16
-"""Pieces of work, however many batches there are: how many is seen in logs, on pages and in names of tasks."""
+"""Pieces of work, however many batches there are: how many is seen in logs, on pages and in names
+of tasks.
+"""
 
 
 def split_key(settings: Settings, contract: Declared) -> bytes | None:
-    """32 secret bytes that private rows are held out by, from the installation's key and the account's name: the same for every run on an
-    asset, so that the same rows are held out; None for a benchmark, which needs none.
+    """32 secret bytes that private rows are held out by, from the installation's key and the
+    account's name: the same for every run on an asset, so that the same rows are held out; None for
+    a benchmark, which needs none.
     """
     if contract.privacy.budget.benchmark:
         return None
@@ -58,14 +65,22 @@ class Batches:
 
     @staticmethod
     def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
-        """The batches of a table that was ingested so; None where it is whole. Raises RunError: they were made under another contract."""
+        """The batches of a table that was ingested so; None where it is whole. Raises RunError:
+        they were made under another contract.
+        """
         path = settings.private(dataset, run.name) / INDEX
         if not path.exists():
             return None
         content, contract = read_json(path), settings.contract(dataset)
         if content["contract"] != contract_digest(contract):
-            raise RunError(f"{dataset}: its rows were prepared under another contract; start a new run")
-        survey = None if content["files"] is None else Survey.read(content["files"], Path(content["folder"]))
+            raise RunError(
+                f"{dataset}: its rows were prepared under another contract; start a new run"
+            )
+        survey = (
+            None
+            if content["files"] is None
+            else Survey.read(content["files"], Path(content["folder"]))
+        )
         place = settings.private(dataset, run.name, content["place"])
         return Batches(contract, place, content["count"], survey, split_key(settings, contract))
 
@@ -94,11 +109,22 @@ class Batches:
             one: dict[str, Any] = read_json(self._facts_file(number))
             broken = {int(place): count for place, count in one["broken"].items()}
             whole = one.get("all_hashes", (0, 0))  # of an earlier version: not published
-            parts.append(Facts(one["rows"], one["train_rows"], tuple(one["labels"]), broken, tuple(one["hashes"]), tuple(whole)))
+            parts.append(
+                Facts(
+                    one["rows"],
+                    one["train_rows"],
+                    tuple(one["labels"]),
+                    broken,
+                    tuple(one["hashes"]),
+                    tuple(whole),
+                )
+            )
         return Facts.added(parts)
 
     def prepare(self, number: int) -> None:
-        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the contract; RunError: it is gone."""
+        """Read, check and split a batch, unless it is done. Raises DataError: the rows break the
+        contract; RunError: it is gone.
+        """
         if self._facts_file(number).exists():
             return
         if self.survey is None:
@@ -121,7 +147,9 @@ class Batches:
 
 
 def check_open(folder: Path) -> None:
-    """A worker that comes late must not make a run's folder of private files again. Raises RunError: the run has ended."""
+    """A worker that comes late must not make a run's folder of private files again. Raises
+    RunError: the run has ended.
+    """
     if not folder.exists():
         raise RunError(f"{folder.name}: the run has ended meanwhile; nothing private is kept of it")
 
@@ -129,17 +157,33 @@ def check_open(folder: Path) -> None:
 def begin(survey: Survey, contract: Contract, folder: Path) -> str:
     """Note what there is to prepare; reads no row."""
     count = survey.batches
-    _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(survey.folder), "files": survey.as_json()})
+    _write_index(
+        folder,
+        contract,
+        {
+            "count": count,
+            "place": "batches",
+            "folder": str(survey.folder),
+            "files": survey.as_json(),
+        },
+    )
     return _in_words(contract, survey.rows, count)
 
 
-def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path) -> str:
-    """Prepare the batches of a query as they come, in a folder that counts once all are there: the same query may give other rows later.
+def keep_stream(
+    tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path
+) -> str:
+    """Prepare the batches of a query as they come, in a folder that counts once all are there: the
+    same query may give other rows later.
 
     Raises:
         DataError: the rows break the contract.
     """
-    folder, name, key = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
+    folder, name, key = (
+        settings.private(contract.name, run.name),
+        f"batches-{secrets.token_hex(4)}",
+        split_key(settings, contract),
+    )
     mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
     try:
         for count, table in enumerate(tables, 1):
@@ -159,10 +203,14 @@ def _in_words(contract: Contract, rows: int, batches: int) -> str:
 
 
 def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> None:
-    write_json(folder / INDEX, {"contract": contract_digest(contract), **content}, mode=PRIVATE_MODE)
+    write_json(
+        folder / INDEX, {"contract": contract_digest(contract), **content}, mode=PRIVATE_MODE
+    )
 
 
 def parts_of(run: str, dataset: str) -> int:
-    """Into how many pieces of work a table's batches are shared out; 0 for a table that is whole."""
+    """Into how many pieces of work a table's batches are shared out; 0 for a table that is
+    whole.
+    """
     batches = Batches.find(Settings.current(), dataset, Path(run))
     return _PARTS if batches else 0

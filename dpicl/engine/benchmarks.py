@@ -1,13 +1,18 @@
-"""Which data sets are public: those whose content has a published digest, ours or one that a person entered here.
+"""Which data sets are public: those whose content has a published digest, ours or one that a person
+entered here.
 
-`benchmark: true` takes cap, secret noise and noisy metrics away, so a contract's word is not enough: what
-was read is compared before anything is released of it. Content decides, and no name: a copy of public rows
-is public, and a public file that changes is not, until it is published here again.
+`benchmark: true` takes cap, secret noise and noisy metrics away, so a contract's word is not
+enough: what was read is compared before anything is released of it. Content decides, and no name: a
+copy of public rows is public, and a public file that changes is not, until it is published here
+again.
 
-    python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA; `python -m tools.digests` is next
+    python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below
+                                         DPICL_DATA; `python -m tools.digests` is next
 
-State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by `dpicl data publish`; `dpicl data fetch` of texts enters
-                                         {name:published: {digest, added_utc, files: {file: sha256}}}
+State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by
+        `dpicl data publish`; `dpicl data fetch` of texts enters
+                                         {name:published: {digest, added_utc, files: {file:
+                                         sha256}}}
 """
 
 from __future__ import annotations
@@ -47,17 +52,22 @@ class Content:
 
 
 def check_published(contract: Declared, digest: Callable[[], str], settings: Settings) -> None:
-    """Refuse a benchmark that is none, with a PrivacyError; to be called once the rows are read, and before anything is released of them.
+    """Refuse a benchmark that is none, with a PrivacyError; to be called once the rows are read,
+    and before anything is released of them.
 
     Args:
         digest: of what was read; not taken where the contract has a budget.
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
-    published = {*row_digests().values(), *(entry["digest"] for entry in _entered(settings).values())}
+    published = {
+        *row_digests().values(),
+        *(entry["digest"] for entry in _entered(settings).values()),
+    }
     if digest() not in published:
         raise PrivacyError(
-            f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
+            f"{contract.name}: says `benchmark: true` of rows that are not published; expected "
+            f"`budget: {{epsilon: CAP}}`, or, if anyone may "
             f"learn them, `dpicl data publish {contract.name}`"
             f"{_how_fetched(contract)}"
         )
@@ -66,11 +76,17 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
 def _how_fetched(contract: Declared) -> str:
     """Of a downloaded set, whose content this installation has not seen downloaded."""
     edition_of = contract.edition_of if isinstance(contract, TextContract) else None
-    return f"; a published set is known once `dpicl data fetch {contract.name}` has compared its files" if edition_of else ""
+    return (
+        f"; a published set is known once `dpicl data fetch {contract.name}` has compared its files"
+        if edition_of
+        else ""
+    )
 
 
 def content_digest(contract: Declared, table: pa.Table) -> str:
-    """Of a whole table, or of all texts, as they were read: 64 hexadecimal digits, whatever the order."""
+    """Of a whole table, or of all texts, as they were read: 64 hexadecimal digits, whatever the
+    order.
+    """
     if not isinstance(contract, Contract):
         return texts_digest(table)
     if contract.privacy.person:
@@ -79,12 +95,15 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
 
 
 def read_content(contract: Declared, settings: Settings) -> Content:
-    """Read all rows of a benchmark as a run does. Raises DeclarationError: the contract has a budget, and nothing is read; SourceError:
-    they are not available; DataError: they break the contract.
+    """Read all rows of a benchmark as a run does. Raises DeclarationError: the contract has a
+    budget, and nothing is read; SourceError: they are not available; DataError: they break the
+    contract.
     """
     if not contract.privacy.budget.benchmark:
         rule = "is of rows with something at stake"
-        raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
+        raise DeclarationError(
+            f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows"
+        )
     parts: Iterable[pa.Table]
     if isinstance(contract, TextContract):
         texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
@@ -103,45 +122,77 @@ def read_content(contract: Declared, settings: Settings) -> Content:
 
 
 def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
-    """Download the published set of a contract, and enter what it says into the registry: anyone can download it without a name. Raises
+    """Download the published set of a contract, and enter what it says into the registry: anyone
+    can download it without a name. Raises
     SourceError: it cannot be had, or is not the one that the contract states.
     """
     name = f"{contract.name}:{PUBLISHED}"
     before = _entered(settings).get(name, {})
     published = None if contract.edition_of is None else contract.edition_of.stated.source.published
     version = (published and published.revision) or ""
-    pinned = before.get("files", {}) if before.get("revision", version) == version else {}  # of another commit nothing is known
+    pinned = (
+        before.get("files", {}) if before.get("revision", version) == version else {}
+    )  # of another commit nothing is known
     if published is not None and published.hub and settings.hub.rstrip("/") != HUB:
         for file in (published.train, published.test):
             # else whatever a server says would count as published, and be spent without a budget
             if not (file.sha256 or pinned.get(file.file)):
                 raise SourceError(
-                    f"{contract.name}: {file.file}: no digest of it is stated, and HF_ENDPOINT names another server than the hub; expected "
+                    f"{contract.name}: {file.file}: no digest of it is stated, and HF_ENDPOINT "
+                    f"names another server than the hub; expected "
                     f"`sha256` in the contract, or a first download from {HUB}"
                 )
     fetched = fetch_texts(contract, settings.own("cache"), pinned=pinned, endpoint=settings.hub)
-    declare(name, Content(texts_digest(fetched.table), fetched.table.num_rows), settings, fetched.digests, version)
+    declare(
+        name,
+        Content(texts_digest(fetched.table), fetched.table.num_rows),
+        settings,
+        fetched.digests,
+        version,
+    )
     return fetched
 
 
-def declare(name: str, content: Content, settings: Settings, files: Mapping[str, str] | None = None, revision: str = "") -> None:
-    """Enter content into this installation's registry, in the place of what the name stood for; `files` are the digests of a download at a
-    revision.
+def declare(
+    name: str,
+    content: Content,
+    settings: Settings,
+    files: Mapping[str, str] | None = None,
+    revision: str = "",
+) -> None:
+    """Enter content into this installation's registry, in the place of what the name stood for;
+    `files` are the digests of a download at a revision.
     """
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(settings.home / f"{REGISTRY}.lock"):
-        entry: dict[str, Any] = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}
+        entry: dict[str, Any] = {
+            "digest": content.digest,
+            "added_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
         entry |= {"files": dict(files), "revision": revision} if files else {}
-        write_json(settings.home / REGISTRY, {**_entered(settings), name: entry}, mode=PRIVATE_MODE, replace=True)
+        write_json(
+            settings.home / REGISTRY,
+            {**_entered(settings), name: entry},
+            mode=PRIVATE_MODE,
+            replace=True,
+        )
 
 
 def known_when_read(contracts: Iterable[Declared]) -> list[str]:
-    """Names of those that say `benchmark: true`, which is confirmed only when their rows are read."""
-    return [contract.name for contract in contracts if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)]
+    """Names of those that say `benchmark: true`, which is confirmed only when their rows are
+    read.
+    """
+    return [
+        contract.name
+        for contract in contracts
+        if contract.privacy.budget.benchmark and not _comes_with_a_package(contract)
+    ]
 
 
 def _comes_with_a_package(contract: Declared) -> bool:
-    """Whether the rows are read from an installed package, which is public; its version decides what they are."""
+    """Whether the rows are read from an installed package, which is public; its version decides
+    what they are.
+    """
     source = contract.source
     return getattr(source, "bundled", None) is not None and getattr(source, "file", None) is None
 
@@ -162,13 +213,15 @@ def _entered(settings: Settings) -> dict[str, dict[str, Any]]:
         }
     except (ValueError, TypeError, KeyError, AttributeError):
         raise PrivacyError(
-            f"{REGISTRY}: is damaged; expected it without that file, and `dpicl data publish NAME` for each public set"
+            f"{REGISTRY}: is damaged; expected it without that file, and `dpicl data publish "
+            f"NAME` for each public set"
         ) from None
 
 
 def published_digests(settings: Settings) -> dict[str, str]:
-    """The digest of every own contract's content that does not come with a package, of a published set of each slice, and of none that says no
-    digest of its rows, as whoever holds its licence publishes these; the shipped ones are the repository's own.
+    """The digest of every own contract's content that does not come with a package, of a published
+    set of each slice, and of none that says no digest of its rows, as whoever holds its licence
+    publishes these; the shipped ones are the repository's own.
     """
     contracts: dict[str, Declared] = {}
     for name in settings.own_names():
@@ -183,7 +236,11 @@ def published_digests(settings: Settings) -> dict[str, str]:
 
 def _is_without_rows(contract: Declared, settings: Settings) -> bool:
     """Whether a contract is of texts that nobody may hand on: it pins none, and none are here."""
-    if not isinstance(contract, TextContract) or contract.source.train is None or contract.source.train.sha256 is not None:
+    if (
+        not isinstance(contract, TextContract)
+        or contract.source.train is None
+        or contract.source.train.sha256 is not None
+    ):
         return False
     try:
         find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
@@ -193,4 +250,6 @@ def _is_without_rows(contract: Declared, settings: Settings) -> bool:
 
 
 if __name__ == "__main__":
-    PUBLISHED_ROWS.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")
+    PUBLISHED_ROWS.write_text(
+        json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n"
+    )

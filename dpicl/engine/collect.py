@@ -23,7 +23,13 @@ from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, beside_file, describe_model
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of, typed_places
+from dpicl.engine.received import (
+    NO_TRUE_ROWS,
+    NOTHING_CHARGED,
+    collections_of,
+    counted_of,
+    typed_places,
+)
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.running_time import not_run
 from dpicl.engine.settings import Settings
@@ -55,8 +61,19 @@ _BENCHMARK, _CLIENTS, _PUBLIC, _ALWAYS = (
         "Queries: every held-out row is sent to the model as it is.",
         "Labels of held-out rows: accuracy is measured on them without noise.",
     ),
-    ("Who answers, which question a client was asked, and how many reports there are of each kind.",),
-    ("Rows of public query files: they are sent to the model as they are, and accuracy is measured on them without noise.",),
+    (
+        (
+            "Who answers, which question a client was asked, and how many reports there are of "
+            "each "
+            "kind."
+        ),
+    ),
+    (
+        (
+            "Rows of public query files: they are sent to the model as they are, and accuracy is "
+            "measured on them without noise."
+        ),
+    ),
     ("Timing, memory use and which checks fail.",),
 )
 _GRID = ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")
@@ -88,25 +105,46 @@ def timings_of(folder: Path, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
     timings: list[dict[str, Any]] = []
     for timing in map(read_json, sorted((folder / "timings").glob("*/*.json"))):
         unit = units.get(timing["owner"])
-        owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
+        owner = (
+            {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed}
+            if unit
+            else {"dataset": timing["owner"]}
+        )
         timings.append({**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)})
     return timings
 
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
-    charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
-    unlabelled = [name for name, contract in contracts.items() if isinstance(contract, Contract) and contract.label is None]
+    charged = {
+        name: contract
+        for name, contract in contracts.items()
+        if not contract.privacy.budget.benchmark
+    }
+    unlabelled = [
+        name
+        for name, contract in contracts.items()
+        if isinstance(contract, Contract) and contract.label is None
+    ]
     units = list(plan.units.values())
     counted = [one for name in plan.pipeline.datasets for one in counted_of(folder, name)]
-    grid = {**plan.as_json()["pipeline"], **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {})}
+    grid = {
+        **plan.as_json()["pipeline"],
+        **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {}),
+    }
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
-    model = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), folder / DESCRIPTIONS["scores"])
+    model = next(
+        (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()),
+        folder / DESCRIPTIONS["scores"],
+    )
     if units and not model.exists():  # no worker has opened it
         describe_model(folder, settings)
     priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
-        unit_of(GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts
+        unit_of(
+            GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options
+        )
+        for name in contracts
     ]
     return {
         "run_id": plan.run_id,
@@ -117,13 +155,26 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "dpicl_version": dpicl.__version__,
         "simulated": not charged,
         "model": dict(read_json(model)) if units else None,
-        **({"beside": [dict(read_json(folder / beside_file(one.name))) for one in plan.beside]} if units and plan.beside else {}),
+        **(
+            {"beside": [dict(read_json(folder / beside_file(one.name))) for one in plan.beside]}
+            if units and plan.beside
+            else {}
+        ),
         "writer": plan.writer.name if plan.writer and plan.pipeline.generator else None,
         **({"asked": read_json(folder / ASKED)} if (folder / ASKED).exists() else {}),
         "embedder": plan.embedder.name if plan.embedder else None,
         "grid": {name: grid[name] for name in _GRID}
-        | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draw_count, "window": plan.pipeline.window},
-        "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
+        | {
+            "queries": plan.pipeline.queries,
+            "draws": plan.pipeline.draw_count,
+            "window": plan.pipeline.window,
+        },
+        "options": {
+            **by_method,
+            "all methods": {
+                name: choice for name, choice in options.items() if name not in by_method
+            },
+        },
         "contracts": {
             name: {
                 "digest": contract_digest(contract),
@@ -135,18 +186,31 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             for name, contract in contracts.items()
         },
         "guarantees": _guarantees(plan, priced, contracts),
-        "versions": {name: next((one.version for one in distributions(name=name)), None) for name in PACKAGES},
-        "methods": {
-            name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
+        "versions": {
+            name: next((one.version for one in distributions(name=name)), None) for name in PACKAGES
         },
-        "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
+        "methods": {
+            name: {
+                "draw_version": METHODS[name].draw_version,
+                "post_version": METHODS[name].post_version,
+            }
+            for name in plan.pipeline.methods
+        },
+        "machine": {
+            "cores": os.cpu_count(),
+            "platform": f"{platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+        },
         "command": command_of(plan, typed_places(plan, settings)),
         "majority": _majority(folder, units, settings),
-        "budget": [NOTHING_CHARGED] if plan.pipeline.reports else spending_sentences(folder, plan.units, settings),
+        "budget": [NOTHING_CHARGED]
+        if plan.pipeline.reports
+        else spending_sentences(folder, plan.units, settings),
         **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
         "not_protected": _not_protected(plan, contracts),
-        "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
+        "evaluation": {name: contract.evaluation for name, contract in charged.items()}
+        | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
         "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
@@ -155,7 +219,9 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
 
 def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on what a run tells of without noise."""
-    public = {one.privacy.budget.benchmark for one in contracts.values() if one.evaluation == "public"}
+    public = {
+        one.privacy.budget.benchmark for one in contracts.values() if one.evaluation == "public"
+    }
     return [
         *(_BENCHMARK if True in public else ()),
         *(_CLIENTS if plan.pipeline.reports else ()),
@@ -166,13 +232,23 @@ def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
 
 def _rate(contract: Declared) -> str | None:
     """Of a secret subsample, where there may be one: a horizon counts all rows."""
-    return str(contract.privacy.sampling_rate) if isinstance(contract, Contract) and contract.releases.horizon is None else None
+    return (
+        str(contract.privacy.sampling_rate)
+        if isinstance(contract, Contract) and contract.releases.horizon is None
+        else None
+    )
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on baselines that the pipeline names and nobody pays for."""
-    asked = ((METHODS[unit.method], contracts[unit.dataset]) for unit in plan.units.values() if unit.baselines)
-    sentences = dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract)))
+    asked = (
+        (METHODS[unit.method], contracts[unit.dataset])
+        for unit in plan.units.values()
+        if unit.baselines
+    )
+    sentences = dict.fromkeys(
+        sentence for method, contract in asked if (sentence := method.without_baselines(contract))
+    )
     return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
 
 
@@ -182,22 +258,31 @@ def _no_time(folder: Path, plan: Plan) -> Iterator[str]:
         yield f"Not run, as its {plan.pipeline.within_hours:g} h were over: {names}."
 
 
-def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
-    """Where accuracy is measured on held-out private rows: the noise of every count, in rows, and what a unit's counts are charged."""
+def _evaluation_noise(
+    units: Iterable[Unit], contracts: Mapping[str, Declared]
+) -> list[dict[str, Any]]:
+    """Where accuracy is measured on held-out private rows: the noise of every count, in rows, and
+    what a unit's counts are charged.
+    """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for unit in units:
         contract = contracts[unit.dataset]
         if isinstance(contract, Contract) and contract.evaluation == "charged":
-            deviation, epsilon = held_out_evaluation.deviation(contract, unit), held_out_evaluation.cost(contract, unit).epsilon
+            deviation, epsilon = (
+                held_out_evaluation.deviation(contract, unit),
+                held_out_evaluation.cost(contract, unit).epsilon,
+            )
             named = {"method": unit.method, "dataset": unit.dataset}
             rows[unit.method, unit.dataset] = {**named, "deviation": deviation, "epsilon": epsilon}
     return list(rows.values())
 
 
 def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, float]:
-    """Accuracy of always giving the more frequent label of a table's held-out rows, which baselines are tested on.
+    """Accuracy of always giving the more frequent label of a table's held-out rows, which baselines
+    are tested on.
 
-    The rows are deleted when a run ends: of a run that ended before, the numbers of its manifest stay.
+    The rows are deleted when a run ends: of a run that ended before, the numbers of its manifest
+    stay.
     """
     before = folder / MANIFEST
     accuracies: dict[str, float] = read_json(before).get("majority", {}) if before.exists() else {}
@@ -205,36 +290,74 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
         opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
         public = isinstance(opened.declared, Contract) and opened.declared.evaluation == "public"
         if public and (table_folder(settings, unit.dataset, folder) / TEST).exists():
-            accuracies[unit.dataset] = majority(label_codes(read_test(opened), opened.contract)).accuracy
+            accuracies[unit.dataset] = majority(
+                label_codes(read_test(opened), opened.contract)
+            ).accuracy
     return accuracies
 
 
 def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
-    """What to type for the same run, with the `typed_places` of clients' reports; the options are in plan.json."""
+    """What to type for the same run, with the `typed_places` of clients' reports; the options are
+    in plan.json.
+    """
     grid = plan.as_json()["pipeline"]
-    options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
+    options = [
+        f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}"
+        for name in _GRID
+        if grid[name]
+    ]
     models = [
         f"--{name} {shlex.quote(value)}"
-        for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator), ("embedder", plan.pipeline.embedder))
+        for name, value in (
+            ("model", plan.pipeline.model),
+            ("generator", plan.pipeline.generator),
+            ("embedder", plan.pipeline.embedder),
+        )
         if value
     ]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
-    draws = [f"--draws {plan.pipeline.draw_count}"] if any(METHODS[name].draws_shots for name in plan.pipeline.methods) else []
+    draws = (
+        [f"--draws {plan.pipeline.draw_count}"]
+        if any(METHODS[name].draws_shots for name in plan.pipeline.methods)
+        else []
+    )
     window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
-    within = [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
+    within = (
+        [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
+    )
     reports = [f"--reports {shlex.quote(place)}" for place in places]
-    shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew
+    shared = set(
+        plan.periods.values()
+    )  # the last period of a horizon is not that of a table that is released anew
     period = [f"--period {one}" for one in shared if len(shared) == 1]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *within, *reports, *period, *models])
+    return " ".join(
+        [
+            "dpicl run",
+            plan.pipeline_name,
+            *options,
+            *queries,
+            *draws,
+            *window,
+            *within,
+            *reports,
+            *period,
+            *models,
+        ]
+    )
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:
-    """One sentence per account on what this run was charged and what is spent in all; then on the periods of each horizon."""
+    """One sentence per account on what this run was charged and what is spent in all; then on the
+    periods of each horizon.
+    """
     spending = spending_of(folder, units)
     if not spending:
         return []
     with open_ledger(settings) as ledger:
-        spent = [spending_sentence(ledger, account, releases, charged) for account, (releases, charged) in sorted(spending.items())]
+        spent = [
+            spending_sentence(ledger, account, releases, charged)
+            for account, (releases, charged) in sorted(spending.items())
+        ]
     made = [folder / "units" / key / MADE for key in units]
     return [*spent, *(sentence for path in made if path.exists() for sentence in read_json(path))]
 
@@ -244,19 +367,36 @@ def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int)
     name = ledger.payer(account)
     cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == name)
     if releases == 1:
-        charges = f"{name}: 1 release, {'charged now' if charged else 'charged before and free now'}"
+        charges = (
+            f"{name}: 1 release, {'charged now' if charged else 'charged before and free now'}"
+        )
     else:
-        charges = f"{name}: {releases} releases, {charged} of them charged now, {releases - charged} charged before and free now"
-    total = "a public benchmark without a cap" if cap is None else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+        charges = (
+            f"{name}: {releases} releases, {charged} of them charged now, {releases - charged} "
+            f"charged before and free now"
+        )
+    total = (
+        "a public benchmark without a cap"
+        if cap is None
+        else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+    )
     return f"{charges}; {total}."
 
 
-def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+def _guarantees(
+    plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]
+) -> list[dict[str, Any]]:
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
         method, contract = METHODS[unit.method], plan.contract_of(unit, contracts[unit.dataset])
-        ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "variants", {}))}
+        ways = {
+            "icl",
+            *(
+                f"icl-{name}"
+                for name in getattr(getattr(unit.options, unit.method), "variants", {})
+            ),
+        }
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:
@@ -272,13 +412,21 @@ def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]
                     "unit": nominal.unit,
                     "nominal_epsilon": cell.epsilon,
                     "statement": _statement(plan, method, contract, unit, cell, cost),
-                    **({} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}),
+                    **(
+                        {}
+                        if cell.sampling_rate is None
+                        else {"sampling_rate": float(cell.sampling_rate)}
+                    ),
                 }
     return list(rows.values())
 
 
-def _statement(plan: Plan, method: Method, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
-    """The guarantee of a cell: what its method says, or where clients report, what they are promised."""
+def _statement(
+    plan: Plan, method: Method, contract: Any, unit: Unit, cell: Cell, cost: Cost
+) -> str:
+    """The guarantee of a cell: what its method says, or where clients report, what they are
+    promised.
+    """
     collections = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
     if not collections:
         return method.statement(contract, unit, cell, cost)

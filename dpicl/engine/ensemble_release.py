@@ -1,10 +1,12 @@
-"""Queries to a private ensemble, one after another: charged once for a number of queries, then answered until they are used up.
+"""Queries to a private ensemble, one after another: charged once for a number of queries, then
+answered until they are used up.
 
 A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
 read for it; asked again it gets the same answer. So no query has two answers, even if processes are
 killed or ask at the same time: a slot's noise belongs to its one query.
 
-State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes; `uses`, see `record_spending`
+State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and
+            encrypted votes; `uses`, see `record_spending`
 """
 
 from __future__ import annotations
@@ -62,12 +64,23 @@ class EnsembleRequest:
         """The release of this kind with this index, as a unit."""
         assert self.cell.epsilon is not None and self.cell.shots is not None
         options = Options.model_validate({DpIcl.name: self.options})
-        return unit_of(DpIcl.name, self.contract.name, number, (self.cell.epsilon,), (self.cell.shots,), (), False, options)
+        return unit_of(
+            DpIcl.name,
+            self.contract.name,
+            number,
+            (self.cell.epsilon,),
+            (self.cell.shots,),
+            (),
+            False,
+            options,
+        )
 
 
 @dataclass(frozen=True)
 class QuerySlot:
-    """A query's place among those that were charged for; without an answer it is still to be asked."""
+    """A query's place among those that were charged for; without an answer it is still to be
+    asked.
+    """
 
     number: int
     query: str
@@ -77,8 +90,22 @@ class QuerySlot:
 class EnsembleRelease:
     """One release that is open for queries."""
 
-    def __init__(self, request: EnsembleRequest, number: int, named: Release, train: PrivateTable, rows: str, settings: Settings) -> None:
-        self._request, self.named, self._train, self._rows, self._settings = request, named, train, rows, settings
+    def __init__(
+        self,
+        request: EnsembleRequest,
+        number: int,
+        named: Release,
+        train: PrivateTable,
+        rows: str,
+        settings: Settings,
+    ) -> None:
+        self._request, self.named, self._train, self._rows, self._settings = (
+            request,
+            named,
+            train,
+            rows,
+            settings,
+        )
         self.plan: EnsemblePlan = plan_cell(request.contract, request.unit(number), request.cell)
         self._draws = draws_for(request.contract, number)
         self._taken: dict[str, int] = {}
@@ -98,13 +125,17 @@ class EnsembleRelease:
         return (self._folder / OPENED).exists()
 
     def open(self) -> bool:
-        """Charge the release unless it was before; whether it was charged now. Raises BudgetError: the account's cap would be passed, and
-        nothing was charged; LedgerError: it was charged before, and which queries it answered is lost.
+        """Charge the release unless it was before; whether it was charged now. Raises BudgetError:
+        the account's cap would be passed, and nothing was charged; LedgerError: it was charged
+        before, and which queries it answered is lost.
         """
         if self._is_reserved:
             return False
         self._settings.private("journals", self.named.release_id, "slots")
-        with locked(self._folder / ".lock"), open_ledger(self._settings) as ledger:  # else a twin might see one's mark or charge alone
+        with (
+            locked(self._folder / ".lock"),
+            open_ledger(self._settings) as ledger,
+        ):  # else a twin might see one's mark or charge alone
             is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
             write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)
@@ -112,9 +143,16 @@ class EnsembleRelease:
         return is_new
 
     def _open_first(self, ledger: Ledger) -> bool:
-        """Marked before it is charged, so that a crash between the two loses nothing; a mark never hides slots that are lost."""
-        if not any(entry.release.release_id == self.named.release_id for entry in ledger.entries(self.named.account)):
-            mark = write_json(self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE)
+        """Marked before it is charged, so that a crash between the two loses nothing; a mark never
+        hides slots that are lost.
+        """
+        if not any(
+            entry.release.release_id == self.named.release_id
+            for entry in ledger.entries(self.named.account)
+        ):
+            mark = write_json(
+                self._folder / OPENED, {"queries": self.plan.shape.queries}, mode=PRIVATE_MODE
+            )
             try:
                 if ledger.reserve(self.named).is_new:
                     return True
@@ -123,7 +161,8 @@ class EnsembleRelease:
                 raise
             mark.unlink()
         raise LedgerError(
-            f"{self._request.contract.name}: this release was charged before, and its slots are gone; restore private/ from a backup, or use --again"
+            f"{self._request.contract.name}: this release was charged before, and its slots are "
+            f"gone; restore private/ from a backup, or use --again"
         )
 
     def find(self, query: str) -> QuerySlot | None:
@@ -143,17 +182,25 @@ class EnsembleRelease:
             return self.find(query)
 
     def answer(self, slots: Sequence[QuerySlot], model: Scorer) -> list[Answer]:
-        """Ask the model with private rows for these slots, and store the noisy answers. Raises ModelError: not for what a prompt holds."""
+        """Ask the model with private rows for these slots, and store the noisy answers. Raises
+        ModelError: not for what a prompt holds.
+        """
         contract, cell = self._request.contract, self._request.cell
         names = {cell: self.named.release_id}
-        votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
+        votes = KeptVotes.of(
+            self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)}
+        )
         embedder = open_embedder(self._request.embedder) if self.plan.shape.embeds else None
         journal = FileJournal(self._settings, names, self._draws, self._rows)
-        job = Job(contract, {cell: self.plan}, self._draws, journal, votes, embedder, self._spending)
+        job = Job(
+            contract, {cell: self.plan}, self._draws, journal, votes, embedder, self._spending
+        )
         queries = [slot.query for slot in slots]
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
-        answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]
+        answers = dp_icl.answer(
+            job, dp_icl.consult(self._train, numbered, model, job), numbered, public
+        )[cell]
         return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
 
     @cached_property
@@ -171,7 +218,9 @@ class EnsembleRelease:
 
     def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
         """Store the answer of a slot, durably; gives the one that stands."""
-        return read_json(write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE))
+        return read_json(
+            write_json(self._folder / f"{slot.number:06d}.answer", answer, mode=PRIVATE_MODE)
+        )
 
     @property
     def _folder(self) -> Path:

@@ -1,8 +1,9 @@
-"""Doing what a run's plan says, by whatever does its steps: this process, a pool of processes, or an orchestrator's cluster.
+"""Doing what a run's plan says, by whatever does its steps: this process, a pool of processes, or
+an orchestrator's cluster.
 
-The process that calls `run_units` owns the ledger: it alone charges and publishes. Everything else is submitted to workers, each
-data set and each unit as soon as what it needs is done. A step whose worker dies is submitted again; a unit that fails leaves the
-others alone.
+The process that calls `run_units` owns the ledger: it alone charges and publishes. Everything else
+is submitted to workers, each data set and each unit as soon as what it needs is done. A step whose
+worker dies is submitted again; a unit that fails leaves the others alone.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Executor(ABC):
 
     @abstractmethod
     def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
-        """Wait until at least one job has ended, or only look, `at_once`; what each of those failed with, `WorkerDied` if it was never done."""
+        """Wait until at least one job has ended, or only look, `at_once`; what each of those failed
+        with, `WorkerDied` if it was never done.
+        """
 
     def step_ended(self, step: Step, error: Exception | None) -> None:  # noqa: B027 - most show nothing
         """A step has ended, or failed: there may be something to show."""
@@ -126,7 +129,9 @@ class _Schedule:
     _jobs: dict[Any, _Job] = field(default_factory=dict)
     _together: dict[tuple[Any, str], list[tuple[Step, _Strand]]] = field(default_factory=dict)
     _owned: deque[tuple[Step, _Strand]] = field(default_factory=deque)
-    """Steps of the owner: what workers may do goes to them before the next of these is done, and what they have ended is noticed after it."""
+    """Steps of the owner: what workers may do goes to them before the next of these is done, and
+    what they have ended is noticed after it.
+    """
 
     def do(self, strands: Iterable[_Strand]) -> None:
         """Until all have ended, or failed."""
@@ -139,7 +144,11 @@ class _Schedule:
                 step, strand = self._owned.popleft()
                 self._step_ended(step, [strand], failure_of(self.executor.call, step))
             if self._jobs:
-                self._notice(self.executor.wait(self._jobs, at_once=bool(self._owned or self._ready or self._together)))
+                self._notice(
+                    self.executor.wait(
+                        self._jobs, at_once=bool(self._owned or self._ready or self._together)
+                    )
+                )
 
     def _notice(self, ended: Mapping[Any, Exception | None]) -> None:
         for handle, error in ended.items():
@@ -165,7 +174,9 @@ class _Schedule:
         if not group:
             self._ready.append(strand)
         for step in group:
-            if step.stage.place == "owner":  # of those that have gone on first: what follows keeps workers busy longest
+            if (
+                step.stage.place == "owner"
+            ):  # of those that have gone on first: what follows keeps workers busy longest
                 (self._owned.appendleft if strand.has_begun else self._owned.append)((step, strand))
             elif step.stage.together:
                 self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
@@ -174,18 +185,25 @@ class _Schedule:
         strand.has_begun = True
 
     def _share_complete(self) -> None:
-        """What is done for units of a data set together waits for those of them that the owner has still something to do for."""
+        """What is done for units of a data set together waits for those of them that the owner has
+        still something to do for.
+        """
         owned = {strand.dataset for _, strand in self._owned}
         for stage, dataset in [key for key in self._together if key[1] not in owned]:
             self._share(stage, self._together.pop((stage, dataset)))
 
     def _share(self, stage: Stage, waiting: Sequence[tuple[Step, _Strand]]) -> None:
-        """Units of one data set: as many calls as there are workers for it; where these are more than units, in parts of each unit."""
+        """Units of one data set: as many calls as there are workers for it; where these are more
+        than units, in parts of each unit.
+        """
         workers = self.executor.model_workers
         groups = [waiting[number::workers] for number in range(min(workers, len(waiting)))]
         parts = workers // len(groups)
         for group in groups:
-            run, keys = group[0][0].references[0], tuple(key for step, _ in group for key in step.references[1])
+            run, keys = (
+                group[0][0].references[0],
+                tuple(key for step, _ in group for key in step.references[1]),
+            )
             strands = [strand for _, strand in group]
             for strand in strands:
                 strand.open += parts - 1
@@ -212,13 +230,16 @@ class _Schedule:
 
 
 def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> str:
-    """Do what a run's plan says and is not yet done; `closing` are steps of the owner once some results stand, such as the report.
+    """Do what a run's plan says and is not yet done; `closing` are steps of the owner once some
+    results stand, such as the report.
 
     Raises:
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
-    with locked(run / LOCK, shared=True):  # so that the stop of another process leaves the private rows
+    with locked(
+        run / LOCK, shared=True
+    ):  # so that the stop of another process leaves the private rows
         return _run_units(run, executor, closing)
 
 
@@ -250,22 +271,34 @@ def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:
     for key in keys:
         units.setdefault(plan.units[key].dataset, []).append(key)
     for dataset, some in units.items():
-        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in some]
+        of_units = [
+            _Strand(key, dataset, chain(released(str(run), key), answered(str(run), key)))
+            for key in some
+        ]
         yield _Strand(dataset, dataset, rows_ready(str(run), dataset), of_units)
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
-    """The only failure; of several an error of the kind that all of them have in common, a cap or a broken rule."""
+    """The only failure; of several an error of the kind that all of them have in common, a cap or a
+    broken rule.
+    """
     name, first = next(iter(failures.items()))
     if len(failures) == 1 and isinstance(first, DpiclError):
         raise first
-    reason = "its workers were killed, perhaps for lack of memory" if isinstance(first, WorkerDied) else first
+    reason = (
+        "its workers were killed, perhaps for lack of memory"
+        if isinstance(first, WorkerDied)
+        else first
+    )
     kind: type[DpiclError] = RunError
     if all(isinstance(error, BudgetError) for error in failures.values()):
         kind = BudgetError
     elif all(isinstance(error, BROKEN_RULES) for error in failures.values()):
         kind = RefusedError
-    failed = f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
+    failed = (
+        f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, "
+        f"first {name}: "
+    )
     rest = f"; the rest is done and `dpicl run --resume {run.name}` does what is missing"
     raise kind(f"{failed}{reason}{rest}").with_details(
         f"{failed}{reason.details() if isinstance(reason, DpiclError) else reason}{rest}"

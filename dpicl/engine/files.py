@@ -21,12 +21,21 @@ PUBLIC_MODE, PRIVATE_MODE = 0o644, 0o600
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
-def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
-    """Write `path` through a temporary file in its folder, which is made for the owner alone if the file is, and so are those above; an
-    existing file stays unless `replace`. An OSError leaves nothing behind.
+def publish(
+    path: Path,
+    write: Callable[[BinaryIO], object],
+    *,
+    mode: int = PUBLIC_MODE,
+    replace: bool = False,
+) -> Path:
+    """Write `path` through a temporary file in its folder, which is made for the owner alone if the
+    file is, and so are those above; an existing file stays unless `replace`. An OSError leaves
+    nothing behind.
     """
     if not path.parent.exists():
-        for folder in reversed((path.parent, *path.parent.parents)):  # `parents=True` makes these for everybody
+        for folder in reversed(
+            (path.parent, *path.parent.parents)
+        ):  # `parents=True` makes these for everybody
             folder.mkdir(mode=0o700 if mode == PRIVATE_MODE else 0o777, exist_ok=True)
     write_whole(path, write, mode=mode, replace=replace)
     return path
@@ -60,7 +69,9 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def harmless(cell: Any) -> Any:
-    """The cell of a CSV file; text that a spreadsheet would run as a formula gets an apostrophe before it, numbers stay numbers."""
+    """The cell of a CSV file; text that a spreadsheet would run as a formula gets an apostrophe
+    before it, numbers stay numbers.
+    """
     if not isinstance(cell, str) or not {cell[:1], cell.lstrip()[:1]} & _FORMULA_STARTS:
         return cell
     try:
@@ -77,6 +88,12 @@ def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, An
     writer.writeheader()
     for row in rows:
         cells = {name: harmless(cell) for name, cell in row.items()}
-        # on one line: the csv module leaves a carriage return unquoted, and a reader takes it for the end of the row
-        writer.writerow({name: " ".join(cell.splitlines()) if isinstance(cell, str) else cell for name, cell in cells.items()})
+        # on one line: the csv module leaves a carriage return unquoted, and a reader takes it for
+        # the end of the row
+        writer.writerow(
+            {
+                name: " ".join(cell.splitlines()) if isinstance(cell, str) else cell
+                for name, cell in cells.items()
+            }
+        )
     write_text(path, text.getvalue(), replace=True)

@@ -1,11 +1,15 @@
-"""What a period of a series counted, frozen: written once, durably, before anything is drawn from it, and read back by whoever draws.
+"""What a period of a series counted, frozen: written once, durably, before anything is drawn from
+it, and read back by whoever draws.
 
-Trust       Private: exact counts, and keyed hashes of who entered. Sealed with the installation's key under its own horizon and period, for
-            its owner only; gone once the horizon's last period is published.
-Guarantee   none spent. Whatever became of the table, and however often a period is tried, its release is drawn from these counts: the first
-            that were written stand. Each has a random name, which the ledger notes with the period's charge: others are refused from then on.
+Trust       Private: exact counts, and keyed hashes of who entered. Sealed with the installation's
+            key under its own horizon and period, for its owner only; gone once the horizon's last
+            period is published.
+Guarantee   none spent. Whatever became of the table, and however often a period is tried, its
+            release is drawn from these counts: the first that were written stand. Each has a random
+            name, which the ledger notes with the period's charge: others are refused from then on.
 
-    series/<horizon>/00031      of the state home: its name and that of the period before; counts, persons and their rows, one after another
+    series/<horizon>/00031      of the state home: its name and that of the period before; counts,
+                                persons and their rows, one after another
 
 A backup holds none of it: a ledger that came back continues no horizon (`ledger.horizons`).
 """
@@ -38,7 +42,9 @@ _NAME_BYTES = 16
 
 @dataclass(frozen=True)
 class Frozen:
-    """One period: its random name and that of the period before, exact counts, and how many rows of each person entered."""
+    """One period: its random name and that of the period before, exact counts, and how many rows of
+    each person entered.
+    """
 
     name: str
     before: str
@@ -53,7 +59,9 @@ def new_name(_counts: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class FrozenPeriods:
-    """The periods of one horizon, by the id of its release; `where` names it in messages, and `method` knows what was counted."""
+    """The periods of one horizon, by the id of its release; `where` names it in messages, and
+    `method` knows what was counted.
+    """
 
     settings: Settings
     key: bytes
@@ -62,16 +70,22 @@ class FrozenPeriods:
     method: CountedHorizon[Any, Any]
 
     def freeze(self, period: int, counts: Any, entered: Entered, *, before: str) -> Frozen:
-        """Write a period, unless it is there; gives what stands. Raises LedgerRefusedError: a twin has ended the horizon meanwhile."""
+        """Write a period, unless it is there; gives what stands. Raises LedgerRefusedError: a twin
+        has ended the horizon meanwhile.
+        """
         said, flat = self.method.packed(counts)
         about, arrays = _packed(flat, entered)
         named = json.dumps({**said, **about, "name": new_name(flat), "before": before}).encode()
         contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
-        write_whole(self._path(period), lambda file: write_archive(file, self._key(period), iter(contents)))
+        write_whole(
+            self._path(period), lambda file: write_archive(file, self._key(period), iter(contents))
+        )
         stands = self.read(period)
         if stands is None:
-            raise LedgerRefusedError(f"{self.where}: the counts of period {period} are gone; {RESTART}")
+            raise LedgerRefusedError(
+                f"{self.where}: the counts of period {period} are gone; {RESTART}"
+            )
         return stands
 
     def read(self, period: int) -> Frozen | None:
@@ -88,18 +102,27 @@ class FrozenPeriods:
             counts = self.method.unpacked(about, flat)
         except (ParameterError, KeyError, ValueError, zlib.error):
             raise LedgerRefusedError(
-                f"{self.where}: the counts of period {period} are damaged, or of another installation; {RESTART}"
+                f"{self.where}: the counts of period {period} are damaged, or of another "
+                f"installation; {RESTART}"
             ) from None
         return Frozen(about["name"], about["before"], counts, entered)
 
     def history(self, periods: int) -> list[Frozen]:
-        """Periods 1 to `periods`, each of which names the one before. Raises LedgerRefusedError: one is lost, or is another one."""
+        """Periods 1 to `periods`, each of which names the one before. Raises LedgerRefusedError:
+        one is lost, or is another one.
+        """
         frozen: list[Frozen] = []
         for period in range(1, periods + 1):
             one = self.read(period)
             if one is None or one.before != (frozen[-1].name if frozen else ""):
-                what = "are lost" if one is None else "are not those that the period before was counted with"
-                raise LedgerRefusedError(f"{self.where}: the counts of period {period} {what}; {RESTART}")
+                what = (
+                    "are lost"
+                    if one is None
+                    else "are not those that the period before was counted with"
+                )
+                raise LedgerRefusedError(
+                    f"{self.where}: the counts of period {period} {what}; {RESTART}"
+                )
             frozen.append(one)
         return frozen
 
@@ -128,7 +151,9 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 
 
 def _packed(flat: np.ndarray, entered: Entered) -> tuple[dict[str, Any], bytes]:
-    """All arrays one after another, and what they are: many small files of arrays would take longer to read than to count."""
+    """All arrays one after another, and what they are: many small files of arrays would take longer
+    to read than to count.
+    """
     counts, rows = _narrow(flat), _narrow(entered.rows)
     about = {"counts": counts.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
     return about, counts.tobytes() + entered.persons.tobytes() + rows.tobytes()
@@ -136,7 +161,9 @@ def _packed(flat: np.ndarray, entered: Entered) -> tuple[dict[str, Any], bytes]:
 
 def _unpacked(about: Mapping[str, Any], content: bytes) -> tuple[np.ndarray, Entered]:
     after = about["persons"] * (np.dtype(np.uint64).itemsize + np.dtype(about["rows"]).itemsize)
-    flat = np.frombuffer(content, about["counts"], (len(content) - after) // np.dtype(about["counts"]).itemsize)
+    flat = np.frombuffer(
+        content, about["counts"], (len(content) - after) // np.dtype(about["counts"]).itemsize
+    )
     persons = np.frombuffer(content, np.uint64, about["persons"], flat.nbytes)
     rows = np.frombuffer(content, about["rows"], about["persons"], flat.nbytes + persons.nbytes)
     return flat, Entered(persons, rows.astype(np.int64))

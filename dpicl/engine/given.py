@@ -1,9 +1,12 @@
-"""Rows that a program holds or names, with a schema: what a contract in a file says, made in this process.
+"""Rows that a program holds or names, with a schema: what a contract in a file says, made in this
+process.
 
-Rows in memory have no address, so their account is named: `frame:ACCOUNT` is the data asset, whatever frame holds it. A file, a
-folder, an object of a store or a query is the asset that a contract's `source` of it would be.
+Rows in memory have no address, so their account is named: `frame:ACCOUNT` is the data asset,
+whatever frame holds it. A file, a folder, an object of a store or a query is the asset that a
+contract's `source` of it would be.
 
-Guarantee   none spent: from public facts to a contract and a cap; rows are only handed on, and no message holds any of them.
+Guarantee   none spent: from public facts to a contract and a cap; rows are only handed on, and no
+            message holds any of them.
 """
 
 from __future__ import annotations
@@ -41,7 +44,17 @@ from dpicl.tabular.reading.header import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
 
-_PLACES = ("bundled", "file", "folder", "query", "frame", "openml", "uci", "moved_from", "content_sha256")
+_PLACES = (
+    "bundled",
+    "file",
+    "folder",
+    "query",
+    "frame",
+    "openml",
+    "uci",
+    "moved_from",
+    "content_sha256",
+)
 _NO_CAP_YET = 1e12
 """In the place of a cap, until what a first release costs is known."""
 Schema = Mapping[str, Any] | PathLike[str] | str | Contract
@@ -57,15 +70,17 @@ def given_rows(
     population: int | None = None,
     local: bool = False,
 ) -> Settings:
-    """Settings under which these rows (a data frame or Arrow table, a path, an address `s3://…` or a `Query`) have a contract,
-    `given.contract`.
+    """Settings under which these rows (a data frame or Arrow table, a path, an address `s3://…` or
+    a `Query`) have a contract, `given.contract`.
 
     Args:
         schema: a contract's content: columns at least; or its file.
-        account: of the data asset; required of rows in memory. `budget` is its cap on epsilon, in place of the schema's.
+        account: of the data asset; required of rows in memory. `budget` is its cap on epsilon, in
+            place of the schema's.
         population: about how many rows there are, as publicly stated.
-        local: whether the rows are to be randomised one by one, so that anybody can count them: their number is public then, and a
-            schema that states no neighbours exchanges a row for another.
+        local: whether the rows are to be randomised one by one, so that anybody can count them:
+            their number is public then, and a schema that states no neighbours exchanges a row for
+            another.
 
     Raises DpiclError: the schema breaks a rule, or rows are of no known kind.
     """
@@ -73,18 +88,35 @@ def given_rows(
     place, frame, settings = _placed(rows, settings)
     named = account or content.get("account")
     if frame is not None and named is None:
-        expected = "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there"
+        expected = (
+            "the name of the data asset that these rows are, such as customers: all that is ever "
+            "released of it is charged there"
+        )
         raise ParameterError("account", None, expected)
     if named is not None and not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(named)):
-        raise ParameterError("account", repr(named)[:60], "up to 40 small letters, digits and underscores, a letter first")
+        raise ParameterError(
+            "account",
+            repr(named)[:60],
+            "up to 40 small letters, digits and underscores, a letter first",
+        )
     if "moved_from" in dict(content.get("source") or {}):
         expected = "the contract by its name, without rows, or no such key"
-        raise DeclarationError(file, "source.moved_from", "is about a contract's own file", expected)
-    stated = {key: value for key, value in (("account", named), ("population", population)) if value is not None}
-    stem = Path(str(named or ("" if isinstance(rows, Query) else rows)).rstrip("/")).name.partition(".")[0]
+        raise DeclarationError(
+            file, "source.moved_from", "is about a contract's own file", expected
+        )
+    stated = {
+        key: value
+        for key, value in (("account", named), ("population", population))
+        if value is not None
+    }
+    stem = Path(str(named or ("" if isinstance(rows, Query) else rows)).rstrip("/")).name.partition(
+        "."
+    )[0]
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
     name = name if re.match("[a-z]", name) else "table"
-    contract, has_cap = _contract({"name": name, **content, **stated}, file, place=place, budget=budget, local=local)
+    contract, has_cap = _contract(
+        {"name": name, **content, **stated}, file, place=place, budget=budget, local=local
+    )
 
     def columns_to_read(names: list[str]) -> Sequence[str]:
         check_columns(names, contract, contract.name)
@@ -97,19 +129,38 @@ def given_rows(
 
 
 def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
-    """What a schema says before there are rows: for plans. Raises DeclarationError: the schema breaks a rule."""
+    """What a schema says before there are rows: for plans. Raises DeclarationError: the schema
+    breaks a rule.
+    """
     content, file = _content(schema)
-    return _contract({"name": "table", "account": "table", **content}, file, place={"frame": True}, budget=None, local=local)[0]
+    return _contract(
+        {"name": "table", "account": "table", **content},
+        file,
+        place={"frame": True},
+        budget=None,
+        local=local,
+    )[0]
 
 
-def _contract(content: dict[str, Any], file: str, *, place: Mapping[str, Any], budget: float | None, local: bool) -> tuple[Contract, bool]:
+def _contract(
+    content: dict[str, Any],
+    file: str,
+    *,
+    place: Mapping[str, Any],
+    budget: float | None,
+    local: bool,
+) -> tuple[Contract, bool]:
     """A schema as a contract, and whether it states a cap."""
-    source = {key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES}
+    source = {
+        key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES
+    }
     privacy = {**({"neighbours": "replace-one"} if local else {}), **(content.get("privacy") or {})}
     caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
     has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
     budgeted = {**privacy, "budget": caps if has_cap else {**caps, "epsilon": _NO_CAP_YET}}
-    contract = parse_contract({**content, "version": 2, "source": {**source, **place}, "privacy": budgeted}, file)
+    contract = parse_contract(
+        {**content, "version": 2, "source": {**source, **place}, "privacy": budgeted}, file
+    )
     if not isinstance(contract, Contract):
         raise DeclarationError(file, "kind", "is of texts", "a schema of a table")
     return contract, has_cap
@@ -118,8 +169,9 @@ def _contract(content: dict[str, Any], file: str, *, place: Mapping[str, Any], b
 def with_account(plan: Plan, settings: Settings) -> Settings:
     """The same, with what the schema leaves open: which account pays, and its cap.
 
-    It is the one that pays at the rows' address already; else a new one, by a name that no other asset has. The cap of an account
-    that was charged stands; another may spend what its first release costs, and no more.
+    It is the one that pays at the rows' address already; else a new one, by a name that no other
+    asset has. The cap of an account that was charged stands; another may spend what its first
+    release costs, and no more.
     """
     assert settings.given is not None
     ((_, unit),) = plan.units.items()
@@ -136,22 +188,30 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
         account, price = account_of(contract, unit.method), Spent.nothing()
         for cost in METHODS[unit.method].releases(contract, unit).values():
             price = price.plus(as_paid(cost.charged, account))
-        budget = contract.privacy.budget.model_copy(update={"epsilon": price.cost(account.delta_cap).epsilon})
+        budget = contract.privacy.budget.model_copy(
+            update={"epsilon": price.cost(account.delta_cap).epsilon}
+        )
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
-    return replace(settings, given=replace(settings.given, contract=contract.model_copy(update=changed)))
+    return replace(
+        settings, given=replace(settings.given, contract=contract.model_copy(update=changed))
+    )
 
 
 def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     """A schema as a contract's file has it, and its name in messages."""
     if isinstance(schema, Contract):
-        columns = json.loads(schema.model_dump_json(include={"columns"}, context=TODAY))  # whose categories have a type there
+        columns = json.loads(
+            schema.model_dump_json(include={"columns"}, context=TODAY)
+        )  # whose categories have a type there
         return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):
         content, file = read_yaml(Path(schema)), Path(schema).name
     else:
         content, file = _plain(schema), "schema"
     if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
-        raise DeclarationError(file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column")
+        raise DeclarationError(
+            file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column"
+        )
     for key in ("source", "privacy"):
         if not isinstance(content.get(key) or {}, Mapping):
             raise DeclarationError(file, key, "is no mapping", "keys with values, or none")
@@ -159,7 +219,9 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
 
 
 def _plain(value: Any) -> Any:
-    """A schema of Python as YAML would have it: dates as texts, arrays as lists, and so booleans in a list that has other members."""
+    """A schema of Python as YAML would have it: dates as texts, arrays as lists, and so booleans in
+    a list that has other members.
+    """
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, date):
@@ -177,7 +239,9 @@ def _plain(value: Any) -> Any:
 
 
 def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Settings]:
-    """The part of a source that says where rows are, those in memory (a frame of pandas, or of Arrow), and settings that lead to a file."""
+    """The part of a source that says where rows are, those in memory (a frame of pandas, or of
+    Arrow), and settings that lead to a file.
+    """
     if isinstance(rows, Query):
         return {"query": rows.model_dump()}, None, settings
     if not isinstance(rows, str | PathLike):
@@ -187,8 +251,16 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Setting
         return {"file" if text.endswith(SUFFIXES) else "folder": text}, None, settings
     path = Path(rows).absolute()
     if not path.exists():
-        raise ParameterError("rows", path.name, "a data frame, a Query, or the path of a file or folder; there is no such file")
-    return {"folder" if path.is_dir() else "file": path.name}, None, replace(settings, data=path.parent)
+        raise ParameterError(
+            "rows",
+            path.name,
+            "a data frame, a Query, or the path of a file or folder; there is no such file",
+        )
+    return (
+        {"folder" if path.is_dir() else "file": path.name},
+        None,
+        replace(settings, data=path.parent),
+    )
 
 
 def _is_pandas(rows: Any) -> bool:
@@ -197,8 +269,9 @@ def _is_pandas(rows: Any) -> bool:
 
 
 def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = list) -> pa.Table:
-    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream; of their columns those to read, by all
-    names. Others are not looked at. Raises DataError: a column has no plain values; ParameterError: it is nothing of the kind.
+    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow
+    stream; of their columns those to read, by all names. Others are not looked at. Raises
+    DataError: a column has no plain values; ParameterError: it is nothing of the kind.
     """
     try:
         if _is_pandas(rows):
@@ -206,24 +279,42 @@ def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = 
             wanted = columns_to_read(names)
             columns = {place: name for place, name in enumerate(names) if name in wanted}
             return pa.Table.from_arrays(
-                [column_of(name, rows.iloc[:, place]) for place, name in columns.items()], names=[*columns.values()]
+                [column_of(name, rows.iloc[:, place]) for place, name in columns.items()],
+                names=[*columns.values()],
             )
-        if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
+        if isinstance(rows, pa.RecordBatch) or (
+            hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)
+        ):
             rows = pa.table(rows)
         if isinstance(rows, pa.Table):
-            return rows if columns_to_read is list else rows.select(list(columns_to_read(rows.column_names)))
+            return (
+                rows
+                if columns_to_read is list
+                else rows.select(list(columns_to_read(rows.column_names)))
+            )
     except pa.ArrowException:
-        raise DataError("rows", "cannot be read as an Arrow table; expected columns of numbers, texts, dates or categories") from None
-    expected = "a data frame of pandas, polars or Arrow, the path of a file or folder, s3://…, or a dpicl.Query"
+        raise DataError(
+            "rows",
+            "cannot be read as an Arrow table; expected columns of numbers, texts, dates or "
+            "categories",
+        ) from None
+    expected = (
+        "a data frame of pandas, polars or Arrow, the path of a file or folder, s3://…, or a "
+        "dpicl.Query"
+    )
     raise ParameterError("rows", f"<{type(rows).__name__}>", expected)
 
 
 def column_of(name: str, values: Any) -> pa.Array:
-    """One column of a DataFrame. Of Python objects every cell is written as a text by its own type, whatever the other cells are."""
+    """One column of a DataFrame. Of Python objects every cell is written as a text by its own type,
+    whatever the other cells are.
+    """
     if hasattr(values, "sparse"):
         values = values.sparse.to_dense()
     if hasattr(values, "cat") and values.cat.categories.dtype == object:
-        return texts(values.cat.categories).take(pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy()))
+        return texts(values.cat.categories).take(
+            pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy())
+        )
     if values.dtype == object:
         return texts(values)
     try:

@@ -1,4 +1,5 @@
-"""One horizon of a contract: charged once, and its periods frozen, noted, drawn and published in order, each once.
+"""One horizon of a contract: charged once, and its periods frozen, noted, drawn and published in
+order, each once.
 
     charge    the horizon, once, with the price of all its periods
     freeze    the rows of a period that is over: exact counts, written once (`frozen`)
@@ -6,7 +7,8 @@
     draw      noisy sums from what is frozen of all periods until then, never from the table
     publish   first wins, as of any release
 
-Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as long as each is drawn once from one history: what is frozen decides.
+Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as
+            long as each is drawn once from one history: what is frozen decides.
 """
 
 from __future__ import annotations
@@ -44,24 +46,37 @@ from dpicl.types import PrivateTable
 
 @dataclass(frozen=True)
 class Progress:
-    """What all published periods of a horizon published, how many of them only now, and whether the horizon was charged now."""
+    """What all published periods of a horizon published, how many of them only now, and whether the
+    horizon was charged now.
+    """
 
     published: Sequence[Arrays]
     made: int
     is_new: bool
 
     def sentence(self, horizon: Horizon, first: int, last: int, more: str = "") -> str:
-        """What was made, and which periods rows are of; `more` tells this horizon from others of the contract."""
+        """What was made, and which periods rows are of; `more` tells this horizon from others of
+        the contract.
+        """
         names = horizon.contract.releases.calendar.periods
         made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
         window = horizon.series.window_rows(self.published[:last], [(first, last)])
-        few = "" if window.rows[0] > SURE * window.deviations[0] else ", and hardly more than noise: that window has too few rows"
-        return f"{horizon.contract.name}{more}: {made}; rows are of {names[first - 1]} to {names[last - 1]}{few}."
+        few = (
+            ""
+            if window.rows[0] > SURE * window.deviations[0]
+            else ", and hardly more than noise: that window has too few rows"
+        )
+        return (
+            f"{horizon.contract.name}{more}: {made}; rows are of {names[first - 1]} to "
+            f"{names[last - 1]}{few}."
+        )
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """One horizon of a contract: its release in the ledger, and those of its periods, counted from 1."""
+    """One horizon of a contract: its release in the ledger, and those of its periods, counted from
+    1.
+    """
 
     ledger: Ledger
     contract: Contract
@@ -71,13 +86,24 @@ class Horizon:
     settings: Settings
 
     @staticmethod
-    def all_of(ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
-        """Those of a unit, one for each of its releases, each charged by itself; opens their account."""
-        named = named_releases(ledger, contract, unit, settings, period=plan.period_of(unit.dataset))
-        return [Horizon(ledger, contract, unit, cell, release, settings) for cell, release in named.items()]
+    def all_of(
+        ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings
+    ) -> list[Horizon]:
+        """Those of a unit, one for each of its releases, each charged by itself; opens their
+        account.
+        """
+        named = named_releases(
+            ledger, contract, unit, settings, period=plan.period_of(unit.dataset)
+        )
+        return [
+            Horizon(ledger, contract, unit, cell, release, settings)
+            for cell, release in named.items()
+        ]
 
     @staticmethod
-    def of(ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings) -> Horizon:
+    def of(
+        ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings
+    ) -> Horizon:
         """The one that a plan of a single release names."""
         (horizon,) = Horizon.all_of(ledger, plan, contract, unit, settings)
         return horizon
@@ -90,7 +116,9 @@ class Horizon:
     @property
     def frozen(self) -> FrozenPeriods:
         """What its periods counted."""
-        return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name, self.series)
+        return FrozenPeriods(
+            self.settings, self._key, self.release.release_id, self.contract.name, self.series
+        )
 
     def until(
         self,
@@ -99,10 +127,12 @@ class Horizon:
         rows: Callable[[], AbstractContextManager[PrivateTable]],
         begun: Callable[[bool, int], object] = lambda is_new, published: None,
     ) -> Progress:
-        """Have at least the periods 1 to `last` published: where some are not, those until `over` are made in order, from the rows that `rows`
-        gives. Nothing is read nor charged where they are. Once all of the horizon are published, what is private of it is gone. `begun` is told,
-        before anything is drawn, whether the horizon was charged now and how many periods were published.
-        Raises DpiclError: the budget does not allow it; LedgerRefusedError: the horizon cannot go on.
+        """Have at least the periods 1 to `last` published: where some are not, those until `over`
+        are made in order, from the rows that `rows` gives. Nothing is read nor charged where they
+        are. Once all of the horizon are published, what is private of it is gone. `begun` is told,
+        before anything is drawn, whether the horizon was charged now and how many periods were
+        published. Raises DpiclError: the budget does not allow it; LedgerRefusedError: the horizon
+        cannot go on.
         """
         before = published = self.published(self.series.periods)
         is_new = False
@@ -114,20 +144,27 @@ class Horizon:
                     begun(is_new, len(before))
                     published = self.make(over, history, before, table)
             except (LedgerRefusedError, PrivacyError, FileNotFoundError):
-                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen anew it is another one than was charged
+                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen
+                # anew it is another one than was charged
                 if len(published := self.published(self.series.periods)) < last:
                     raise
-        if len(published) == self.series.periods:  # also after one that was killed, or froze again, when these were gone
+        if (
+            len(published) == self.series.periods
+        ):  # also after one that was killed, or froze again, when these were gone
             self.frozen.forget()
         return Progress(published, len(published) - len(before), is_new)
 
     def uncounted(self, last: int) -> list[int]:
-        """The periods until `last` whose rows are yet to be counted: neither published nor frozen. Raises LedgerRefusedError: see `frozen`."""
+        """The periods until `last` whose rows are yet to be counted: neither published nor frozen.
+        Raises LedgerRefusedError: see `frozen`.
+        """
         made = len(self.published(self.series.periods))
         return [period for period in range(made + 1, last + 1) if self.frozen.read(period) is None]
 
     def charge(self) -> bool:
-        """Charge the price of all periods, unless it was charged, and publish what the horizon is; whether it was charged now."""
+        """Charge the price of all periods, unless it was charged, and publish what the horizon is;
+        whether it was charged now.
+        """
         one = self._releases(self.release)
         answer = one.charge(self.ledger, self.cell)
         if answer.artefact_sha256 is None:
@@ -138,7 +175,11 @@ class Horizon:
     def published(self, periods: int) -> list[Arrays]:
         """What the first so many periods published, up to the first that did not."""
         released: list[Arrays] = []
-        won = {entry.release.release_id for entry in self.ledger.entries(self.release.account) if entry.artefact_sha256 is not None}
+        won = {
+            entry.release.release_id
+            for entry in self.ledger.entries(self.release.account)
+            if entry.artefact_sha256 is not None
+        }
         for period in range(1, periods + 1):
             part = self.part(period)
             if part.release_id not in won:
@@ -155,25 +196,43 @@ class Horizon:
         return contract_digest(self.contract)
 
     def part(self, period: int, frozen: str = "") -> Release:
-        """A period's release, which costs nothing beside the horizon; its name says nothing of rows, `frozen` is that of its counts."""
+        """A period's release, which costs nothing beside the horizon; its name says nothing of
+        rows, `frozen` is that of its counts.
+        """
         name = self.contract.releases.calendar.periods[period - 1]
-        return part_of(self._key, self.release, self._contract, index=period, period=name, frozen=frozen)
+        return part_of(
+            self._key, self.release, self._contract, index=period, period=name, frozen=frozen
+        )
 
     def history(self, made: int) -> list[Frozen]:
-        """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or is not what the ledger notes, so that what
-        would be refused after rows were read is refused for free.
+        """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or
+        is not what the ledger notes, so that what would be refused after rows were read is refused
+        for free.
         """
         history = self.frozen.history(made)
         self.ledger.check_horizon(self.release.release_id)
         for period in (made, made + 1):
-            noted = self.ledger.find(self.part(period).release_id) if 1 <= period <= self.series.periods else None
+            noted = (
+                self.ledger.find(self.part(period).release_id)
+                if 1 <= period <= self.series.periods
+                else None
+            )
             stands = self.frozen.read(period) if noted is not None else None
-            if noted is not None and (stands is None or stands.name != noted.release.parameters["frozen"]):
-                raise LedgerRefusedError(f"{self.contract.name}: the counts of period {period} are lost, or others; {RESTART}")
+            if noted is not None and (
+                stands is None or stands.name != noted.release.parameters["frozen"]
+            ):
+                raise LedgerRefusedError(
+                    f"{self.contract.name}: the counts of period {period} are lost, or others; "
+                    f"{RESTART}"
+                )
         return history
 
-    def make(self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
-        """Freeze, note, draw and publish in order the periods that are over and not `published`; gives what all of them published."""
+    def make(
+        self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable
+    ) -> list[Arrays]:
+        """Freeze, note, draw and publish in order the periods that are over and not `published`;
+        gives what all of them published.
+        """
         frozen, made = list(history), list(published)
         arrived = arrival_periods(rows, self.contract)
         for period in range(len(made) + 1, over + 1):
@@ -181,56 +240,80 @@ class Horizon:
             if stands is None:
                 if not has_arrivals(rows, self.contract, period):
                     raise LedgerRefusedError(
-                        f"{self.contract.name}: the counts of period {period} are gone since its delivery was left unread; start again"
+                        f"{self.contract.name}: the counts of period {period} are gone since its "
+                        f"delivery was left unread; start again"
                     )
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
-                counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
+                counts, entered = self._counted(
+                    own, Entered.together(one.entered for one in frozen)
+                )
                 before = frozen[-1].name if frozen else ""
-                stands = self.frozen.freeze(period, self.series.needed(counts, made), entered, before=before)
+                stands = self.frozen.freeze(
+                    period, self.series.needed(counts, made), entered, before=before
+                )
             frozen.append(stands)
             made.append(self._released(period, frozen, made))
         return made
 
     def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[Any, Entered]:
-        """See `entering_counts`; everybody's rows are told apart by one key for the whole horizon."""
+        """See `entering_counts`; everybody's rows are told apart by one key for the whole
+        horizon.
+        """
         key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
         return entering_counts(self.series, rows, self.contract, entered, key=key)
 
-    def _released(self, period: int, history: Sequence[Frozen], published: Sequence[Arrays]) -> Arrays:
+    def _released(
+        self, period: int, history: Sequence[Frozen], published: Sequence[Arrays]
+    ) -> Arrays:
         """A period's release: noted, drawn and published, unless it was."""
         one = self._releases(self.part(period, history[-1].name))
         if one.charge(self.ledger, self.cell).artefact_sha256 is None:
             stream = draws_for(self.contract, self.unit.seed).secret("period", str(period))
             content = io.BytesIO()
-            np.savez(content, allow_pickle=False, **self.series.draw([one.counts for one in history], published, stream))
+            np.savez(
+                content,
+                allow_pickle=False,
+                **self.series.draw([one.counts for one in history], published, stream),
+            )
             one.publish(self.ledger, self.cell, content.getvalue())
         return self._read(one)
 
     def _read(self, release: UnitReleases) -> Arrays:
         """What a period published."""
-        with np.load(io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False) as stored:
+        with np.load(
+            io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False
+        ) as stored:
             return dict(stored)
 
     def _releases(self, release: Release) -> UnitReleases:
-        return UnitReleases(UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release})
+        return UnitReleases(
+            UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release}
+        )
 
 
 def uncounted(plan: Plan, contract: Contract, settings: Settings) -> list[int]:
-    """The periods until the plan's whose deliveries are yet to be counted, by any of the plan's horizons of a contract.
-    Raises LedgerRefusedError: a horizon cannot go on.
+    """The periods until the plan's whose deliveries are yet to be counted, by any of the plan's
+    horizons of a contract. Raises LedgerRefusedError: a horizon cannot go on.
     """
     last = contract.releases.calendar.index(plan.period_of(contract.name))
     units = [unit for unit in plan.units.values() if unit.dataset == contract.name]
     with open_ledger(settings) as ledger:
-        horizons = [one for unit in units for one in Horizon.all_of(ledger, plan, contract, unit, settings)]
+        horizons = [
+            one for unit in units for one in Horizon.all_of(ledger, plan, contract, unit, settings)
+        ]
         return sorted({period for one in horizons for period in one.uncounted(last)})
 
 
 def entering_counts(
-    series: CountedHorizon[Exact, Any], rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes
+    series: CountedHorizon[Exact, Any],
+    rows: PrivateTable,
+    contract: Contract,
+    entered: Entered,
+    *,
+    key: bytes,
 ) -> tuple[Exact, Entered]:
-    """Exact counts of the rows of a period that enter, less those that take others back; and whose all of these are. The other arguments are
-    those of `entering_rows`.
+    """Exact counts of the rows of a period that enter, less those that take others back; and whose
+    all of these are. The other arguments are those of `entering_rows`.
     """
     places, new = entering_rows(rows, contract, entered, key=key)
     if contract.source.sign is None:

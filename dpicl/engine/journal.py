@@ -1,11 +1,12 @@
-"""The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
+"""The journal of texts that are being written: a seed and one small file per token, of a release;
+the first of each stands.
 
-A killed worker goes on at the token that it lost, and twins of a release write one text together: all
-secret draws come from the release's own seed, so that a second draw is the same, but for rounding where texts
-of a block share a stream; it is never published beside the first. What is stored
-was selected under noise and is charged; journal and seed are deleted when the release is published.
-They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
-randomness on two tables would compare them.
+A killed worker goes on at the token that it lost, and twins of a release write one text together:
+all secret draws come from the release's own seed, so that a second draw is the same, but for
+rounding where texts of a block share a stream; it is never published beside the first. What is
+stored was selected under noise and is charged; journal and seed are deleted when the release is
+published. They belong to one state of the rows: where the rows have changed, another journal is
+begun, as the same randomness on two tables would compare them.
 
 private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
 """
@@ -50,21 +51,34 @@ class FileJournal:
     def keep(self, cell: Cell, step: int, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Keep the tokens of a step, and give those that stand.
 
-        Where a twin's release was published meanwhile the journal is gone: what is drawn here will not be published.
+        Where a twin's release was published meanwhile the journal is gone: what is drawn here will
+        not be published.
         """
-        publish(self._path(cell, step), lambda file: file.write(json.dumps(tokens).encode()), mode=PRIVATE_MODE)
+        publish(
+            self._path(cell, step),
+            lambda file: file.write(json.dumps(tokens).encode()),
+            mode=PRIVATE_MODE,
+        )
         return self.read(cell, step) or tokens
 
     def stream(self, cell: Cell, name: str) -> Stream:
-        """Secret randomness for one purpose: the same whenever this release is resumed, and lost once it is published."""
+        """Secret randomness for one purpose: the same whenever this release is resumed, and lost
+        once it is published.
+        """
         if self.draws.simulated:
             return self.draws.public("journal", f"{cell.key},{name}")
         seed = self._folder(cell) / SEED
         if cell not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
             if not seed.exists():
-                publish(seed, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
+                publish(
+                    seed,
+                    lambda file: file.write(system_stream().bytes(KEY_BYTES)),
+                    mode=PRIVATE_MODE,
+                )
             self._seeds[cell] = seed.read_bytes()
-        return Stream(bytes.fromhex(keyed_hash(self._seeds[cell], "journal", name)), simulated=False)
+        return Stream(
+            bytes.fromhex(keyed_hash(self._seeds[cell], "journal", name)), simulated=False
+        )
 
     def _path(self, cell: Cell, step: int) -> Path:
         return self._folder(cell) / f"{step:04d}.json"
@@ -74,7 +88,9 @@ class FileJournal:
 
 
 def forget(settings: Settings, release: str) -> None:
-    """Delete the journal of a published release: as a whole, so that no process goes on with a part of it."""
+    """Delete the journal of a published release: as a whole, so that no process goes on with a part
+    of it.
+    """
     folder = _folder(settings, release)
     gone = folder.with_name(f".{release}.{os.getpid()}")
     with suppress(OSError):
@@ -83,7 +99,9 @@ def forget(settings: Settings, release: str) -> None:
 
 
 def votes_folder(settings: Settings, release: str, rows: str) -> Path:
-    """Where clean votes of a release on one state of the rows are stored, encrypted; they are deleted with its journal."""
+    """Where clean votes of a release on one state of the rows are stored, encrypted; they are
+    deleted with its journal.
+    """
     return _folder(settings, release, rows, "votes")
 
 

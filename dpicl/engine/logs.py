@@ -1,8 +1,11 @@
-"""Logs for machines: with DPICL_LOG_FORMAT=json every line of our loggers on standard error is one JSON object.
+"""Logs for machines: with DPICL_LOG_FORMAT=json every line of our loggers on standard error is one
+JSON object.
 
     time, level, logger, message                          always
-    run, stage, unit, dataset, method, seed, attempt      inside a stage, where its references say so
-    seconds                                               on the line that a stage ends or fails with
+    run, stage, unit, dataset, method, seed, attempt      inside a stage, where its references say
+    so
+    seconds                                               on the line that a stage ends or fails
+    with
 
 Messages are the counts that the orchestrator gets too; of an exception only its kind is written.
 Each process of a run turns this on by itself when it begins its first stage.
@@ -26,7 +29,9 @@ from dpicl.pipeline import parts_of
 
 _PACKAGE = logging.getLogger("dpicl")
 _log = logging.getLogger("dpicl.tasks")
-_log.setLevel(logging.INFO)  # the orchestrator keeps what is logged here, but sets no level of its own
+_log.setLevel(
+    logging.INFO
+)  # the orchestrator keeps what is logged here, but sets no level of its own
 _at: ContextVar[Mapping[str, Any] | None] = ContextVar("at", default=None)
 _attempt: ContextVar[int | None] = ContextVar("attempt", default=None)
 
@@ -59,33 +64,47 @@ class _JsonLines(logging.StreamHandler[Any]):
 
 def set_up(log_format: str) -> bool:
     """Write logs as `text` or `json` in this process from now on; gives whether lines are JSON."""
-    wanted, handlers = log_format == "json", [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)]
+    wanted, handlers = (
+        log_format == "json",
+        [handler for handler in _PACKAGE.handlers if isinstance(handler, _JsonLines)],
+    )
     if wanted and not handlers:
         _PACKAGE.addHandler(_JsonLines())
     for handler in handlers if not wanted else ():
         _PACKAGE.removeHandler(handler)
-    _PACKAGE.propagate = not wanted  # no line twice: the orchestrator's console prints what reaches the root
+    _PACKAGE.propagate = (
+        not wanted
+    )  # no line twice: the orchestrator's console prints what reaches the root
     return wanted
 
 
 @contextmanager
 def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
-    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed. `references` are what the
-    stage is called with: a run's folder, and the key of a unit or the name of a data set. Raises ParameterError: DPICL_LOG_FORMAT cannot be
-    followed.
+    """Log the line of counts that a stage ends with, which is put into the list; in JSON also how
+    it failed. `references` are what the stage is called with: a run's folder, and the key of a unit
+    or the name of a data set. Raises ParameterError: DPICL_LOG_FORMAT cannot be followed.
     """
     as_json, started = set_up(Settings.current().log_format), time.perf_counter()
     counts: list[str] = []
     which = _attempt.get()
     named = _named(references)
     token = _at.set({"stage": stage, **named, **({} if which is None else {"attempt": which})})
-    owner = None if as_json else named.get("unit", named.get("dataset"))  # which a line of JSON says apart
+    owner = (
+        None if as_json else named.get("unit", named.get("dataset"))
+    )  # which a line of JSON says apart
     try:
         yield counts
-        _log.info("%s: %s", " ".join(filter(None, (stage, owner))), *counts, extra={"seconds": time.perf_counter() - started})
+        _log.info(
+            "%s: %s",
+            " ".join(filter(None, (stage, owner))),
+            *counts,
+            extra={"seconds": time.perf_counter() - started},
+        )
     except Exception as error:
         if as_json:
-            _log.error("%s: failed: %s", stage, error, extra={"seconds": time.perf_counter() - started})
+            _log.error(
+                "%s: failed: %s", stage, error, extra={"seconds": time.perf_counter() - started}
+            )
         raise
     finally:
         _at.reset(token)
@@ -103,7 +122,9 @@ def _named(references: Sequence[Any]) -> dict[str, Any]:
         return names
     parts = parts_of(owner)
     return names | (
-        {"dataset": owner} if parts is None else {"unit": owner, **dict(zip(("method", "dataset", "seed"), parts, strict=True))}
+        {"dataset": owner}
+        if parts is None
+        else {"unit": owner, **dict(zip(("method", "dataset", "seed"), parts, strict=True))}
     )
 
 

@@ -26,22 +26,36 @@ DESCRIPTIONS: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.j
 
 @lru_cache
 def public_corpus() -> tuple[str, ...]:
-    """Public text that the tokenizer of the tiny model is trained on, and the model is named by: the wording of the contracts that came
-    with the first version, numbers, then templates, texts and questions with both answers.
+    """Public text that the tokenizer of the tiny model is trained on, and the model is named by:
+    the wording of the contracts that came with the first version, numbers, then templates, texts
+    and questions with both answers.
 
-    Kept as it was then, and read from no contract: categories of a private one, or of a draft, which hold
-    what rows say, would otherwise come out in texts that the model writes for another account.
+    Kept as it was then, and read from no contract: categories of a private one, or of a draft,
+    which hold what rows say, would otherwise come out in texts that the model writes for another
+    account.
     """
-    return tuple(json.loads(checked("lm/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8")))
+    return tuple(
+        json.loads(checked("lm/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8"))
+    )
 
 
-def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores", spec: ModelSpec | None = None) -> Scorer:
-    """The run's model, or one that is asked beside it; its description is stored for the manifest. Raises RunError: it answers in another
-    manner than so far.
+def scorer_of(
+    run: Path, settings: Settings, wanted: Wanted = "scores", spec: ModelSpec | None = None
+) -> Scorer:
+    """The run's model, or one that is asked beside it; its description is stored for the manifest.
+    Raises RunError: it answers in another manner than so far.
     """
     plan = read_plan(run)
-    scorer = open_scorer(spec or plan.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
-    _store(scorer.description, run, DESCRIPTIONS[wanted] if spec in (None, plan.model) else beside_file(str(spec and spec.name)))
+    scorer = open_scorer(
+        spec or plan.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted
+    )
+    _store(
+        scorer.description,
+        run,
+        DESCRIPTIONS[wanted]
+        if spec in (None, plan.model)
+        else beside_file(str(spec and spec.name)),
+    )
     return scorer
 
 
@@ -68,17 +82,27 @@ def describe_model(run: Path, settings: Settings) -> None:
 def _store(description: ModelDescription, run: Path, file: str) -> None:
     mode = read_json(write_json(run / file, asdict(description))).get("mode", "")
     if mode != description.mode:
-        raise RunError(f"run {run.name}: its model answered by {mode} and now by {description.mode}; start a new run")
+        raise RunError(
+            f"run {run.name}: its model answered by {mode} and now by {description.mode}; start a "
+            f"new run"
+        )
 
 
 def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
     """The run's model that answers prompts with private rows; it may see them."""
-    return open_scorer(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+    return open_scorer(
+        read_plan(run).writing_model,
+        models_folder=settings.models,
+        corpus=public_corpus(),
+        wanted=wanted,
+    )
 
 
 def writer_of(run: Path, settings: Settings) -> GeneratorModel:
     """The run's model that reads private texts; it is on this machine."""
-    return open_generator(read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus())
+    return open_generator(
+        read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus()
+    )
 
 
 def fingerprint(spec: ModelSpec) -> str:

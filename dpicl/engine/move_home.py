@@ -1,7 +1,10 @@
-"""Budget state of another folder comes into the state home: whole, once, and never spent from in both.
+"""Budget state of another folder comes into the state home: whole, once, and never spent from in
+both.
 
-    copy     under SQLite's exclusive lock, into a state home that is marked: nothing is spent there before the end
-    close    the old ledger, still locked, gets a form that no program knows: nothing is spent there from now on
+    copy     under SQLite's exclusive lock, into a state home that is marked: nothing is spent there
+             before the end
+    close    the old ledger, still locked, gets a form that no program knows: nothing is spent there
+             from now on
     carry    keys, releases and all else; each stands whole in its new place before the old one goes
     open     the ledger gets its name in the state home, and the mark goes
 
@@ -37,12 +40,17 @@ def move_home(origin: Path, settings: Settings) -> None:
     """Move the budget state of `origin` into the state home, or finish doing so.
 
     Raises:
-        LedgerRefusedError: there is none, another move is not finished, or the state home has a ledger.
+        LedgerRefusedError: there is none, another move is not finished, or the state home has a
+            ledger.
         LedgerError: the ledger is in use, or is none.
     """
     origin, home = origin.resolve(), settings.make_home()
     with locked(home / MOVE_LOCK):
-        if not (home / MOVING).exists() and (origin / MOVED).exists() and (origin / MOVED).read_text("utf-8") == str(home):
+        if (
+            not (home / MOVING).exists()
+            and (origin / MOVED).exists()
+            and (origin / MOVED).read_text("utf-8") == str(home)
+        ):
             return  # it was moved before
         _begin(origin, home)
         if not (origin / MOVED).exists():
@@ -60,16 +68,23 @@ def _begin(origin: Path, home: Path) -> None:
     """Mark the state home, unless a try before this one did."""
     if (home / MOVING).exists():
         if (home / MOVING).read_text("utf-8") != str(origin):
-            raise LedgerRefusedError(f"{home}: a ledger is being moved here from {(home / MOVING).read_text('utf-8')}; expected that first")
+            raise LedgerRefusedError(
+                f"{home}: a ledger is being moved here from {(home / MOVING).read_text('utf-8')}; "
+                f"expected that first"
+            )
         return
     if origin == home or not holds_ledger(origin):
-        raise LedgerRefusedError(f"{origin}: no ledger to move; expected a folder with {LEDGER} and keys, other than {home}")
+        raise LedgerRefusedError(
+            f"{origin}: no ledger to move; expected a folder with {LEDGER} and keys, other than "
+            f"{home}"
+        )
     _write(home / MOVING, str(origin))
     present = [name for name in (LEDGER, *STATE) if _has_files(home / name)]
     if present:  # checked under the mark, else another process may begin one meanwhile
         (home / MOVING).unlink()
         raise LedgerRefusedError(
-            f"{home}: has {present[0]} of a ledger already; expected a state home without one, or DPICL_HOME set to one"
+            f"{home}: has {present[0]} of a ledger already; expected a state home without one, or "
+            f"DPICL_HOME set to one"
         )
 
 
@@ -78,17 +93,27 @@ def _has_files(path: Path) -> bool:
 
 
 def _take_ledger(source: Path, copy: Path) -> None:
-    """Copy a database that no other process has open, and close it permanently; a ledger kept elsewhere has none here."""
+    """Copy a database that no other process has open, and close it permanently; a ledger kept
+    elsewhere has none here.
+    """
     if not source.exists():
         return
     address = f"file:{quote(str(source))}?mode=rw"
     try:
-        with closing(sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE").close()  # refused while anybody has it open
+        with closing(
+            sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+        ) as connection:
+            connection.execute(
+                "PRAGMA journal_mode=DELETE"
+            ).close()  # refused while anybody has it open
             connection.execute("PRAGMA locking_mode=EXCLUSIVE").close()
             connection.execute("BEGIN EXCLUSIVE").close()
-            connection.execute("CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL)").close()
-            if connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(_CLOSED,)]:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL)"
+            ).close()
+            if connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
+                (_CLOSED,)
+            ]:
                 return  # by a try before this one, which had made the copy
             content = connection.serialize()
             publish(copy, lambda file: file.write(content), mode=PRIVATE_MODE, replace=True)
@@ -98,18 +123,24 @@ def _take_ledger(source: Path, copy: Path) -> None:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise LedgerError(f"{source}: {error}") from None
-        raise LedgerError(f"{source}: is in use; expected the runs that use it to have ended") from None
+        raise LedgerError(
+            f"{source}: is in use; expected the runs that use it to have ended"
+        ) from None
     except sqlite3.DatabaseError as error:
         raise LedgerError(f"{source}: {error}; expected a ledger") from None
 
 
 def _carry(source: Path, target: Path) -> None:
-    """Give a file or folder its new place; where that is on another disk, by a copy that appears whole."""
+    """Give a file or folder its new place; where that is on another disk, by a copy that appears
+    whole.
+    """
     if not source.exists():
         return
     if _has_files(target):
         if not _covers(target, source):
-            raise LedgerRefusedError(f"{target}: is not what {source} holds; expected one of them to be put aside")
+            raise LedgerRefusedError(
+                f"{target}: is not what {source} holds; expected one of them to be put aside"
+            )
         _remove(source)
         return
     _remove(target)  # folders without files
@@ -127,9 +158,18 @@ def _carry(source: Path, target: Path) -> None:
 
 
 def _covers(target: Path, source: Path) -> bool:
-    """Whether all files below `source` are below `target` too: of a carried folder some may be gone already."""
-    pairs = [(target, source)] if source.is_file() else [(target / path.relative_to(source), path) for path in source.rglob("*")]
-    return all(two.is_dir() or (one.is_file() and filecmp.cmp(one, two, shallow=False)) for one, two in pairs)
+    """Whether all files below `source` are below `target` too: of a carried folder some may be gone
+    already.
+    """
+    pairs = (
+        [(target, source)]
+        if source.is_file()
+        else [(target / path.relative_to(source), path) for path in source.rglob("*")]
+    )
+    return all(
+        two.is_dir() or (one.is_file() and filecmp.cmp(one, two, shallow=False))
+        for one, two in pairs
+    )
 
 
 def _copy(source: Path, draft: Path) -> None:
@@ -154,15 +194,23 @@ def _remove(path: Path) -> None:
 
 
 def _open(origin: Path, home: Path) -> None:
-    """The last steps: where the old database was stands a sentence, at which every program stops."""
+    """The last steps: where the old database was stands a sentence, at which every program
+    stops.
+    """
     if (home / _COPY).exists():
         if (home / LEDGER).exists():
-            raise LedgerRefusedError(f"{home / LEDGER}: somebody made a ledger meanwhile; expected it to be put aside")
+            raise LedgerRefusedError(
+                f"{home / LEDGER}: somebody made a ledger meanwhile; expected it to be put aside"
+            )
         os.rename(home / _COPY, home / LEDGER)
         sync_folder(home)
     _write(origin / LEDGER, f"The ledger was moved to {home} by `dpicl ledger move`.\n")
     logs = [origin / f"{LEDGER}-{log}" for log in ("wal", "shm", "journal")]
-    drafts = [*home.glob(f".*{MOVING}*"), *origin.glob(f".{MOVED}.*"), *origin.glob(f".{LEDGER}.*")]  # of killed tries
+    drafts = [
+        *home.glob(f".*{MOVING}*"),
+        *origin.glob(f".{MOVED}.*"),
+        *origin.glob(f".{LEDGER}.*"),
+    ]  # of killed tries
     for path in (*logs, *drafts):
         _remove(path)
     (home / MOVING).unlink()

@@ -1,7 +1,9 @@
-"""Names of releases: account, method, version, parameters, contract and period, under the installation's key.
+"""Names of releases: account, method, version, parameters, contract and period, under the
+installation's key.
 
-All of them are public facts. What stands in the rows is no part of a name: the same bytes for the same rows and other
-ones for changed rows would compare two tables without noise. The first draw of a period stands.
+All of them are public facts. What stands in the rows is no part of a name: the same bytes for the
+same rows and other ones for changed rows would compare two tables without noise. The first draw of
+a period stands.
 """
 
 from __future__ import annotations
@@ -25,20 +27,34 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
-"""Options that change nothing of a release, under the names that are stored: it is charged once for all of them."""
-_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"}, {"about": []})
-"""Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
+"""Options that change nothing of a release, under the names that are stored: it is charged once for
+all of them.
+"""
+_LATER: tuple[dict[str, Any], ...] = (
+    {"design": "all-columns", "columns": None},
+    {"spent": "before"},
+    {"about": []},
+)
+"""Choices that came later, as everything was before them: where all of a set are so, the release
+keeps its name.
+"""
 WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
 PART = "part_of"
 """The parameter of a period's release that names its horizon's."""
 
 
-def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", embedder: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads rows, if any, and
-    `embedder` what compares its answers, if they are.
+def parameters_of(
+    contract: Declared, unit: Unit, cell: Cell, writer: str = "", embedder: str = ""
+) -> dict[str, Any]:
+    """What makes a release another one, besides account, contract and period; public. `writer` is
+    the model that reads rows, if any, and `embedder` what compares its answers, if they are.
     """
     method = METHODS[unit.method]
-    choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
+    choices = {
+        name: choice
+        for name, choice in method.identity(contract, unit, cell).items()
+        if name not in POST_PROCESSING
+    }
     for before in _LATER:
         if before.items() <= choices.items():
             choices = {name: choice for name, choice in choices.items() if name not in before}
@@ -46,7 +62,11 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", 
         "epsilon": cell.epsilon,
         "shots": cell.shots,
         **({WRITER: writer} if method.model_reads_rows else {}),
-        **({EMBEDDER: embedder} if isinstance(method, TextMethod) and method.embeds(contract, unit, cell) else {}),  # type: ignore[arg-type]
+        **(
+            {EMBEDDER: embedder}
+            if isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
+            else {}
+        ),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
@@ -54,12 +74,21 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", 
 
 
 def period_named(contract: Declared, unit: Unit, period: str) -> str:
-    """The period that names releases: that which they are made for; of a horizon its first one, whatever is made of it."""
-    return contract.releases.calendar.periods[0] if METHODS[unit.method].is_series(contract) else period
+    """The period that names releases: that which they are made for; of a horizon its first one,
+    whatever is made of it.
+    """
+    return (
+        contract.releases.calendar.periods[0]
+        if METHODS[unit.method].is_series(contract)
+        else period
+    )
 
 
-def part_of(key: bytes, horizon: Release, digest: str, *, index: int, period: str, **noted: Any) -> Release:
-    """The release of a horizon's period, counted from 1, which costs nothing beside it; its name says nothing of rows.
+def part_of(
+    key: bytes, horizon: Release, digest: str, *, index: int, period: str, **noted: Any
+) -> Release:
+    """The release of a horizon's period, counted from 1, which costs nothing beside it; its name
+    says nothing of rows.
 
     Args:
         digest: of the contract.
@@ -83,12 +112,16 @@ def part_of(key: bytes, horizon: Release, digest: str, *, index: int, period: st
 
 
 def is_of(key: bytes, release: Release, digest: str, period: str) -> bool:
-    """Whether this is a release that the contract of this digest names for a period, by its method as that is now."""
+    """Whether this is a release that the contract of this digest names for a period, by its method
+    as that is now.
+    """
     named = release_id(
         key,
         account=release.account,
         mechanism=release.mechanism,
-        mechanism_version=METHODS[release.mechanism].draw_version if release.mechanism in METHODS else "",
+        mechanism_version=METHODS[release.mechanism].draw_version
+        if release.mechanism in METHODS
+        else "",
         parameters=release.parameters,
         contract_digest=digest,
         neighbours=release.guarantee.neighbours,
@@ -97,20 +130,34 @@ def is_of(key: bytes, release: Release, digest: str, period: str) -> bool:
     return named == release.release_id
 
 
-def parts_of(key: bytes, horizons: Mapping[Cell, Release], contract: Declared, period: str) -> dict[Cell, Release]:
+def parts_of(
+    key: bytes, horizons: Mapping[Cell, Release], contract: Declared, period: str
+) -> dict[Cell, Release]:
     """The releases of one period of a unit's horizons, which note the model that writes them.
     Raises ParameterError: it is no period of them.
     """
     index, digest = contract.releases.calendar.index(period), contract_digest(contract)
     return {
-        cell: part_of(key, one, digest, index=index, period=period, **{WRITER: one.parameters[WRITER]}) for cell, one in horizons.items()
+        cell: part_of(
+            key, one, digest, index=index, period=period, **{WRITER: one.parameters[WRITER]}
+        )
+        for cell, one in horizons.items()
     }
 
 
 def public_facts(
-    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", embedder: str = "", extra: Mapping[str, Any] | None = None
+    contract: Declared,
+    unit: Unit,
+    cell: Cell,
+    *,
+    period: str,
+    writer: str = "",
+    embedder: str = "",
+    extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What makes a release this one, besides its account: known without the ledger. The arguments are those of `named_releases`."""
+    """What makes a release this one, besides its account: known without the ledger. The arguments
+    are those of `named_releases`.
+    """
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
@@ -123,8 +170,17 @@ def public_facts(
     }
 
 
-def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, releases: Iterable[Release], plan: Plan) -> Release:
-    """The release that measures a unit's answers on held-out private rows: of these releases, and a plan's period, model and queries."""
+def evaluation_of(
+    key: bytes,
+    account: Account,
+    contract: Contract,
+    unit: Unit,
+    releases: Iterable[Release],
+    plan: Plan,
+) -> Release:
+    """The release that measures a unit's answers on held-out private rows: of these releases, and a
+    plan's period, model and queries.
+    """
     assert contract.split is not None
     period = plan.period_of(unit.dataset)
     parameters = {
@@ -132,7 +188,9 @@ def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, 
         "replicate": unit.seed,
         "model": fingerprint(plan.model),
         "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
-        **({} if unit.draws == 1 else {"draws": unit.draws}),  # the same cells then stand for other answers
+        **(
+            {} if unit.draws == 1 else {"draws": unit.draws}
+        ),  # the same cells then stand for other answers
         "queries": plan.pipeline.queries,
         "epsilon": contract.split.evaluation_epsilon,
         "releases": sorted({release.release_id for release in releases}),
@@ -153,12 +211,24 @@ def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, 
 
 
 def standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
-    """The first of these releases that the description fits: it stands for `once`, and is not drawn again under another name."""
-    parameters = canonical({name: value for name, value in described["parameters"].items() if name != QUERIES})
+    """The first of these releases that the description fits: it stands for `once`, and is not drawn
+    again under another name.
+    """
+    parameters = canonical(
+        {name: value for name, value in described["parameters"].items() if name != QUERIES}
+    )
     for entry in earlier:
         one = entry.release
         if one.mechanism == described["mechanism"] and canonical(one.parameters) == parameters:
-            named = {**described, "parameters": one.parameters, "account": one.account, "neighbours": one.guarantee.neighbours}
-            if earlier_release_id(key, content_version=one.content_version, **named) == one.release_id:
+            named = {
+                **described,
+                "parameters": one.parameters,
+                "account": one.account,
+                "neighbours": one.guarantee.neighbours,
+            }
+            if (
+                earlier_release_id(key, content_version=one.content_version, **named)
+                == one.release_id
+            ):
                 return one
     return None

@@ -1,7 +1,9 @@
-"""One release: the stages of a run up to it, in this process. A table needs no model for it, texts the one that writes; see `text_release`.
+"""One release: the stages of a run up to it, in this process. A table needs no model for it, texts
+the one that writes; see `text_release`.
 
-It is charged, drawn and published like those of a run: requested again, by this or by a run, the same release is the same bytes and costs
-nothing. Killed, it is made by the same command again: what was charged is free, and texts go on at the token that was lost.
+It is charged, drawn and published like those of a run: requested again, by this or by a run, the
+same release is the same bytes and costs nothing. Killed, it is made by the same command again: what
+was charged is free, and texts go on at the token that was lost.
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
-from dpicl.engine.run_folder import BEGIN_LOCK, ONE_RELEASE, ONE_RELEASE_TITLE, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
+from dpicl.engine.run_folder import (
+    BEGIN_LOCK,
+    ONE_RELEASE,
+    ONE_RELEASE_TITLE,
+    RELEASE_LOCK,
+    Plan,
+    UnitFolder,
+    open_unit,
+    run_folder,
+)
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import check_reading
 from dpicl.engine.verdicts import remove_verdicts
@@ -44,8 +55,9 @@ _PREFIX = f"{ONE_RELEASE}-"
 
 @dataclass(frozen=True)
 class Published:
-    """One release as it stands in the ledger's folder: charged, drawn and published. `drawn` is what the method decoded, `spent` a sentence
-    per account, `settings` hold no rows, and `facts` are what else names a release of texts.
+    """One release as it stands in the ledger's folder: charged, drawn and published. `drawn` is
+    what the method decoded, `spent` a sentence per account, `settings` hold no rows, and `facts`
+    are what else names a release of texts.
     """
 
     contract: Declared
@@ -59,11 +71,15 @@ class Published:
 
 
 def release_once(plan: Plan, settings: Settings) -> Published:
-    """Do what `plan_of` plans, unless it was done before. Raises DpiclError: a value breaks a rule, or the budget does not allow it;
-    nothing was read then.
+    """Do what `plan_of` plans, unless it was done before. Raises DpiclError: a value breaks a rule,
+    or the budget does not allow it; nothing was read then.
     """
     ((key, unit),) = plan.units.items()
-    with one_ledger(settings), private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings), passing(folder):
+    with (
+        one_ledger(settings),
+        private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings),
+        passing(folder),
+    ):
         run = begin(plan, settings)
         with settings.entered():
             unit_folder = open_unit(str(run), key)
@@ -72,9 +88,22 @@ def release_once(plan: Plan, settings: Settings) -> Published:
             call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
             ((cell, drawn),) = _drawn(unit_folder).items()
             spent = tuple(spending_sentences(run, {key: unit}, settings))
-    shutil.rmtree(run, ignore_errors=True)  # the release stands elsewhere, and nothing goes on with this folder
-    facts = {WRITER: fingerprint(plan.writing_model)} if METHODS[unit.method].model_reads_rows else {}
-    return Published(unit_folder.declared, unit, cell, drawn, plan.period_of(unit.dataset), spent, replace(settings, given=None), facts)
+    shutil.rmtree(
+        run, ignore_errors=True
+    )  # the release stands elsewhere, and nothing goes on with this folder
+    facts = (
+        {WRITER: fingerprint(plan.writing_model)} if METHODS[unit.method].model_reads_rows else {}
+    )
+    return Published(
+        unit_folder.declared,
+        unit,
+        cell,
+        drawn,
+        plan.period_of(unit.dataset),
+        spent,
+        replace(settings, given=None),
+        facts,
+    )
 
 
 def _drawn(unit: UnitFolder) -> Mapping[Cell, Any]:
@@ -83,9 +112,13 @@ def _drawn(unit: UnitFolder) -> Mapping[Cell, Any]:
 
 @contextmanager
 def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
-    """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
+    """A release's folder of private rows is there and locked inside, and gone at the end; what
+    killed processes have left goes first.
+    """
     with ExitStack() as kept:
-        with locked(settings.make_home() / BEGIN_LOCK):  # else a folder might go before its owner has locked it
+        with locked(
+            settings.make_home() / BEGIN_LOCK
+        ):  # else a folder might go before its owner has locked it
             _sweep(settings)
             kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
             table_folder(settings, dataset, run)
@@ -106,7 +139,9 @@ def sweep_private(settings: Settings) -> None:
 
 def _sweep(settings: Settings) -> None:
     for left in settings.private_home.glob(f"*/{_PREFIX}*"):
-        if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):  # a run may have such a name
+        if (left / RELEASE_LOCK).exists() and is_free(
+            left / RELEASE_LOCK
+        ):  # a run may have such a name
             shutil.rmtree(left, ignore_errors=True)
             remove_verdicts(left.name, settings)
 
@@ -123,37 +158,74 @@ def plan_of(
     options: Mapping[str, Any] | None = None,
     anyway: bool = False,
 ) -> Plan:
-    """A grid of one release, whatever pipelines.yaml says; its name is used once. No `method` is the usual one of `trust`, `options` are of
-    the method in place of its usual ones, and `anyway` makes one all the same that would be little but noise at the stated number of rows.
+    """A grid of one release, whatever pipelines.yaml says; its name is used once. No `method` is
+    the usual one of `trust`, `options` are of the method in place of its usual ones, and `anyway`
+    makes one all the same that would be little but noise at the stated number of rows.
     """
     if trust not in DEFAULTS:
         raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
-    method = method or (_of_series(settings.declared(dataset)) if trust == "central" else None) or DEFAULTS[trust]
+    method = (
+        method
+        or (_of_series(settings.declared(dataset)) if trust == "central" else None)
+        or DEFAULTS[trust]
+    )
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table")
-    if METHODS[method].is_series(contract):  # named by its first period; `series` makes those that are over
+    if METHODS[method].is_series(
+        contract
+    ):  # named by its first period; `series` makes those that are over
         calendar = contract.releases.calendar
         periods = {dataset: calendar.periods[0]}
         _ = period is None or calendar.index(period)
     else:
         periods = periods_of([dataset], settings, period)
     stated, known = dict(options or {}), METHODS[method].options.model_fields
-    if unknown := [name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}]:
-        raise ParameterError("option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these")
+    if unknown := [
+        name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}
+    ]:
+        raise ParameterError(
+            "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
+        )
     chosen = {**METHODS[method].default_options(contract, stated, read_epsilon(epsilon)), **stated}
-    grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
+    grid = {
+        "datasets": [dataset],
+        "methods": [method],
+        "epsilons": [epsilon],
+        "shots": [shots],
+        "queries": 1,
+        "baselines": False,
+    }
     release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
     pipeline = validate(Pipeline, release, "options of the release")
-    plan = Plan(own_run_id(dataset), ONE_RELEASE, pipeline, ModelSpec(name="tiny", kind="tiny"), periods=periods)
+    plan = Plan(
+        own_run_id(dataset),
+        ONE_RELEASE,
+        pipeline,
+        ModelSpec(name="tiny", kind="tiny"),
+        periods=periods,
+    )
     (unit,) = plan.units.values()
     if stated and len(METHODS[method].releases(contract, unit)) > 1:
-        raise ParameterError("options", ", ".join(stated), "those of one release: further variants are for `dpicl run`")
+        raise ParameterError(
+            "options",
+            ", ".join(stated),
+            "those of one release: further variants are for `dpicl run`",
+        )
     return plan
 
 
 def _of_series(contract: Declared) -> str | None:
-    """The method that counts the periods of a contract's horizon where none is named; None where it has no horizon."""
-    return next((name for name, one in METHODS.items() if one.is_default_of_series and one.is_series(contract)), None)
+    """The method that counts the periods of a contract's horizon where none is named; None where it
+    has no horizon.
+    """
+    return next(
+        (
+            name
+            for name, one in METHODS.items()
+            if one.is_default_of_series and one.is_series(contract)
+        ),
+        None,
+    )
 
 
 def own_run_id(dataset: str) -> str:

@@ -23,12 +23,16 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
 from dpicl.errors import ParameterError
 
-_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
+_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar(
+    "shared", default=None
+)
 
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands, or another folder holds one too."""
+    """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands,
+    or another folder holds one too.
+    """
     shared = _shared.get()
     if shared is not None and shared[0] == (settings.home, settings.ledger):
         yield shared[1]
@@ -36,14 +40,18 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     key = ledger_key(settings)
     witness = witness_of(settings, key)
     check_not_lost(settings, witness)
-    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json", witness) as ledger:
+    with Ledger.open(
+        address_of(settings), key, settings.home / "ledger.anchor.json", witness
+    ) as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 
 
 @contextmanager
 def one_ledger(settings: Settings) -> Iterator[None]:
-    """Inside, the ledger is opened once for all that open it here; every change of it is checked as before."""
+    """Inside, the ledger is opened once for all that open it here; every change of it is checked as
+    before.
+    """
     with open_ledger(settings) as ledger:
         token = _shared.set(((settings.home, settings.ledger), ledger))
         try:
@@ -58,12 +66,17 @@ def witness_of(settings: Settings, key: bytes) -> Witness:
 
 
 def address_of(settings: Settings) -> str | URL:
-    """Of the ledger's database; its file's path may hold any letters. Raises ParameterError: it goes by the working directory."""
+    """Of the ledger's database; its file's path may hold any letters. Raises ParameterError: it
+    goes by the working directory.
+    """
     file = ledger_file(settings)
     if settings.ledger is None:
         return URL.create("sqlite", database=str(file))
     if file is not None and not file.is_absolute():
-        expected = f"an absolute path, or each working directory would have budgets of its own: perhaps sqlite:///{file.absolute()}"
+        expected = (
+            f"an absolute path, or each working directory would have budgets of its own: perhaps "
+            f"sqlite:///{file.absolute()}"
+        )
         raise ParameterError("DPICL_LEDGER", repr(settings.ledger[:60]), expected)
     return settings.ledger
 
@@ -85,8 +98,8 @@ def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
 
 
 def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
-    Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    """The installation's secret key for names of releases and versions of data; nothing is charged
+    without it. Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
     """
     check_one_home(settings.home)
     return load_key(settings.make_home() / KEY)

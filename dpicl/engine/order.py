@@ -1,7 +1,8 @@
 """The stages of a run, and which follows which: the one list, for every executor.
 
-A run is made of strands: one of each data set until its rows are ready, then one of each unit until its results stand. A strand is
-a series of groups of steps; the steps of a group may be done beside each other, a group begins once the one before is done.
+A run is made of strands: one of each data set until its rows are ready, then one of each unit until
+its results stand. A strand is a series of groups of steps; the steps of a group may be done beside
+each other, a group begins once the one before is done.
 """
 
 from __future__ import annotations
@@ -39,12 +40,18 @@ class Step(NamedTuple):
 
 
 Group = Sequence[Step]
-TABULAR_SERIES = frozenset(name for name, one in METHODS.items() if one.makes_series and isinstance(one, TabularMethod))
-"""Methods whose releases of a horizon are counters that go on; those of texts are charged as others are, and written period by period."""
+TABULAR_SERIES = frozenset(
+    name for name, one in METHODS.items() if one.makes_series and isinstance(one, TabularMethod)
+)
+"""Methods whose releases of a horizon are counters that go on; those of texts are charged as others
+are, and written period by period.
+"""
 
 
 def stages() -> tuple[Stage, ...]:
-    """Every stage up to a unit's results, in the order of a run: those that draw, of all methods."""
+    """Every stage up to a unit's results, in the order of a run: those that draw, of all
+    methods.
+    """
     drawing = [stage for name in METHODS for stage in drawing_stages(name)]
     deriving = [stage for name in METHODS for stage in deriving_stages(name)]
     before = (probe, receive, ingest, prepare_batches, validate, split, advance, charge, count)
@@ -75,11 +82,17 @@ def drawing_stages(name: str) -> tuple[Stage, ...]:
 def deriving_stages(name: str) -> tuple[Stage, ...]:
     """The stages that make rows of what was published, of a method."""
     method = METHODS[name]
-    return (derive_stage(method.derive_stage),) if isinstance(method, TabularMethod) and method.derive_stage is not None else ()
+    return (
+        (derive_stage(method.derive_stage),)
+        if isinstance(method, TabularMethod) and method.derive_stage is not None
+        else ()
+    )
 
 
 def rows_ready(run: str, dataset: str) -> Iterator[Group]:
-    """From a data set's files to rows that mechanisms may read, or from clients' reports to counts that stand for releases."""
+    """From a data set's files to rows that mechanisms may read, or from clients' reports to counts
+    that stand for releases.
+    """
     if read_plan(Path(run)).pipeline.reports is not None:
         yield [Step(receive, (run, dataset))]
         yield [Step(split, (run, dataset))]
@@ -92,7 +105,9 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
 
 
 def published(run: str, unit_key: str) -> Iterator[Group]:
-    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing. Of reports nothing: they were received."""
+    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing. Of
+    reports nothing: they were received.
+    """
     plan = read_plan(Path(run))
     unit = plan.units[unit_key]
     if plan.pipeline.reports is not None:
@@ -102,7 +117,11 @@ def published(run: str, unit_key: str) -> Iterator[Group]:
         yield [Step(advance, (run, unit_key))]
         return
     yield [Step(charge, (run, unit_key))]
-    if isinstance(method, TabularMethod) and method.takes_batches and (parts := parts_of(run, unit.dataset)):
+    if (
+        isinstance(method, TabularMethod)
+        and method.takes_batches
+        and (parts := parts_of(run, unit.dataset))
+    ):
         yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]
     for stage in (*drawing_stages(unit.method), release):
         yield [Step(stage, (run, (unit_key,) if stage.together else unit_key))]
@@ -119,6 +138,10 @@ def answered(run: str, unit_key: str) -> Iterator[Group]:
     """From a unit's releases to its results."""
     yield [Step(serialize, (run, unit_key))]
     folder = open_unit(run, unit_key)
-    fits = [Step(fit_baselines, (run, unit_key))] if folder.method.fits_baselines(folder.declared, folder.unit) else []
+    fits = (
+        [Step(fit_baselines, (run, unit_key))]
+        if folder.method.fits_baselines(folder.declared, folder.unit)
+        else []
+    )
     yield [*fits, *(Step(score, (run, unit_key, part)) for part in parts_to_score(run, unit_key))]
     yield [Step(evaluate, (run, unit_key))]

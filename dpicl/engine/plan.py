@@ -19,10 +19,24 @@ from dpicl.engine.files import write_json
 from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.received import as_received, check_reports, counting
-from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import (
+    Plan,
+    check_stored,
+    check_versions,
+    pin_contracts,
+    read_plan,
+    run_folder,
+    write_plan,
+)
 from dpicl.engine.running_time import check_within
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.errors import (
+    BudgetError,
+    DeclarationError,
+    ModelRefusedError,
+    ParameterError,
+    PrivacyError,
+)
 from dpicl.lm.egress import check_egress
 from dpicl.lm.embedding import check_embedder
 from dpicl.lm.models import close_scorers, number_format
@@ -50,12 +64,16 @@ def make_plan(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Path:
-    """Check everything that can be checked before any private byte is read, and write the plan; returns the run's folder.
+    """Check everything that can be checked before any private byte is read, and write the plan;
+    returns the run's folder.
 
-    The arguments are those of `plan_for`. Raises DpiclError: a name, value or file breaks a rule; nothing was written.
+    The arguments are those of `plan_for`. Raises DpiclError: a name, value or file breaks a rule;
+    nothing was written.
     """
     settings = Settings.current()
-    plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
+    plan = plan_for(
+        pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when
+    )
     settings = plan.settings(settings)
     folder = run_folder(settings, plan.run_id) if resume else begin(plan, settings)
     pin_contracts(folder, plan, settings)
@@ -72,7 +90,8 @@ def plan_for(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Plan:
-    """The plan of a run that goes on or begins now; one that begins is not checked yet, see `check_plan`.
+    """The plan of a run that goes on or begins now; one that begins is not checked yet, see
+    `check_plan`.
 
     Args:
         changes: fields of the pipeline that replace the file's.
@@ -87,12 +106,14 @@ def plan_for(
         check_versions(folder, plan)
         return plan
     name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    return as_begun(draft_plan(pipeline_name, changes, settings, name, period=period, when=when), settings)
+    return as_begun(
+        draft_plan(pipeline_name, changes, settings, name, period=period, when=when), settings
+    )
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan as `check_plan` and `check_caps` do, decide how its models are asked, and write it, where no rule is broken; returns the
-    run's folder.
+    """Check a plan as `check_plan` and `check_caps` do, decide how its models are asked, and write
+    it, where no rule is broken; returns the run's folder.
     """
     check_plan(plan, settings)
     plan, asked = settled_plan(plan, settings)
@@ -107,9 +128,11 @@ def begin(plan: Plan, settings: Settings) -> Path:
 
 
 def check_plan(plan: Plan, settings: Settings) -> None:
-    """What a run refuses before it reads a row, and a dry run and a quote with it: contracts, methods, models, sources, public queries.
+    """What a run refuses before it reads a row, and a dry run and a quote with it: contracts,
+    methods, models, sources, public queries.
 
-    Whether the account can pay is left to `check_caps`, and whether the model answers to the stage `probe`.
+    Whether the account can pay is left to `check_caps`, and whether the model answers to the stage
+    `probe`.
     """
     check_stored(run_folder(settings, plan.run_id), plan)
     check_within(plan, settings)
@@ -131,20 +154,34 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 def check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse a plan whose new releases would pass a cap, as `check_quotes` does."""
-    capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
+    capped = {
+        name
+        for name in plan.pipeline.datasets
+        if not settings.declared(name).privacy.budget.benchmark
+    }
     if capped:
-        check_quotes(quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]))
+        check_quotes(
+            quote_plan(
+                plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]
+            )
+        )
 
 
 def check_quotes(quotes: Iterable[AccountQuote]) -> None:
-    """Refuse what would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
+    """Refuse what would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and
+    what is left.
+    """
     for line in quotes:
         if not line.quote.allowed:
             quote, new = line.quote, line.releases - line.charged_before
             raise BudgetError(
-                f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`{quote.closed_by}"
+                f"account {line.account!r}: "
+                f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "
+                f"epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left "
+                f"{max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
+                f"{line.account} --cap EPSILON`{quote.closed_by}"
             )
 
 
@@ -157,12 +194,17 @@ def draft_plan(
     period: str | None = None,
     when: datetime | None = None,
 ) -> Plan:
-    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
+    """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet
+    but when they release.
+    """
     pipelines = load_pipelines(settings.pipelines)
     pipeline = counting(override(find_pipeline(pipelines, pipeline_name), changes), settings)
     if pipeline.shots and max(pipeline.shots) > MOST_SHOTS:
         raise ParameterError(
-            "shots", max(pipeline.shots), f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` releases more"
+            "shots",
+            max(pipeline.shots),
+            f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` "
+            f"releases more",
         )
     models = registry(pipelines, settings.pipelines.name)
     model = resolve_model(pipeline.model, models)
@@ -171,31 +213,58 @@ def draft_plan(
     pipeline = pipeline.model_copy(update={"draws": times if times > 1 else None})
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
-    beside = tuple(resolve_model(name, models) for name in dict.fromkeys(pipeline.beside) if name != model.name)
+    beside = tuple(
+        resolve_model(name, models) for name in dict.fromkeys(pipeline.beside) if name != model.name
+    )
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
-    # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
-    for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
+    # baselines that nobody pays for are left out where they are a default, and refused where
+    # somebody asks for them
+    for name, method in (
+        product(pipeline.datasets, pipeline.methods)
+        if "baselines" in stated and pipeline.baselines
+        else ()
+    ):
         if left_out := METHODS[method].without_baselines(settings.declared(name)):
-            raise PrivacyError(f"{name}: `baselines: true` asks for classifiers; expected no such key, or `baselines: false`. {left_out}")
-    if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
+            raise PrivacyError(
+                f"{name}: `baselines: true` asks for classifiers; expected no such key, or "
+                f"`baselines: false`. {left_out}"
+            )
+    if "model" not in stated and any(
+        METHODS[method].model_reads_rows for method in pipeline.methods
+    ):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
-    periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods, over=pipeline.reports is not None)
+    periods = periods_of(
+        pipeline.datasets,
+        settings,
+        period,
+        when,
+        pipeline.methods,
+        over=pipeline.reports is not None,
+    )
     editions = editions_of(pipeline.datasets, settings)
     return Plan(run_id, pipeline_name, pipeline, model, writer, periods, embedder, editions, beside)
 
 
 def _usual_draws(pipeline: Pipeline, model: ModelSpec, settings: Settings) -> int:
-    """How often queries are asked where nobody says it: several times where answers differ by draw, and no account pays for measuring them."""
+    """How often queries are asked where nobody says it: several times where answers differ by draw,
+    and no account pays for measuring them.
+    """
     drawn = not model.most_rows and any(METHODS[method].draws_shots for method in pipeline.methods)
-    charged = drawn and any(settings.declared(name).evaluation == "charged" for name in pipeline.datasets)
+    charged = drawn and any(
+        settings.declared(name).evaluation == "charged" for name in pipeline.datasets
+    )
     return USUAL_DRAWS if drawn and not charged else 1
 
 
 def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:
     """The edition at hand of each published set of texts."""
     contracts = (settings.declared(name) for name in datasets)
-    return {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
+    return {
+        one.name: one.edition_of.name
+        for one in contracts
+        if isinstance(one, TextContract) and one.edition_of
+    }
 
 
 def periods_of(
@@ -207,22 +276,32 @@ def periods_of(
     *,
     over: bool = False,
 ) -> dict[str, str]:
-    """The period of each data set's releases, but those that are made once: `period` for all of them, or what their contracts say of the
-    time `when`, now if None. Where the `methods` count a horizon, or it must be `over`, it is the last period that is over then.
-    Raises ParameterError: `period` is none, or some methods count a horizon and others do not.
+    """The period of each data set's releases, but those that are made once: `period` for all of
+    them, or what their contracts say of the time `when`, now if None. Where the `methods` count a
+    horizon, or it must be `over`, it is the last period that is over then. Raises ParameterError:
+    `period` is none, or some methods count a horizon and others do not.
     """
     chosen, at = None if period is None else read_period(period), when or clock()
-    periods = {name: _period_of(settings.declared(name), chosen, at, methods, over) for name in datasets}
+    periods = {
+        name: _period_of(settings.declared(name), chosen, at, methods, over) for name in datasets
+    }
     return {name: one for name, one in periods.items() if one != ONCE}
 
 
-def _period_of(contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str], over: bool) -> str:
+def _period_of(
+    contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str], over: bool
+) -> str:
     counting = [name for name in methods if METHODS[name].is_series(contract)]
     if not counting:
         return chosen or (period_before if over else period_at)(contract.releases.every, at)
-    if other := next((name for name in methods if name not in counting), None):  # it would release the period that is not over yet
+    if other := next(
+        (name for name in methods if name not in counting), None
+    ):  # it would release the period that is not over yet
         raise ParameterError(
-            "methods", other, f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in another run"
+            "methods",
+            other,
+            f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in "
+            f"another run",
         )
     calendar = contract.releases.calendar
     if chosen is not None:
@@ -249,15 +328,22 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
 
 
 def model_named(name: str, settings: Settings) -> ModelSpec:
-    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it means nothing here."""
-    return resolve_model(name, registry(load_pipelines(settings.pipelines), settings.pipelines.name))
+    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it
+    means nothing here.
+    """
+    return resolve_model(
+        name, registry(load_pipelines(settings.pipelines), settings.pipelines.name)
+    )
 
 
 def check_named(contract: Declared, option: str) -> None:
-    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The refusal says what to name."""
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The
+    refusal says what to name.
+    """
     if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
         raise ModelRefusedError(
-            f"{contract.name}: no model is named, and the default one has random weights, on which budget would be spent for nothing; "
+            f"{contract.name}: no model is named, and the default one has random weights, on "
+            f"which budget would be spent for nothing; "
             f"expected {option} NAME (`tiny` too, if it is meant)"
         )
 
@@ -267,11 +353,20 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     method = METHODS[unit.method]
     if isinstance(contract, TextContract):  # of whose kind it declares what a method needs
         kind = "texts"
-        names = [name for name, one in METHODS.items() if isinstance(one, TextMethod) and one.sizes(contract) is not None]
+        names = [
+            name
+            for name, one in METHODS.items()
+            if isinstance(one, TextMethod) and one.sizes(contract) is not None
+        ]
     else:
-        kind, names = "a table", sorted(name for name, one in METHODS.items() if one.data == "table")
+        kind, names = (
+            "a table",
+            sorted(name for name, one in METHODS.items() if one.data == "table"),
+        )
     if unit.method not in names:
-        raise ParameterError("methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}")
+        raise ParameterError(
+            "methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}"
+        )
     if plan.model.most_rows:
         check_rows(method, contract, unit, plan.model.name)
     check_egress(contract, unit, plan.model)
@@ -282,7 +377,9 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_embedder(plan.embedder)
     if plan.is_evaluated:
         method.refuse_run(contract)
-    if plan.is_evaluated or isinstance(contract, TextContract):  # of a table `series` says which periods are made
+    if plan.is_evaluated or isinstance(
+        contract, TextContract
+    ):  # of a table `series` says which periods are made
         _check_periods(contract, unit, plan)
     method.check(contract if plan.pipeline.reports is None else as_received(contract), unit)
     method.releases(contract, unit)  # refuses what has no price
@@ -291,14 +388,20 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
 
 
 def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
-    """Raises ModelRefusedError: another model than the run's cannot be asked the same prompts, or may not see them."""
+    """Raises ModelRefusedError: another model than the run's cannot be asked the same prompts, or
+    may not see them.
+    """
     named = ", ".join(spec.name for spec in plan.beside)
     if METHODS[unit.method].data != "table" or contract.evaluation != "public":
         expected = "tables whose queries are public, or no such key"
-        raise ModelRefusedError(f"{contract.name}: `beside: [{named}]` asks further models what {unit.method} asks; expected {expected}")
+        raise ModelRefusedError(
+            f"{contract.name}: `beside: [{named}]` asks further models what {unit.method} asks; "
+            f"expected {expected}"
+        )
     if plan.model.most_rows or any(spec.most_rows for spec in plan.beside):
         raise ModelRefusedError(
-            f"`beside: [{named}]` asks models the same prompts, and one of kind tabular reads none; expected language models"
+            f"`beside: [{named}]` asks models the same prompts, and one of kind tabular reads "
+            f"none; expected language models"
         )
     for spec in plan.beside:
         check_egress(contract, unit, spec)
@@ -310,33 +413,51 @@ def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_window(contract, unit, plan.pipeline.window)
         return
     if isinstance(contract, TextContract) and plan.pipeline.window is not None:
-        raise ParameterError("window", plan.pipeline.window, f"no such option: demonstrations of {contract.name} are of one period each")
-    window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
+        raise ParameterError(
+            "window",
+            plan.pipeline.window,
+            f"no such option: demonstrations of {contract.name} are of one period each",
+        )
+    window_places(
+        contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
+    )
 
 
 def check_window(contract: Declared, unit: Unit, window: int | None) -> None:
-    """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is given."""
+    """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is
+    given.
+    """
     if window is not None:
-        expected = f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts"
+        expected = (
+            f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} "
+            f"counts"
+        )
         raise ParameterError("window", window, expected)
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
-    """Private texts are read by a model that may see them: votes on tokens in this process only, ensembles on a trusted server too.
-    Raises ModelRefusedError: this one may not; PrivacyError: it counts in too few bits for texts that are not a benchmark's.
+    """Private texts are read by a model that may see them: votes on tokens in this process only,
+    ensembles on a trusted server too. Raises ModelRefusedError: this one may not; PrivacyError: it
+    counts in too few bits for texts that are not a benchmark's.
     """
     is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
     if is_server or writer.trust != "local":
         raise ModelRefusedError(
-            f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
-            f"local; expected a local model as --generator, which may be another than the --model that answers"
+            f"model {writer.name!r} is "
+            f"{'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and "
+            f"raw rows stay "
+            f"local; expected a local model as --generator, which may be another than the --model "
+            f"that answers"
         )
     if writer.kind == "endpoint" or contract.privacy.budget.benchmark:
         return
     counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else number_format(writer)
     if counts_in != "float32":
-        # voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far
+        # voters are read in batches, and one prompt moves what rounding makes of the others: in
+        # sixteen bits too far
         raise PrivacyError(
-            f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private text moves the votes of others by "
-            f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"
+            f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
+            f"text moves the votes of others by "
+            f"rounding; expected dtype float32 for the model that writes, or a contract with "
+            f"`benchmark: true`"
         )

@@ -1,7 +1,7 @@
 """A run on worker processes of this machine: no orchestrator, no server, no port.
 
-The owner of the ledger gives each worker one step at a time through a pipe. A worker that dies takes its own step with it and
-nothing else; where the owner ends or dies, its workers end.
+The owner of the ledger gives each worker one step at a time through a pipe. A worker that dies
+takes its own step with it and nothing else; where the owner ends or dies, its workers end.
 """
 
 from __future__ import annotations
@@ -43,8 +43,14 @@ class _Worker:
         self.job: _Job | None = None
         context = fork_server([OWN_GROUP, __name__], ONE_THREAD)
         self.pipe, theirs = context.Pipe()
-        environment = {**ONE_THREAD, **os.environ, **({} if self._gpu is None else {VISIBLE: self._gpu})}
-        self._process = context.Process(target=_work, args=(theirs, self._settings, environment, Path.cwd()))
+        environment = {
+            **ONE_THREAD,
+            **os.environ,
+            **({} if self._gpu is None else {VISIBLE: self._gpu}),
+        }
+        self._process = context.Process(
+            target=_work, args=(theirs, self._settings, environment, Path.cwd())
+        )
         self._process.start()
         theirs.close()
 
@@ -63,7 +69,9 @@ class _Worker:
             self.start()
             return WorkerDied()
         self.job = None
-        ended: Exception | None = error.with_details(details) if isinstance(error, DpiclError) else error
+        ended: Exception | None = (
+            error.with_details(details) if isinstance(error, DpiclError) else error
+        )
         return ended
 
     def stop(self) -> None:
@@ -74,12 +82,16 @@ class _Worker:
 
 
 class Pool(Executor):
-    """So many workers, at least one; where this machine has GPUs, models are opened by one worker for each."""
+    """So many workers, at least one; where this machine has GPUs, models are opened by one worker
+    for each.
+    """
 
     def __init__(self, workers: int, settings: Settings) -> None:
         gpus = gpus_here()
         self.model_workers = len(gpus) or workers
-        self._gpus: list[str | None] = [*gpus, *[""] * (workers - len(gpus))] if gpus else [None] * workers
+        self._gpus: list[str | None] = (
+            [*gpus, *[""] * (workers - len(gpus))] if gpus else [None] * workers
+        )
         self._settings = settings
         self._workers: list[_Worker] = []
         self._queue: deque[_Job] = deque()
@@ -113,13 +125,22 @@ class Pool(Executor):
     def _hand_out(self) -> None:
         """The first of the queue that an idle worker may do, for each."""
         for worker in (worker for worker in self._workers if worker.job is None):
-            job = next((job for job in self._queue if worker.opens_models or job.step.stage.place != "model worker"), None)
+            job = next(
+                (
+                    job
+                    for job in self._queue
+                    if worker.opens_models or job.step.stage.place != "model worker"
+                ),
+                None,
+            )
             if job is not None:
                 self._queue.remove(job)
                 worker.give(job)
 
 
-def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
+def _work(
+    pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path
+) -> None:
     """Do steps until the owner is gone."""
     filter_streams()
     threading.Thread(target=_end_with_owner, daemon=True).start()
@@ -129,11 +150,15 @@ def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], 
         while True:
             name, references = pipe.recv()
             error = failure_of(stage_named(name), *references)
-            pipe.send((error, error.details() if isinstance(error, DpiclError) else ""))  # a pickled error is public alone
+            pipe.send(
+                (error, error.details() if isinstance(error, DpiclError) else "")
+            )  # a pickled error is public alone
 
 
 def _end_with_owner() -> None:
-    """In the middle of a step too: no worker reads rows, or writes private files anew, once nobody waits for it."""
+    """In the middle of a step too: no worker reads rows, or writes private files anew, once nobody
+    waits for it.
+    """
     owner = parent_process()
     assert owner is not None
     wait([owner.sentinel])

@@ -60,7 +60,9 @@ class Answered:
 class QuerySession:
     """Answers queries until the charged ones are used up; `again` charges for as many more then."""
 
-    def __init__(self, request: EnsembleRequest, settings: Settings, *, again: bool = False) -> None:
+    def __init__(
+        self, request: EnsembleRequest, settings: Settings, *, again: bool = False
+    ) -> None:
         self._request, self._settings, self._again = request, settings, again
         sweep_votes(settings)
         with open_ledger(settings) as ledger:
@@ -71,11 +73,13 @@ class QuerySession:
             tried.append(release)
         self._releases = [release for release in tried if release.is_open]
         lost = [number for number, release in enumerate(tried) if not release.is_open]
-        self._next = lost[0] if lost and not again else len(tried)  # `again` passes by those that are charged and lost
+        self._next = (
+            lost[0] if lost and not again else len(tried)
+        )  # `again` passes by those that are charged and lost
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
-        """Answers in the order of the queries. Raises BudgetError: there is no slot left, or no budget for a release; ModelError: the model
-        fails, and what was answered stands.
+        """Answers in the order of the queries. Raises BudgetError: there is no slot left, or no
+        budget for a release; ModelError: the model fails, and what was answered stands.
         """
         longest = self._request.contract.max_characters
         cut = [query[:longest].rstrip() for query in queries]
@@ -91,29 +95,56 @@ class QuerySession:
             except BudgetError as error:  # what came before it is answered first
                 refusal = error
                 break
-        answers: dict[str, Answer] = {query: slot.answer for query, (_, slot, _) in placed.items() if slot.answer is not None}
+        answers: dict[str, Answer] = {
+            query: slot.answer for query, (_, slot, _) in placed.items() if slot.answer is not None
+        }
         for release in self._releases:
-            missing = [slot for other, slot, _ in placed.values() if other is release and slot.answer is None]
+            missing = [
+                slot
+                for other, slot, _ in placed.values()
+                if other is release and slot.answer is None
+            ]
             if missing:
-                answers |= zip((slot.query for slot in missing), release.answer(missing, self._model), strict=True)
+                answers |= zip(
+                    (slot.query for slot in missing),
+                    release.answer(missing, self._model),
+                    strict=True,
+                )
         for query in queries:
             if query not in placed:
                 assert refusal is not None
                 raise refusal
             release, slot, charged = placed[query]
-            contract, model, answer, plan = self._request.contract, self._model, answers[query], release.plan
+            contract, model, answer, plan = (
+                self._request.contract,
+                self._model,
+                answers[query],
+                release.plan,
+            )
             task = contract.task
-            if isinstance(answer, list) and isinstance(model, TextGenerator) and not isinstance(task, Classification):
+            if (
+                isinstance(answer, list)
+                and isinstance(model, TextGenerator)
+                and not isinstance(task, Classification)
+            ):
                 # keywords are made a sentence by asking the model once more, without rows
-                prompts = ReleasedPrompts((asking_prompt(contract, [], keywords_query(contract, query, answer)),))
-                text = generate_texts(model, prompts, new_tokens=task.answer_tokens, stop=STOP)[0].strip()
+                prompts = ReleasedPrompts(
+                    (asking_prompt(contract, [], keywords_query(contract, query, answer)),)
+                )
+                text = generate_texts(model, prompts, new_tokens=task.answer_tokens, stop=STOP)[
+                    0
+                ].strip()
             else:
                 text = answer_text(contract, answer)
             number, count, repeated = slot.number + 1, plan.shape.queries, slot.answer is not None
-            yield Answered(query, text, number, count, repeated, charged, plan.guarantee, plan.per_query)
+            yield Answered(
+                query, text, number, count, repeated, charged, plan.guarantee, plan.per_query
+            )
 
     def _place(self, query: str) -> tuple[EnsembleRelease, QuerySlot, bool]:
-        """Where a query is answered, its slot, whether that was charged for now; another release is opened where all slots are taken."""
+        """Where a query is answered, its slot, whether that was charged for now; another release is
+        opened where all slots are taken.
+        """
         for release in self._releases:
             if (slot := release.find(query)) is not None:
                 return release, slot, False
@@ -125,7 +156,8 @@ class QuerySession:
         if self._releases and not self._again:
             name, count = self._request.contract.name, self._request.contract.query_count
             raise BudgetError(
-                f"account {name!r}: all {count} queries that were charged for are answered; expected a query that was asked before, "
+                f"account {name!r}: all {count} queries that were charged for are answered; "
+                f"expected a query that was asked before, "
                 f"or --again, which charges for {count} more"
             )
         release = self._release(self._next)
@@ -135,7 +167,9 @@ class QuerySession:
         return (release, slot, charged) if slot is not None else self._place(query)
 
     def _release(self, number: int) -> EnsembleRelease:
-        """The release of this index, charged or not: named by the period, the model, the contract and the number of queries."""
+        """The release of this index, charged or not: named by the period, the model, the contract
+        and the number of queries.
+        """
         request, settings = self._request, self._settings
         with open_ledger(settings) as ledger:
             contract, writer = request.contract, fingerprint(request.model)
@@ -147,12 +181,21 @@ class QuerySession:
                 "extra": extra,
             }
             named = named_releases(ledger, contract, request.unit(number), settings, **facts)
-        return EnsembleRelease(request, number, named[request.cell], self._rows, rows_version(settings, self._digest), settings)
+        return EnsembleRelease(
+            request,
+            number,
+            named[request.cell],
+            self._rows,
+            rows_version(settings, self._digest),
+            settings,
+        )
 
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._request.contract
-        table = load_texts(contract, data_folder=self._settings.data, cache_folder=self._settings.cache)
+        table = load_texts(
+            contract, data_folder=self._settings.data, cache_folder=self._settings.cache
+        )
         check_published(contract, partial(content_digest, contract, table), self._settings)
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
@@ -165,11 +208,22 @@ class QuerySession:
         wanted, settings = text_answers.wanted_of(self._request.contract), self._settings
         model = public_answer(
             self._request.model.name,
-            lambda: open_scorer(self._request.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
+            lambda: open_scorer(
+                self._request.model,
+                models_folder=settings.models,
+                corpus=public_corpus(),
+                wanted=wanted,
+            ),
         )
         request, method = self._request, on_texts(DpIcl.name)
         asked = request.contract, request.unit(0), request.cell
-        check_reader(request.contract, model, request.embedder, places=method.embeds(*asked), calibrated=method.calibrates(*asked))
+        check_reader(
+            request.contract,
+            model,
+            request.embedder,
+            places=method.embeds(*asked),
+            calibrated=method.calibrates(*asked),
+        )
         return model
 
 
@@ -185,19 +239,33 @@ def request_of(
     period: str | None,
     embedder: str | None = None,
 ) -> EnsembleRequest:
-    """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only. Raises DpiclError: a
-    value breaks a rule, or the model may not see private rows.
+    """A user's request, checked before any private byte is read; the default model is `tiny`, for
+    benchmarks only. Raises DpiclError: a value breaks a rule, or the model may not see private
+    rows.
     """
     amount, contract = read_epsilon(epsilon), settings.texts(account)
     if model is None:
         check_named(contract, "--model")
     spec = model_named(model or "tiny", settings)
-    chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
+    chosen = validate(
+        EnsembleOptions,
+        {name: value for name, value in options.items() if value is not None},
+        "command line",
+    )
     at = periods_of([account], settings, period).get(account, ONCE)
     placing = None if embedder is None else model_named(embedder, settings)
     check_embedder(placing)
-    request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at, placing)
+    request = EnsembleRequest(
+        contract.model_copy(update={"query_count": count}),
+        Cell("icl", amount, shots),
+        spec,
+        chosen,
+        at,
+        placing,
+    )
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
-    settled, asked = settled_model(spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings))
+    settled, asked = settled_model(
+        spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings)
+    )
     return replace(request, model=settled, asked=asked)

@@ -1,6 +1,7 @@
 """What a run would spend, known from contracts, periods and ledger before any private byte is read.
 
-A release that was charged before, in the same period and under the same parameters, is free, whatever became of the rows.
+A release that was charged before, in the same period and under the same parameters, is free,
+whatever became of the rows.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ class AccountQuote:
     quote: Quote
 
 
-def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first, and what
-    another ledger of this user was charged for.
+def quote_plan(
+    plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
+) -> list[AccountQuote]:
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends
+    nothing. An edited ledger is refused first, and what another ledger of this user was charged
+    for.
     """
     if plan.pipeline.reports is not None:
         return []  # where nothing is charged no ledger is made
@@ -46,32 +50,53 @@ def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = No
         for account, releases in charges(ledger, plan, settings, units):
             charged = [entry.release for entry in ledger.entries(account.name)]
             names = {release.release_id for release in charged}
-            described = {_described(release) for release in charged if QUERIES in release.parameters}
-            new = [one.guarantee for one in releases.values() if one.release_id not in names and _described(one) not in described]
+            described = {
+                _described(release) for release in charged if QUERIES in release.parameters
+            }
+            new = [
+                one.guarantee
+                for one in releases.values()
+                if one.release_id not in names and _described(one) not in described
+            ]
             if new:
                 ledger.check_elsewhere(account.name)
-            quotes.append(AccountQuote(account.name, len(releases), len(releases) - len(new), ledger.dry_run(account.name, new)))
+            quotes.append(
+                AccountQuote(
+                    account.name,
+                    len(releases),
+                    len(releases) - len(new),
+                    ledger.dry_run(account.name, new),
+                )
+            )
         return quotes
 
 
 def charges(
     ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
 ) -> list[tuple[Account, dict[str, Release]]]:
-    """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release. Of clients'
-    reports none pays.
+    """Every release of a plan's units by its name, by the account that pays; what several cells are
+    made from is one release. Of clients' reports none pays.
     """
     if plan.pipeline.reports is not None:
         return []
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
     reads = any(METHODS[unit.method].model_reads_rows for unit in chosen)
-    models: dict[str, Any] = {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)} if reads else {}
+    models: dict[str, Any] = (
+        {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)}
+        if reads
+        else {}
+    )
     accounts = {account.name: account for account in ledger.accounts()}
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         declared = settings.declared(unit.dataset)
         contract, extra = plan.contract_of(unit, declared), plan.fewer_queries(unit, declared)
         period = plan.period_of(unit.dataset)
-        releases = list(named_releases(ledger, contract, unit, settings, period=period, extra=extra, **models).values())
+        releases = list(
+            named_releases(
+                ledger, contract, unit, settings, period=period, extra=extra, **models
+            ).values()
+        )
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
         if contract.evaluation == "charged":
@@ -83,4 +108,9 @@ def charges(
 
 def _described(release: Release) -> str:
     """A release whose name holds the queries that it answers, which are not read yet."""
-    return canonical([release.mechanism, {name: value for name, value in release.parameters.items() if name != QUERIES}])
+    return canonical(
+        [
+            release.mechanism,
+            {name: value for name, value in release.parameters.items() if name != QUERIES},
+        ]
+    )

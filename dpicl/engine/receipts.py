@@ -1,8 +1,9 @@
 """Receipts: beside every artefact, the records of the ledger that charged and published it.
 
-A receipt is written before a release's mechanism reads a row, so that whatever was drawn has one. It is a record of
-the chain with the hash before it: the installation's key tells a true one, and it says what its account had spent by
-then. A ledger that is shorter than the newest receipt is not the one that these releases were charged in.
+A receipt is written before a release's mechanism reads a row, so that whatever was drawn has one.
+It is a record of the chain with the hash before it: the installation's key tells a true one, and it
+says what its account had spent by then. A ledger that is shorter than the newest receipt is not the
+one that these releases were charged in.
 
     released/<account>/<release_id>           the artefact
     released/<account>/<release_id>.receipt   its records
@@ -27,7 +28,13 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import LEDGER
 from dpicl.errors import LedgerRefusedError
 
-SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = ".receipt", ".certificate", ".draft", "newest.json", "cap.json"
+SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = (
+    ".receipt",
+    ".certificate",
+    ".draft",
+    "newest.json",
+    "cap.json",
+)
 _ADOPTED = "adopted.json"
 
 
@@ -42,12 +49,15 @@ def artefact_of(settings: Settings, release: Release) -> Path:
 
 
 def newest(settings: Settings) -> Anchor:
-    """The end of the chain that receipts have seen, beside them and apart from the ledger's own anchor."""
+    """The end of the chain that receipts have seen, beside them and apart from the ledger's own
+    anchor.
+    """
     return Anchor(released_folder(settings) / _NEWEST)
 
 
 def write_receipt(ledger: Ledger, release: Release, settings: Settings) -> None:
-    """Write the receipt of a release that is charged, or now published, if there is more in it than there was.
+    """Write the receipt of a release that is charged, or now published, if there is more in it than
+    there was.
 
     A ledger that was made anew holds fewer records than a receipt of before, which stays.
     """
@@ -98,7 +108,11 @@ def receipt_of(settings: Settings, account: str, release_id: str) -> Path:
 def read(path: Path) -> list[dict[str, Any]]:
     """The records of a receipt; none where it is not there or is no receipt."""
     content = _content(path)
-    return content if isinstance(content, list) and all(isinstance(record, dict) for record in content) else []
+    return (
+        content
+        if isinstance(content, list) and all(isinstance(record, dict) for record in content)
+        else []
+    )
 
 
 def _content(path: Path) -> Any:
@@ -114,19 +128,27 @@ def artefacts(settings: Settings) -> Iterator[Path]:
     folder = released_folder(settings)
     for account in sorted(folder.iterdir()) if folder.is_dir() else ():
         if account.is_dir():
-            files = (path for path in sorted(account.iterdir()) if path.suffix not in (SUFFIX, CERTIFICATE))
+            files = (
+                path
+                for path in sorted(account.iterdir())
+                if path.suffix not in (SUFFIX, CERTIFICATE)
+            )
             yield from (path for path in files if path.name != _CAP and path.name[0] != ".")
 
 
 def check_not_lost(settings: Settings, witness: Witness | None = None) -> None:
-    """Refuse to make a ledger anew over releases that stand, or where one was. Raises LedgerRefusedError: with what to do."""
+    """Refuse to make a ledger anew over releases that stand, or where one was. Raises
+    LedgerRefusedError: with what to do.
+    """
     file = settings.home / LEDGER
     if not settings.ledger and not file.exists():
         _check_none_before(settings, witness, str(file))
 
 
 def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
-    """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to do."""
+    """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to
+    do.
+    """
     if not ledger.end.sequence:
         _check_none_before(settings, None, "its ledger is empty")
     try:
@@ -138,13 +160,22 @@ def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
 def _check_none_before(settings: Settings, witness: Witness | None, what: str) -> None:
     if newest(settings).path.exists() or any(artefacts(settings)):
         raise LedgerRefusedError(lost(what))
-    left = next((folder for folder in (settings.private_home / "drawn-from", settings.home / "series") if _has_file(folder)), None)
+    left = next(
+        (
+            folder
+            for folder in (settings.private_home / "drawn-from", settings.home / "series")
+            if _has_file(folder)
+        ),
+        None,
+    )
     if left is None and witness is not None and witness.is_there:
         left = witness.path
     if left is not None:
         raise LedgerRefusedError(
-            f"releases were charged in another ledger ({what}), as {left} tells; expected the newest state home, or `dpicl state restore` with its "
-            f"backup; or another state home, in which nothing is charged for the same rows until `dpicl budget NAME --cap` states how much"
+            f"releases were charged in another ledger ({what}), as {left} tells; expected the "
+            f"newest state home, or `dpicl state restore` with its "
+            f"backup; or another state home, in which nothing is charged for the same rows until "
+            f"`dpicl budget NAME --cap` states how much"
         )
 
 
@@ -155,6 +186,7 @@ def _has_file(folder: Path) -> bool:
 def lost(what: str) -> str:
     """The message to a user whose ledger is gone or old."""
     return (
-        f"releases stand in released/ that were charged in another ledger ({what}); restore the ledger from a backup, or "
+        f"releases stand in released/ that were charged in another ledger ({what}); restore the "
+        f"ledger from a backup, or "
         f"`dpicl ledger adopt` rebuilds what was spent from the receipts of the releases"
     )

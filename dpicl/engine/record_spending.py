@@ -1,10 +1,13 @@
-"""In which queries of a session each record took part: private, written before an answer is drawn, and never shown.
+"""In which queries of a session each record took part: private, written before an answer is drawn,
+and never shown.
 
-A record is here by a keyed mark. Which records there were is written at the first query, and one that came later takes no part: changed
-from query to query, a row would have uses anew. A query's takers stand before the model is asked for it, under a lock, so that of many who
-ask at once nobody counts what another is about to write; asked again, after a kill too, it has the same takers.
+A record is here by a keyed mark. Which records there were is written at the first query, and one
+that came later takes no part: changed from query to query, a row would have uses anew. A query's
+takers stand before the model is asked for it, under a lock, so that of many who ask at once nobody
+counts what another is about to write; asked again, after a kill too, it has the same takers.
 
-State       private/journals/<release>/uses    members: their marks, sorted; <number>.bits: which of them took part in a query
+State       private/journals/<release>/uses    members: their marks, sorted; <number>.bits: which of
+            them took part in a query
 """
 
 from __future__ import annotations
@@ -42,14 +45,18 @@ class FileSpending:
     _read: set[int] = field(default_factory=set, repr=False)
 
     def admit(self, number: int, units: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-        """See `Spending.admit`. Raises LedgerError: what was written of earlier queries is lost or damaged."""
+        """See `Spending.admit`. Raises LedgerError: what was written of earlier queries is lost or
+        damaged.
+        """
         own = units.astype(np.uint8).view(f"V{MARK_BYTES}").ravel()
         with locked(self.folder / ".lock"):
             numbers = {int(path.stem) for path in self.folder.glob(f"*{_BITS}")}
             if set(self.answered()) - numbers:
                 raise self._broken("is lost")
             members = self._members(own, begun=bool(numbers))
-            places = np.minimum(np.searchsorted(_ordered(members), _ordered(own)), max(len(members) - 1, 0))
+            places = np.minimum(
+                np.searchsorted(_ordered(members), _ordered(own)), max(len(members) - 1, 0)
+            )
             was_there = members[places] == own if len(members) else np.zeros(len(own), dtype=bool)
             if number not in numbers:
                 taking = np.zeros(len(members), dtype=bool)
@@ -72,7 +79,9 @@ class FileSpending:
         return np.frombuffer(content, dtype=f"V{MARK_BYTES}")
 
     def _uses(self, numbers: Collection[int], members: int) -> np.ndarray:
-        """In how many of these queries each member took part: what was read before stays as it is."""
+        """In how many of these queries each member took part: what was read before stays as it
+        is.
+        """
         for number in set(numbers) - self._read:
             self._total = self._total + self._bits(number, members)
             self._read.add(number)
@@ -90,11 +99,14 @@ class FileSpending:
 
     def _broken(self, what: str) -> LedgerError:
         return LedgerError(
-            f"{self.account}: who took part in earlier queries {what}, and nothing is answered without it; restore private/ from a backup, "
+            f"{self.account}: who took part in earlier queries {what}, and nothing is answered "
+            f"without it; restore private/ from a backup, "
             "or charge a release of its own by another --count"
         )
 
 
 def _ordered(marks: np.ndarray) -> np.ndarray:
-    """The same as texts of bytes, which have an order: a mark may end in zeros, which these leave out, alike on both sides."""
+    """The same as texts of bytes, which have an order: a mark may end in zeros, which these leave
+    out, alike on both sides.
+    """
     return marks.view(f"S{MARK_BYTES}")

@@ -1,6 +1,7 @@
 """Releases through the ledger: charged before a mechanism reads, published once, read by hash.
 
-    reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its receipt written
+    reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its
+              receipt written
     publish   a draw is written whole, its hash is put to the ledger, and the first one wins
     read      only bytes whose hash the ledger says is published
 
@@ -8,7 +9,8 @@ A crash between any two steps leaves budget spent and never a second draw to be 
 draft whose hash won is found again by its name, any other draft is worth nothing. An artefact
 under a name that the ledger does not know is a refusal.
 
-Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts; for the ledger see `open_ledger`.
+Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts; for the ledger see
+`open_ledger`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.events import PERIODS
-from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, release_id
+from dpicl.accounting.ledger import (
+    Account,
+    Ledger,
+    Release,
+    Reservation,
+    content_version,
+    release_id,
+)
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE
@@ -50,13 +59,17 @@ from dpicl.pipeline import Cell, Unit
 
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
-    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too: each would have a budget of its own.
-    Raises LedgerRefusedError: DPICL_LEDGER names no database that all share.
+    """Refuse to charge rows in a ledger of this host alone, where other hosts work on them too:
+    each would have a budget of its own. Raises LedgerRefusedError: DPICL_LEDGER names no database
+    that all share.
     """
-    capped = sorted(contract.name for contract in contracts if not contract.privacy.budget.benchmark)
+    capped = sorted(
+        contract.name for contract in contracts if not contract.privacy.budget.benchmark
+    )
     if capped and not (settings.ledger or "").startswith("postgresql"):
         raise LedgerRefusedError(
-            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected one PostgreSQL for all in DPICL_LEDGER"
+            f"{capped[0]}: on a cluster every host would spend from a ledger of its own; expected "
+            f"one PostgreSQL for all in DPICL_LEDGER"
         )
 
 
@@ -65,21 +78,34 @@ _ELSEWHERE = frozenset({"dbname", "host", "hostaddr", "port", "service"})
 
 
 def check_ledger(contract: Declared, settings: Settings) -> None:
-    """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
+    """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their
+    contract names.
+    """
     if contract.ledger is None:
         return
     try:
         used, named = (make_url(text) for text in (settings.ledger or "sqlite://", contract.ledger))
     except ArgumentError:
-        raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
-    one, other = ((url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named))
-    leads_elsewhere = _ELSEWHERE & set(used.query) or any(os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE"))
+        raise LedgerRefusedError(
+            "DPICL_LEDGER: is no database URL; expected postgresql://…"
+        ) from None
+    one, other = (
+        (url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named)
+    )
+    leads_elsewhere = _ELSEWHERE & set(used.query) or any(
+        os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE")
+    )
     if one != other or leads_elsewhere:
-        raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
+        raise LedgerRefusedError(
+            f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one "
+            f"in DPICL_LEDGER"
+        )
 
 
 def rows_version(settings: Settings, digest: str) -> str:
-    """A keyed name of one state of private rows: for private places only, as who sees two of them can compare tables."""
+    """A keyed name of one state of private rows: for private places only, as who sees two of them
+    can compare tables.
+    """
     return content_version(ledger_key(settings), bytes.fromhex(digest))
 
 
@@ -99,13 +125,16 @@ def named_releases(
 
     Args:
         period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows; `embedder` compares its answers; `extra` are further public parameters.
-        opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
+        writer: which model writes, where a model reads private rows; `embedder` compares its
+            answers; `extra` are further public parameters.
+        opens: whether the account is opened, and agreed with what the contract says; else it is
+            looked up, and the ledger stays as it is.
 
     Raises:
         LedgerError: no account is open, and none is to be.
         LedgerRefusedError: the contract's rows are charged in another ledger.
-        PrivacyError: the rows belong to another account, or it protects something else than the releases do.
+        PrivacyError: the rows belong to another account, or it protects something else than the
+            releases do.
     """
     check_ledger(contract, settings)
     period = period_named(contract, unit, period)
@@ -115,26 +144,38 @@ def named_releases(
         stated, named = account_of(contract, unit.method), contract.account is not None
         account = ledger.find_account(stated, addresses_of(contract, settings), named=named)
     if account is None:
-        raise LedgerError(f"{contract.name}: no account is open for its rows; expected a release of them first")
+        raise LedgerError(
+            f"{contract.name}: no account is open for its rows; expected a release of them first"
+        )
     key, releases = ledger_key(settings), {}
     # earlier names held a version of the rows
     earlier = ledger.entries(account.name, only_versioned=True) if period == ONCE else []
     for cell, cost in METHODS[unit.method].releases(contract, unit).items():
-        facts = public_facts(contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra)
-        name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
+        facts = public_facts(
+            contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra
+        )
+        name = release_id(
+            key, account=account.name, neighbours=account.neighbours, period=period, **facts
+        )
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
+        releases[cell] = standing(key, earlier, facts) or Release(
+            name, account.name, unit.method, facts["parameters"], guarantee
+        )
     return releases
 
 
 def is_part(contract: Declared, unit: Unit) -> bool:
-    """Whether a unit's releases are periods of horizons, written from texts: each horizon is charged in the place of its first period."""
+    """Whether a unit's releases are periods of horizons, written from texts: each horizon is
+    charged in the place of its first period.
+    """
     return isinstance(contract, TextContract) and METHODS[unit.method].is_series(contract)
 
 
 @dataclass(frozen=True)
 class UnitReleases:
-    """The releases of one unit, named and priced; where they are periods of horizons, with these, which pay for them."""
+    """The releases of one unit, named and priced; where they are periods of horizons, with these,
+    which pay for them.
+    """
 
     folder: UnitFolder
     named: Mapping[Cell, Release]
@@ -142,7 +183,9 @@ class UnitReleases:
 
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
-        """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
+        """Name every release by account, mechanism, parameters, contract and the period of the
+        run's plan.
+        """
         return UnitReleases.drawn(ledger, folder, **plan_facts(folder))
 
     @staticmethod
@@ -155,7 +198,9 @@ class UnitReleases:
         return UnitReleases(folder, parts_of(ledger_key(settings), named, contract, period), named)
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
-        """Charge every release that was not charged before, as `charge` does; gives those that nothing is published for."""
+        """Charge every release that was not charged before, as `charge` does; gives those that
+        nothing is published for.
+        """
         if self.horizons:
             horizons = UnitReleases(self.folder, self.horizons)
             paid = [horizons.charge_horizon(ledger, cell) for cell in self.horizons]
@@ -174,18 +219,23 @@ class UnitReleases:
         release, settings = self.named[cell], self.folder.settings
         if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
             raise LedgerRefusedError(
-                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
+                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's "
+                f"name, and the ledger does not know it; "
                 f"restore the ledger from a backup, or `dpicl ledger adopt`"
             )
         # of a horizon no row is read: its periods' releases read them
         if METHODS[self.folder.unit.method].model_reads_rows and PERIODS not in release.parameters:
             ledger.take_up(release, differing=[WRITER])
-        answer = ledger.reserve(release, first=account_of(self.folder.declared, self.folder.unit.method))
+        answer = ledger.reserve(
+            release, first=account_of(self.folder.declared, self.folder.unit.method)
+        )
         write_receipt(ledger, release, settings)
         return answer
 
     def charge_horizon(self, ledger: Ledger, cell: Cell) -> bool:
-        """Charge a horizon, unless it was charged, and publish which periods it has; whether it was charged now."""
+        """Charge a horizon, unless it was charged, and publish which periods it has; whether it was
+        charged now.
+        """
         answer = self.charge(ledger, cell)
         if answer.artefact_sha256 is None:
             periods = self.folder.declared.releases.calendar.periods
@@ -193,7 +243,9 @@ class UnitReleases:
         return answer.is_new
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
-        """Offer a draw as the release; if another one has won already, this one is discarded unseen."""
+        """Offer a draw as the release; if another one has won already, this one is discarded
+        unseen.
+        """
         release = self.named[cell]
         mine = hashlib.sha256(content).hexdigest()
         draft = self._draft(release, mine)
@@ -210,34 +262,49 @@ class UnitReleases:
                 other.unlink(missing_ok=True)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
-        """The published artefact of a release. Raises LedgerError: there is none, or it is gone; LedgerRefusedError: it is another one."""
+        """The published artefact of a release. Raises LedgerError: there is none, or it is gone;
+        LedgerRefusedError: it is another one.
+        """
         release = self.named[cell]
         winner = ledger.published(release.release_id)
         if winner is None:
-            raise LedgerError(f"{self.folder.unit.key}: {cell.key}: nothing is published for this release")
+            raise LedgerError(
+                f"{self.folder.unit.key}: {cell.key}: nothing is published for this release"
+            )
         final, draft = artefact_of(self.folder.settings, release), self._draft(release, winner)
         if not final.exists():
             with suppress(FileNotFoundError):
                 draft.replace(final)
         if not final.exists():
             raise LedgerError(
-                f"{self.folder.unit.key}: {cell.key}: the published artefact is gone; its budget stays spent, restore released/ from a backup"
+                f"{self.folder.unit.key}: {cell.key}: the published artefact is gone; its budget "
+                f"stays spent, restore released/ from a backup"
             )
         content = final.read_bytes()
         if hashlib.sha256(content).hexdigest() != winner:
-            raise LedgerRefusedError(f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was published")
+            raise LedgerRefusedError(
+                f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was "
+                f"published"
+            )
         return content
 
     def _draft(self, release: Release, sha256: str) -> Path:
-        return artefact_of(self.folder.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
+        return artefact_of(self.folder.settings, release).with_name(
+            f"{release.release_id}.{sha256}.draft"
+        )
 
 
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:
-    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the public queries that are answered."""
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the
+    public queries that are answered.
+    """
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
     if folder.method.model_reads_rows:
-        facts |= {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)}
+        facts |= {
+            "writer": fingerprint(plan.writing_model),
+            "embedder": embedder_fingerprint(plan.embedder),
+        }
     if folder.method.answers_queries:
         texts = read_queries(folder).data.column("text").to_pylist()
         fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))

@@ -1,7 +1,8 @@
-"""Dry runs remember that a run's models answered: asked the same, the same files of models answer alike under the same program.
+"""Dry runs remember that a run's models answered: asked the same, the same files of models answer
+alike under the same program.
 
-A dry run that opens no model takes a fifth of the time. Nothing is charged on the strength of it: a run asks its models itself. Servers
-are asked each time.
+A dry run that opens no model takes a fifth of the time. Nothing is charged on the strength of it: a
+run asks its models itself. Servers are asked each time.
 """
 
 from __future__ import annotations
@@ -31,19 +32,42 @@ FOLDER = "answered"
 
 
 def remembered(plan: Plan, settings: Settings) -> Path | None:
-    """Where it is remembered that a plan's models answered, or will be; None where they are asked each time. Nothing is loaded.
+    """Where it is remembered that a plan's models answered, or will be; None where they are asked
+    each time. Nothing is loaded.
 
-    The name is a digest of the questions and the units, of the models' files, of this program and all that is installed beside it, and of the machine.
+    The name is a digest of the questions and the units, of the models' files, of this program and
+    all that is installed beside it, and of the machine.
     """
-    specs = [plan.model, plan.writing_model, *plan.beside, *([plan.embedder] if plan.embedder else [])]
+    specs = [
+        plan.model,
+        plan.writing_model,
+        *plan.beside,
+        *([plan.embedder] if plan.embedder else []),
+    ]
     if any(spec.kind not in IN_PROCESS for spec in specs):
         return None
     with suppress(DpiclError):  # a model that is not there is refused where it is opened
-        files = [*map(fingerprint, (plan.model, plan.writing_model, *plan.beside)), embedder_fingerprint(plan.embedder)]
-        units = sorted(map(repr, plan.units.values()))  # the longest prompt has as many shots as they ask for
+        files = [
+            *map(fingerprint, (plan.model, plan.writing_model, *plan.beside)),
+            embedder_fingerprint(plan.embedder),
+        ]
+        units = sorted(
+            map(repr, plan.units.values())
+        )  # the longest prompt has as many shots as they ask for
         stored = [line for spec in specs for line in _stored(spec.id or "")]
-        parts = [questions_digest(plan, settings), *units, *files, *stored, *_program(), *_machine()]
-        return settings.models / FOLDER / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+        parts = [
+            questions_digest(plan, settings),
+            *units,
+            *files,
+            *stored,
+            *_program(),
+            *_machine(),
+        ]
+        return (
+            settings.models
+            / FOLDER
+            / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+        )
     return None
 
 
@@ -59,7 +83,9 @@ def remember(place: Path | None) -> None:
 
 
 def _stored(folder: str) -> list[str]:
-    """Every file of a model's folder with its size and time: a fingerprint has those of its weights alone. Nothing of other models."""
+    """Every file of a model's folder with its size and time: a fingerprint has those of its weights
+    alone. Nothing of other models.
+    """
     path = Path(folder).expanduser()
     files = sorted(path.iterdir()) if folder and path.is_dir() else ()
     return [f"{file.name} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
@@ -71,8 +97,19 @@ def _machine() -> list[str]:
 
 
 def _program() -> list[str]:
-    """Every package that is installed, with its version, and every file of this one with its size and time."""
+    """Every package that is installed, with its version, and every file of this one with its size
+    and time.
+    """
     folders = [folder for folder in map(Path, sys.path) if folder.is_dir()]
     installed = sorted(path.name for folder in folders for path in folder.glob("*.dist-info"))
-    ours = sorted(Path(folder, name) for folder, _, names in os.walk(Path(dpicl.__file__).parent) for name in names if name.endswith(".py"))
-    return [sys.version, *installed, *(f"{path} {(about := path.stat()).st_size} {about.st_mtime_ns}" for path in ours)]
+    ours = sorted(
+        Path(folder, name)
+        for folder, _, names in os.walk(Path(dpicl.__file__).parent)
+        for name in names
+        if name.endswith(".py")
+    )
+    return [
+        sys.version,
+        *installed,
+        *(f"{path} {(about := path.stat()).st_size} {about.st_mtime_ns}" for path in ours),
+    ]

@@ -38,14 +38,18 @@ PLAN, LOCK = "plan.json", ".lock"
 ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
 BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
-"""Of the home while a release by itself begins, and of its folder of private rows while it is made."""
+"""Of the home while a release by itself begins, and of its folder of private rows while it is
+made.
+"""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 def run_folder(settings: Settings, run_id: str) -> Path:
     """Folder of a run. Raises RunError: the id is not a plain name."""
     if not _RUN_ID.match(run_id):
-        raise RunError(f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores")
+        raise RunError(
+            f"run id {run_id[:60]!r}: expected letters, digits, dots, dashes and underscores"
+        )
     return settings.runs / run_id
 
 
@@ -60,11 +64,15 @@ class Plan:
     writer: ModelSpec | None = None
     """The generator model, which reads private texts, if it is not `model`."""
     periods: Mapping[str, str] = field(default_factory=dict)
-    """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+    """The period of each data set's releases, as it was when the run was planned; `once` of those
+    that are not named.
+    """
     embedder: ModelSpec | None = None
     """What compares whole texts; hashed n-grams if None."""
     editions: Mapping[str, str] = field(default_factory=dict)
-    """The edition of each published set of texts that was at hand when the run was planned; the run is about no other."""
+    """The edition of each published set of texts that was at hand when the run was planned; the run
+    is about no other.
+    """
     beside: tuple[ModelSpec, ...] = ()
     """Further models that are asked the same prompts."""
 
@@ -74,10 +82,16 @@ class Plan:
 
     def settings(self, settings: Settings) -> Settings:
         """Settings under which contracts are of the plan's editions."""
-        return replace(settings, editions=tuple(sorted(self.editions.items()))) if self.editions else settings
+        return (
+            replace(settings, editions=tuple(sorted(self.editions.items())))
+            if self.editions
+            else settings
+        )
 
     def contract_of(self, unit: Unit, declared: Declared) -> Declared:
-        """The contract that a unit goes by: where the answers to queries are what is released, with no more of these than the run asks."""
+        """The contract that a unit goes by: where the answers to queries are what is released, with
+        no more of these than the run asks.
+        """
         most = self.pipeline.queries
         if most is None or not METHODS[unit.method].answers_queries:
             return declared
@@ -85,9 +99,15 @@ class Plan:
         return declared.model_copy(update={"query_count": min(most, declared.query_count)})
 
     def fewer_queries(self, unit: Unit, declared: Declared) -> dict[str, Any]:
-        """What the name of a release says of that, besides the contract; nothing where it answers as many as the contract states."""
+        """What the name of a release says of that, besides the contract; nothing where it answers
+        as many as the contract states.
+        """
         asked = self.contract_of(unit, declared)
-        return {} if asked == declared or not isinstance(asked, TextContract) else {"query_count": asked.query_count}
+        return (
+            {}
+            if asked == declared or not isinstance(asked, TextContract)
+            else {"query_count": asked.query_count}
+        )
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -96,12 +116,16 @@ class Plan:
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether queries are asked with what is released, and so also with what is written without private rows."""
+        """Whether queries are asked with what is released, and so also with what is written without
+        private rows.
+        """
         return (self.pipeline_name, self.pipeline.title) != (ONE_RELEASE, ONE_RELEASE_TITLE)
 
     @property
     def units(self) -> dict[str, Unit]:
-        """Units by key; where a tabular model answers, with one cell of each release, whose shots are the rows that it reads."""
+        """Units by key; where a tabular model answers, with one cell of each release, whose shots
+        are the rows that it reads.
+        """
         units, rows = units_of(self.pipeline), self.model.most_rows
         return {unit.key: in_context_unit(unit, rows) if rows else unit for unit in units}
 
@@ -132,45 +156,64 @@ class Plan:
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Store the plan, or check that the stored one is the same. Raises RunError: the folder holds another plan, or cannot be written."""
+    """Store the plan, or check that the stored one is the same. Raises RunError: the folder holds
+    another plan, or cannot be written.
+    """
     try:
         write_json(folder / PLAN, plan.as_json())
     except OSError as error:
-        raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
+        raise RunError(
+            f"run {plan.run_id}: its folder cannot be written ({error.strerror})"
+        ) from None
     check_stored(folder, plan)
 
 
 def pin_contracts(folder: Path, plan: Plan, settings: Settings) -> None:
-    """Store which contracts a run goes by, or check that they are the stored ones: what was prepared or drawn under another one may be private
-    under today's, or promise something else. Raises RunError: one has changed; caps, accounts and periods may.
+    """Store which contracts a run goes by, or check that they are the stored ones: what was
+    prepared or drawn under another one may be private under today's, or promise something else.
+    Raises RunError: one has changed; caps, accounts and periods may.
     """
     for name in plan.pipeline.datasets:
         digest = contract_digest(settings.declared(name))
         if read_json(write_json(folder / "contracts" / f"{name}.json", digest)) != digest:
-            raise RunError(f"{name}: its contract has changed since run {plan.run_id} began; start a new run")
+            raise RunError(
+                f"{name}: its contract has changed since run {plan.run_id} began; start a new run"
+            )
 
 
 def check_stored(folder: Path, plan: Plan) -> None:
-    """Whether a run's folder holds this plan, if it holds any. Raises RunError: it holds another one."""
+    """Whether a run's folder holds this plan, if it holds any. Raises RunError: it holds another
+    one.
+    """
     if not (folder / PLAN).exists():
         return
     stored = _stored(folder)
     if {**stored, "versions": _versions(stored)} != plan.as_json():
-        raise RunError(f"run {plan.run_id}: its plan differs from this command's; resume with the same options or start a new run")
+        raise RunError(
+            f"run {plan.run_id}: its plan differs from this command's; resume with the same "
+            f"options or start a new run"
+        )
 
 
 def check_versions(folder: Path, plan: Plan) -> None:
-    """Whether what a run has done so far can be gone on with. Raises RunError: it was begun by another version of a method."""
+    """Whether what a run has done so far can be gone on with. Raises RunError: it was begun by
+    another version of a method.
+    """
     stored = _versions(_stored(folder))
     for method, version in plan.versions.items():
         if stored.get(method) != version:
-            raise RunError(f"run {plan.run_id}: it was begun by another version of {method}; start a new run")
+            raise RunError(
+                f"run {plan.run_id}: it was begun by another version of {method}; start a new run"
+            )
 
 
 def _versions(stored: Any) -> dict[str, int]:
     """Of a stored plan; the first plans did not state them."""
     place = -1 if "writer" in stored["pipeline"] else 0
-    first = {method: (METHODS[method].first_versions or (0,))[place] for method in stored["pipeline"]["methods"]}
+    first = {
+        method: (METHODS[method].first_versions or (0,))[place]
+        for method in stored["pipeline"]["methods"]
+    }
     return dict(stored.get("versions", first))
 
 
@@ -178,13 +221,31 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a run. Raises RunError: there is no such run, or its plan cannot be read."""
     content = _stored(folder)
     try:
-        pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
+        pipeline, model = (
+            Pipeline.model_validate(content["pipeline"]),
+            ModelSpec.model_validate(content["model"]),
+        )
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
-        periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
+        periods = {
+            str(dataset): read_period(period)
+            for dataset, period in content.get("periods", {}).items()
+        }
         embedder = ModelSpec.model_validate(content["embedder"]) if "embedder" in content else None
         beside = tuple(map(ModelSpec.model_validate, content.get("beside", ())))
-        editions = {str(dataset): str(name) for dataset, name in content.get("editions", {}).items()}
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, embedder, editions, beside)
+        editions = {
+            str(dataset): str(name) for dataset, name in content.get("editions", {}).items()
+        }
+        return Plan(
+            content["run_id"],
+            content["pipeline_name"],
+            pipeline,
+            model,
+            writer,
+            periods,
+            embedder,
+            editions,
+            beside,
+        )
     except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
@@ -200,7 +261,9 @@ def _stored(folder: Path) -> Any:
 
 @contextmanager
 def settings_of_run(folder: Path) -> Iterator[None]:
-    """Inside, contracts are of the editions that a run was planned for, on every host; where its plan names none, as outside."""
+    """Inside, contracts are of the editions that a run was planned for, on every host; where its
+    plan names none, as outside.
+    """
     try:
         editions = _stored(folder).get("editions", {})
     except RunError:  # whoever reads the plan says so
@@ -261,4 +324,6 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     settings, unit = plan.settings(Settings.current()), plan.units.get(unit_key)
     if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
-    return UnitFolder(folder, unit, plan.contract_of(unit, settings.declared(unit.dataset)), settings)
+    return UnitFolder(
+        folder, unit, plan.contract_of(unit, settings.declared(unit.dataset)), settings
+    )

@@ -1,11 +1,13 @@
-"""A table that grows, released night after night under one budget: what is missing is made in order, and any window of it is free.
+"""A table that grows, released night after night under one budget: what is missing is made in
+order, and any window of it is free.
 
     check     the cap before a row is read, and all rows before anything is charged
     make      charge the horizon, then freeze, note, draw and publish its periods (`horizon`)
     derive    a model or averages of the rows of a window, from published sums alone
 
-Killed anywhere, run twice or beside its twin, the same command goes on: a period that is frozen is read back, and one that is published is
-not drawn again. A run of a pipeline does the same in its stage `advance`.
+Killed anywhere, run twice or beside its twin, the same command goes on: a period that is frozen is
+read back, and one that is published is not drawn again. A run of a pipeline does the same in its
+stage `advance`.
 
 Guarantee   that of the method for all periods together; see `horizon`.
 """
@@ -37,13 +39,19 @@ from dpicl.types import PrivateTable
 
 
 def release_planned(
-    plan: Plan, settings: Settings, *, until: str | None = None, window: int | None = None, now: datetime | None = None
+    plan: Plan,
+    settings: Settings,
+    *,
+    until: str | None = None,
+    window: int | None = None,
+    now: datetime | None = None,
 ) -> Published:
-    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods that are over and were not made;
-    none where all of it until `until` was published.
+    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods
+    that are over and were not made; none where all of it until `until` was published.
 
     Args:
-        until: of a horizon, the last period of what is derived; the last one that is over if left out.
+        until: of a horizon, the last period of what is derived; the last one that is over if left
+            out.
         window: how many periods it reaches back; all of them if left out.
         now: in place of the clock.
 
@@ -53,30 +61,48 @@ def release_planned(
     """
     now = now or clock()
     places = window_of(plan, settings, until=until, window=window, now=now)
-    return release_once(plan, settings) if places is None else _released(plan, settings, *places, now=now)
+    return (
+        release_once(plan, settings)
+        if places is None
+        else _released(plan, settings, *places, now=now)
+    )
 
 
 def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: datetime) -> Published:
     ((_, unit),) = plan.units.items()
     contract = settings.contract(unit.dataset)
-    plan = replace(plan, periods={unit.dataset: contract.releases.calendar.periods[last - 1]})  # which deliveries are read goes by it
+    plan = replace(
+        plan, periods={unit.dataset: contract.releases.calendar.periods[last - 1]}
+    )  # which deliveries are read goes by it
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         # of deliveries none is made beyond what is asked for: the next may be yet to come
-        over = last if contract.is_delivered else contract.releases.calendar.over_by(now, contract.releases.every)
+        over = (
+            last
+            if contract.is_delivered
+            else contract.releases.calendar.over_by(now, contract.releases.every)
+        )
         progress = horizon.until(last, over, lambda: _table(plan, settings))
         if len(progress.published) == horizon.series.periods:
             sweep_private(settings)
         drawn = horizon.series.window(progress.published[:last], first, last)
         names = contract.releases.calendar.periods
-        spent = (spending_sentence(ledger, horizon.release.account, 1, int(progress.is_new)), progress.sentence(horizon, first, last))
-    return Published(contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None))
+        spent = (
+            spending_sentence(ledger, horizon.release.account, 1, int(progress.is_new)),
+            progress.sentence(horizon, first, last),
+        )
+    return Published(
+        contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None)
+    )
 
 
-def window_of(plan: Plan, settings: Settings, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int] | None:
-    """The first and last period of what is derived, counted from 1; None where the plan is of no horizon. The arguments are those of
-    `release_planned`. Raises ParameterError: it is not over, or reaches back by none; or a window is given for what is no horizon.
+def window_of(
+    plan: Plan, settings: Settings, *, until: str | None, window: int | None, now: datetime
+) -> tuple[int, int] | None:
+    """The first and last period of what is derived, counted from 1; None where the plan is of no
+    horizon. The arguments are those of `release_planned`. Raises ParameterError: it is not over, or
+    reaches back by none; or a window is given for what is no horizon.
     """
     ((_, unit),) = plan.units.items()
     contract = settings.declared(unit.dataset)
@@ -95,7 +121,9 @@ def _table(plan: Plan, settings: Settings) -> Iterator[PrivateTable]:
 
 @contextmanager
 def _private_plan(plan: Plan, settings: Settings) -> Iterator[None]:
-    """Inside, the run is planned and may read private rows; at the end both its folders are gone."""
+    """Inside, the run is planned and may read private rows; at the end both its folders are
+    gone.
+    """
     folder = run_folder(settings, plan.run_id)
     ((_, unit),) = plan.units.items()
     with private_rows(unit.dataset, folder, settings), passing(folder):

@@ -1,4 +1,6 @@
-"""How many releases the units of a run have, and how many were charged by it: noted in each unit's folder."""
+"""How many releases the units of a run have, and how many were charged by it: noted in each unit's
+folder.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,16 @@ SPENDING = "releases.json"
 
 
 def note_spending(folder: UnitFolder, releases: Collection[Release], charged: int) -> None:
-    """Store how many releases a unit has and how many are charged now; where none is, what an earlier try noted stands."""
+    """Store how many releases a unit has and how many are charged now; where none is, what an
+    earlier try noted stands.
+    """
     if charged or not (folder.path / SPENDING).exists():
         account = next(iter(releases)).account
-        spending = {"releases": len({one.release_id for one in releases}), "charged_now": charged, "account": account}
+        spending = {
+            "releases": len({one.release_id for one in releases}),
+            "charged_now": charged,
+            "account": account,
+        }
         write_json(folder.path / SPENDING, spending, replace=True)
 
 
@@ -29,5 +37,8 @@ def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, in
         if path.exists():
             stored = read_json(path)
             releases, charged = totals.get(stored["account"], (0, 0))
-            totals[stored["account"]] = (releases + stored["releases"], charged + stored["charged_now"])
+            totals[stored["account"]] = (
+                releases + stored["releases"],
+                charged + stored["charged_now"],
+            )
     return totals

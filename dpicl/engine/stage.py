@@ -29,23 +29,32 @@ from dpicl.pipeline import parts_of
 _OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Of these errors the file is named, which tells of no row: what to make room on."""
 Place = Literal["owner", "worker", "model worker"]
-"""Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open a model."""
+"""Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open
+a model.
+"""
 
 
 @contextmanager
-def timed(run: Path, owner: str, stage: str, part: str = "", *, reads_rows: bool = True) -> Iterator[None]:
-    """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts. Where it reads private rows, its time
-    goes by them, and is stored for their holder alone.
+def timed(
+    run: Path, owner: str, stage: str, part: str = "", *, reads_rows: bool = True
+) -> Iterator[None]:
+    """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts.
+    Where it reads private rows, its time goes by them, and is stored for their holder alone.
     """
     started, worked = time.perf_counter(), time.process_time()
     yield
-    taken = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - worked}
+    taken = {
+        "seconds": time.perf_counter() - started,
+        "processor_seconds": time.process_time() - worked,
+    }
     file, content = f"timings/{owner}/{stage}{part}.json", {"owner": owner, "stage": stage, **taken}
     if not reads_rows:
         write_json(run / file, content, replace=True)
         return
     settings, named = Settings.current(), parts_of(owner)
-    Verdicts.of(run, settings.declared(owner if named is None else named[1]), settings).write(file, content)
+    Verdicts.of(run, settings.declared(owner if named is None else named[1]), settings).write(
+        file, content
+    )
 
 
 class StageFailed(Exception):
@@ -65,10 +74,14 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
         except (DpiclError, StageFailed):
             raise
         except ImportError as error:
-            raise (RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)) from None
+            raise (
+                RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)
+            ) from None
         except OSError as error:
             place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
-            raise StageFailed(f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})") from None
+            raise StageFailed(
+                f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})"
+            ) from None
         except MemoryError:
             raise RunError(f"{stage}: out of memory") from None
         except Exception as error:
@@ -84,9 +97,10 @@ def _unforeseen(stage: str, error: Exception) -> StageFailed:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run: called with references, it does what is not yet done and gives one line of counts. `label` is a format of its
-    arguments for one call, and `run` the work, logged, its errors clean; only the owner of the ledger charges and publishes. Where several
-    units of a data set are taken `together`, their keys come as a tuple in place of one.
+    """A stage of a run: called with references, it does what is not yet done and gives one line of
+    counts. `label` is a format of its arguments for one call, and `run` the work, logged, its
+    errors clean; only the owner of the ledger charges and publishes. Where several units of a data
+    set are taken `together`, their keys come as a tuple in place of one.
     """
 
     name: str
@@ -100,7 +114,9 @@ class Stage:
         return self.run(*references)
 
 
-def stage(name: str, label: str, place: Place = "worker", *, together: bool = False) -> Callable[[Callable[..., str]], Stage]:
+def stage(
+    name: str, label: str, place: Place = "worker", *, together: bool = False
+) -> Callable[[Callable[..., str]], Stage]:
     """Make a stage of a function of references; the arguments are `Stage`'s."""
 
     def decorate(function: Callable[..., str]) -> Stage:
@@ -118,10 +134,16 @@ def stage(name: str, label: str, place: Place = "worker", *, together: bool = Fa
 
 
 def unit_stage(
-    name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False, reads_rows: bool = True
+    name: str,
+    output: str | Callable[[UnitFolder], str],
+    place: Place = "worker",
+    *,
+    private: bool = False,
+    reads_rows: bool = True,
 ) -> Callable[[Callable[[UnitFolder], str]], Stage]:
-    """Make a stage of a unit, a function of its folder that gives a line of counts: done once `output` stands in the (private) folder. One
-    that reads no rows still may where held-out ones are queries.
+    """Make a stage of a unit, a function of its folder that gives a line of counts: done once
+    `output` stands in the (private) folder. One that reads no rows still may where held-out ones
+    are queries.
     """
 
     def decorate(function: Callable[[UnitFolder], str]) -> Stage:
@@ -130,7 +152,12 @@ def unit_stage(
             file = output if isinstance(output, str) else output(folder)
             if ((folder.private if private else folder.path) / file).exists():
                 return "already done"
-            with timed(folder.run, unit_key, name, reads_rows=reads_rows or folder.declared.evaluation == "charged"):
+            with timed(
+                folder.run,
+                unit_key,
+                name,
+                reads_rows=reads_rows or folder.declared.evaluation == "charged",
+            ):
                 return function(folder)
 
         once.__doc__, once.__module__ = function.__doc__, function.__module__

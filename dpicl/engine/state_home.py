@@ -1,11 +1,13 @@
-r"""The state home: where a user's budgets are kept, whatever the working directory, readable by its owner only.
+r"""The state home: where a user's budgets are kept, whatever the working directory, readable by its
+owner only.
 
 Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
 macOS       ~/Library/Application Support/dpicl
 Windows     %LOCALAPPDATA%\dpicl
 
-A state home of before lay in the working directory. While it holds a ledger nothing is charged anywhere else:
-two ledgers of one table would allow twice its budget. `dpicl.engine.move_home` moves it.
+A state home of before lay in the working directory. While it holds a ledger nothing is charged
+anywhere else: two ledgers of one table would allow twice its budget. `dpicl.engine.move_home` moves
+it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ BEFORE = Path(".dpicl")
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
 MOVE_LOCK = ".move.lock"
 MOVING, MOVED, RESTORING = "moving", "moved", "restoring"
-"""Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went. The last has the time
-of a backup, its name and one of the attempt, while it is being restored.
+"""Files with a path: in a home that a move has not finished, where it comes from; in one that was
+moved, where it went. The last has the time of a backup, its name and one of the attempt, while it
+is being restored.
 """
 
 
@@ -46,12 +49,17 @@ def default_home() -> Path:
         if not base.is_absolute():  # the standard: a relative one is not heeded
             base = _of_user(".local", "state")
     if not base.is_absolute():
-        raise ParameterError(named, repr(os.environ.get(named, "")[:60]), "the absolute path of a folder, or DPICL_HOME set to one")
+        raise ParameterError(
+            named,
+            repr(os.environ.get(named, "")[:60]),
+            "the absolute path of a folder, or DPICL_HOME set to one",
+        )
     return (base / "dpicl").resolve()
 
 
 def witness_folder() -> Path | None:
-    r"""Where the platform lets this user keep what is known of all state homes; None where it says nothing.
+    r"""Where the platform lets this user keep what is known of all state homes; None where it says
+    nothing.
 
     Linux       $XDG_CONFIG_HOME/dpicl/witness, or ~/.config/dpicl/witness
     macOS       ~/Library/Preferences/dpicl/witness
@@ -69,16 +77,21 @@ def witness_folder() -> Path | None:
 
 
 def stated_home(name: str, stated: str) -> Path:
-    """The state home that a user names. Raises ParameterError: it goes by the working directory, each of which would have its own budgets; or
-    is too long.
+    """The state home that a user names. Raises ParameterError: it goes by the working directory,
+    each of which would have its own budgets; or is too long.
     """
     if not Path(stated).is_absolute():
         meant = Path(os.path.expandvars(os.path.expanduser(stated))).absolute()  # noqa: PTH111 - never fails
         raise ParameterError(
-            name, repr(stated[:60]), f"an absolute path, or each working directory would have budgets of its own: perhaps {meant}"
+            name,
+            repr(stated[:60]),
+            f"an absolute path, or each working directory would have budgets of its own: perhaps "
+            f"{meant}",
         )
     if len(os.fsencode(stated)) > _LONGEST:
-        raise ParameterError(name, stated[:60], f"a path of at most {_LONGEST} bytes, as SQLite opens no longer ones")
+        raise ParameterError(
+            name, stated[:60], f"a path of at most {_LONGEST} bytes, as SQLite opens no longer ones"
+        )
     return Path(stated).resolve()
 
 
@@ -90,19 +103,24 @@ def _of_user(*parts: str) -> Path:
 
 
 def make_private(folder: Path, variable: str) -> None:
-    """Make a folder that is for its owner only, or make one so that is there; `variable` names another one, for messages.
-    Raises RunError: it cannot be made, is not the user's own, or is one that users share.
+    """Make a folder that is for its owner only, or make one so that is there; `variable` names
+    another one, for messages. Raises RunError: it cannot be made, is not the user's own, or is one
+    that users share.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & stat.S_ISVTX or folder == folder.parent:
-            raise RunError(f"{_named(variable, folder)}: others use it too; expected a folder of its own, set {variable} to one")
+            raise RunError(
+                f"{_named(variable, folder)}: others use it too; expected a folder of its own, "
+                f"set {variable} to one"
+            )
         if mode & 0o777 != 0o700:
             folder.chmod(0o700)
     except OSError as error:
         raise RunError(
-            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can be written and be for you alone (mode 0700), "
+            f"{_named(variable, folder)}: {error.strerror}; expected a folder of yours that can "
+            f"be written and be for you alone (mode 0700), "
             f"set {variable} to one"
         ) from None
 
@@ -117,24 +135,31 @@ def holds_ledger(home: Path) -> bool:
 
 
 def check_one_home(home: Path) -> None:
-    """Refuse to spend while a move of the ledger is not finished, or an earlier home in the working directory holds one.
-    The LedgerRefusedError says what to do.
+    """Refuse to spend while a move of the ledger is not finished, or an earlier home in the working
+    directory holds one. The LedgerRefusedError says what to do.
     """
     if (home / MOVING).exists():
         origin = (home / MOVING).read_text("utf-8")
-        raise LedgerRefusedError(f"{home}: a ledger is being moved here; expected `{_move(origin)}` to finish it")
+        raise LedgerRefusedError(
+            f"{home}: a ledger is being moved here; expected `{_move(origin)}` to finish it"
+        )
     if (home / RESTORING).exists():
         taken = (home / RESTORING).read_text("utf-8").partition(" ")[0]
-        raise LedgerRefusedError(f"{home}: a backup of {taken} is being restored here; expected `dpicl state restore` with it, to finish")
+        raise LedgerRefusedError(
+            f"{home}: a backup of {taken} is being restored here; expected `dpicl state restore` "
+            f"with it, to finish"
+        )
     if (home / MOVED).exists():
         raise LedgerRefusedError(
-            f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected DPICL_HOME to name that folder"
+            f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected "
+            f"DPICL_HOME to name that folder"
         )
     before = BEFORE.resolve()
     with suppress(ParameterError):  # there may be no default home
         if before != home and home == default_home() and holds_ledger(before):
             raise LedgerRefusedError(
-                f"{before}: holds a ledger of before, and budgets are now kept in {home}; expected `{_move(before)}` once, "
+                f"{before}: holds a ledger of before, and budgets are now kept in {home}; "
+                f"expected `{_move(before)}` once, "
                 f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
             )
 

@@ -1,4 +1,6 @@
-"""Tables in files that appear whole or not at all: Parquet, and Arrow's own for what only a run reads."""
+"""Tables in files that appear whole or not at all: Parquet, and Arrow's own for what only a run
+reads.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def write_table(path: Path, table: pa.Table) -> Path:
 
 
 def keep_table(path: Path, table: pa.Table) -> Path:
-    """A private table, for as long as a run needs it, as Arrow's file: written and read several times as fast as Parquet, at twice its size."""
+    """A private table, for as long as a run needs it, as Arrow's file: written and read several
+    times as fast as Parquet, at twice its size.
+    """
 
     def write(file: BinaryIO) -> None:
         options = ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
@@ -36,7 +40,9 @@ def kept_table(path: Path) -> pa.Table:
 
 
 def write_row_groups(path: Path, tables: Iterator[pa.Table], *, mode: int = PUBLIC_MODE) -> Path:
-    """A Parquet file of one table or more that are made one after another; each is a row group at least."""
+    """A Parquet file of one table or more that are made one after another; each is a row group at
+    least.
+    """
 
     def write(file: BinaryIO) -> None:
         first = next(tables)
@@ -59,5 +65,7 @@ def read_row_groups(path: Path) -> Iterator[pa.Table]:
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a Parquet file, or these columns of them."""
     with path.open("rb") as file:
-        table = pq.ParquetFile(file).read(columns=columns)  # `pq.read_table` would import data sets of files
+        table = pq.ParquetFile(file).read(
+            columns=columns
+        )  # `pq.read_table` would import data sets of files
     return table if columns is None else table.select(columns)

@@ -1,12 +1,16 @@
-"""What a run says of its rows without noise: which checks hold, and how long the stages took that read rows.
+"""What a run says of its rows without noise: which checks hold, and how long the stages took that
+read rows.
 
-Of a benchmark, whose rows are public, it stands in the run's folder; of any other data set it is as private as the rows:
+Of a benchmark, whose rows are public, it stands in the run's folder; of any other data set it is as
+private as the rows:
 
 DPICL_HOME/private/run-verdicts/RUN/validation/NAME.json      every rule, and whether it holds
-                                    expectations/NAME.html    the same by Great Expectations, and your own expectations
+                                    expectations/NAME.html    the same by Great Expectations, and
+                                    your own expectations
                                     timings/…                 of stages that read rows
 
-It stays until `dpicl state clean` removes the run; `dpicl protect`, which keeps no run, removes it with the rows.
+It stays until `dpicl state clean` removes the run; `dpicl protect`, which keeps no run, removes it
+with the rows.
 """
 
 from __future__ import annotations
@@ -38,7 +42,11 @@ class Verdicts:
         """Of a data set in a run."""
         if declared.privacy.budget.benchmark:
             return Verdicts(run, PUBLIC_MODE, run.name)
-        return Verdicts(settings.private(VERDICTS, run.name), PRIVATE_MODE, f"DPICL_HOME/{PRIVATE}/{VERDICTS}/{run.name}")
+        return Verdicts(
+            settings.private(VERDICTS, run.name),
+            PRIVATE_MODE,
+            f"DPICL_HOME/{PRIVATE}/{VERDICTS}/{run.name}",
+        )
 
     @property
     def is_public(self) -> bool:
@@ -50,7 +58,9 @@ class Verdicts:
         write_json(self.folder / name, content, mode=self.mode, replace=True)
 
     def rules(self, dataset: str) -> list[dict[str, Any]] | None:
-        """Every rule of a data set's contract, and whether it holds; None before they were checked."""
+        """Every rule of a data set's contract, and whether it holds; None before they were
+        checked.
+        """
         path = self.folder / validation_file(dataset)
         return read_json(path) if path.exists() else None
 

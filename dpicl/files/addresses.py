@@ -1,7 +1,9 @@
-"""Connections that end where they should: at a public address that was looked up once, before a deadline.
+"""Connections that end where they should: at a public address that was looked up once, before a
+deadline.
 
-A name is resolved here, every address is checked, and the connection goes to a checked address, so that a name which changes its mind
-meanwhile gets nowhere. TLS is still about the name. Behind a proxy that the user has set, names are the proxy's to resolve.
+A name is resolved here, every address is checked, and the connection goes to a checked address, so
+that a name which changes its mind meanwhile gets nowhere. TLS is still about the name. Behind a
+proxy that the user has set, names are the proxy's to resolve.
 """
 
 from __future__ import annotations
@@ -32,10 +34,14 @@ def is_public(text: str) -> bool:
         inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else inside
         if inside:
             return is_public(str(inside))
-    return address.is_global and not (address.is_multicast or address.is_reserved or address in _CLOUD_HOSTS)
+    return address.is_global and not (
+        address.is_multicast or address.is_reserved or address in _CLOUD_HOSTS
+    )
 
 
-def guarded_transport(url: httpx.URL, *, roots: ssl.SSLContext, own: tuple[str, int] | None, deadline: float) -> httpx.BaseTransport:
+def guarded_transport(
+    url: httpx.URL, *, roots: ssl.SSLContext, own: tuple[str, int] | None, deadline: float
+) -> httpx.BaseTransport:
     """A transport for `url` that refuses addresses that are not public, and ends at the deadline.
 
     Args:
@@ -45,7 +51,11 @@ def guarded_transport(url: httpx.URL, *, roots: ssl.SSLContext, own: tuple[str, 
     """
     proxied = url.scheme == "https" and not proxy_bypass(url.host)
     proxy = httpx.URL(getproxies()["https"]) if proxied and "https" in getproxies() else None
-    trusted = own if proxy is None else (proxy.host, proxy.port or (443 if proxy.scheme == "https" else 80))
+    trusted = (
+        own
+        if proxy is None
+        else (proxy.host, proxy.port or (443 if proxy.scheme == "https" else 80))
+    )
     transport = httpx.HTTPTransport(verify=roots, proxy=proxy)
     # httpx offers no argument for this; a test notices if the attribute moves.
     transport._pool._network_backend = _Guard(trusted, deadline)
@@ -67,7 +77,8 @@ class _Guard(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first checked address that answers.
-        Raises SourceError: an address is not public. httpcore.ConnectError: the name is unknown, or no address answers.
+        Raises SourceError: an address is not public. httpcore.ConnectError: the name is unknown, or
+        no address answers.
         """
         try:
             places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -75,11 +86,15 @@ class _Guard(httpcore.NetworkBackend):
             raise httpcore.ConnectError("the name cannot be resolved") from None
         addresses = list(dict.fromkeys(str(place[0]) for *_, place in places))
         if (host, port) != self.trusted and not all(map(is_public, addresses)):
-            raise SourceError(f"{host}: is at an address that is not public; expected a public repository")
+            raise SourceError(
+                f"{host}: is at an address that is not public; expected a public repository"
+            )
         problem: Exception = httpcore.ConnectError("no address")
         for address in addresses:
             try:
-                stream = self.plain.connect_tcp(address, port, _left(self.deadline, timeout), local_address, socket_options)
+                stream = self.plain.connect_tcp(
+                    address, port, _left(self.deadline, timeout), local_address, socket_options
+                )
                 return _Bounded(stream, self.deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 problem = error
@@ -87,7 +102,9 @@ class _Guard(httpcore.NetworkBackend):
 
 
 class _Bounded(httpcore.NetworkStream):
-    """A stream whose every wait ends at the deadline: a server that drips headers cannot outlast it."""
+    """A stream whose every wait ends at the deadline: a server that drips headers cannot outlast
+    it.
+    """
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
         self.stream, self.deadline = stream, deadline
@@ -102,9 +119,15 @@ class _Bounded(httpcore.NetworkStream):
         self.stream.close()
 
     def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        return _Bounded(self.stream.start_tls(ssl_context, server_hostname, _left(self.deadline, timeout)), self.deadline)
+        return _Bounded(
+            self.stream.start_tls(ssl_context, server_hostname, _left(self.deadline, timeout)),
+            self.deadline,
+        )
 
     def get_extra_info(self, info: str) -> Any:
         return self.stream.get_extra_info(info)

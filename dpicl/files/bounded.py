@@ -1,4 +1,5 @@
-"""Opening a file of rows: below the data folder only, and what it unpacks to is bounded before it is unpacked.
+"""Opening a file of rows: below the data folder only, and what it unpacks to is bounded before it
+is unpacked.
 
 A small file may claim or become gigabytes. Small is always allowed; above that, a file may
 grow by a factor that honest rows do not reach.
@@ -37,12 +38,15 @@ def below(folder: Path, file: str, dataset: str) -> Path:
     except (OSError, RuntimeError):
         inside = False
     if not inside:
-        raise SourceError(f"{dataset}: file {file} leads out of the data folder; expected a path below it")
+        raise SourceError(
+            f"{dataset}: file {file} leads out of the data folder; expected a path below it"
+        )
     return path
 
 
 def read_bytes(path: Path | Stored, *, part: bool = False) -> bytes:
-    """Content of a file or object, unpacked where its name ends in `.gz`; empty at most where it is a `part` of a source.
+    """Content of a file or object, unpacked where its name ends in `.gz`; empty at most where it is
+    a `part` of a source.
 
     Raises:
         DataError: it is no file, cannot be read, is too large or unpacks to too much.
@@ -55,7 +59,11 @@ def read_bytes(path: Path | Stored, *, part: bool = False) -> bytes:
         else:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
-                raise DataError(path.name, f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; expected a file")
+                raise DataError(
+                    path.name,
+                    f"is {'a folder' if stat.S_ISDIR(status.st_mode) else 'a device or pipe'}; "
+                    f"expected a file",
+                )
             with path.open("rb") as file:
                 data = _content(file, status.st_size, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -71,14 +79,20 @@ def read_bytes(path: Path | Stored, *, part: bool = False) -> bytes:
 
 def _content(file: IO[bytes], size: int, path: Path | Stored) -> bytes:
     if size > MAX_BYTES:
-        raise DataError(path.name, f"has too many bytes; expected at most {MAX_BYTES}", detail=f"{size} bytes")
+        raise DataError(
+            path.name, f"has too many bytes; expected at most {MAX_BYTES}", detail=f"{size} bytes"
+        )
     if path.suffix != ".gz":
         return file.read()
     limit = most_bytes(size)
     with gzip.GzipFile(fileobj=file) as unpacked:
         data = unpacked.read(limit + 1)
     if len(data) > limit:
-        raise DataError(path.name, f"unpacks to too much; expected at most {GROWTH} times its size", detail=f"more than {limit} bytes")
+        raise DataError(
+            path.name,
+            f"unpacks to too much; expected at most {GROWTH} times its size",
+            detail=f"more than {limit} bytes",
+        )
     return data
 
 
@@ -101,19 +115,30 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
     Raises:
         DataError: the file is damaged, or holds more than a file of its size should.
     """
-    # Only what Arrow reads by itself is requested: its view of a column chunk ends the process where the chunk is damaged.
+    # Only what Arrow reads by itself is requested: its view of a column chunk ends the process
+    # where the chunk is damaged.
     try:
         file = open_parquet(pa.BufferReader(data))
         names = columns(file.schema_arrow.names)
         values, bytes_, batches = 0, 0, []
-        for batch in file.iter_batches(_BATCH_ROWS, columns=names):  # what it holds is counted: what a file says of itself may be a lie
+        for batch in file.iter_batches(
+            _BATCH_ROWS, columns=names
+        ):  # what it holds is counted: what a file says of itself may be a lie
             values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
             if values > most_values(len(data)) or bytes_ > most_bytes(len(data)):
                 most = f"{most_values(len(data))} values or {most_bytes(len(data))} bytes"
-                raise DataError(where, "holds more than a file of its size should; expected less", detail=f"more than {most}")
+                raise DataError(
+                    where,
+                    "holds more than a file of its size should; expected less",
+                    detail=f"more than {most}",
+                )
             batch.validate(full=True)
             batches.append(batch)
-        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
+        return (
+            pa.Table.from_batches(batches)
+            if batches
+            else file.schema_arrow.empty_table().select(names)
+        )
     except (pa.ArrowException, OSError, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
 
@@ -121,5 +146,9 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
 def open_parquet(source: Any) -> pa_parquet.ParquetFile:
     """A file of which the footer is read, and texts are to be read as dictionaries."""
     metadata = pa_parquet.read_metadata(source)
-    texts = [part.path for part in map(metadata.schema.column, range(metadata.num_columns)) if part.physical_type == "BYTE_ARRAY"]
+    texts = [
+        part.path
+        for part in map(metadata.schema.column, range(metadata.num_columns))
+        if part.physical_type == "BYTE_ARRAY"
+    ]
     return pa_parquet.ParquetFile(source, metadata=metadata, read_dictionary=texts)

@@ -29,7 +29,9 @@ def _named(temporary: Path, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename) == str(temporary):  # a full disk names none
+        if error.filename is None or str(error.filename) == str(
+            temporary
+        ):  # a full disk names none
             error.filename, error.filename2 = str(path), None
         raise
 
@@ -40,19 +42,29 @@ def write_new(path: Path, content: bytes) -> bool:
 
 
 def write_whole(
-    path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o600, replace: bool = False, named_later: bool = False
+    path: Path,
+    write: Callable[[BinaryIO], object],
+    *,
+    mode: int = 0o600,
+    replace: bool = False,
+    named_later: bool = False,
 ) -> bool:
-    """Write a file that appears whole or not at all; False where one of that name is there already, which stays unless `replace`.
+    """Write a file that appears whole or not at all; False where one of that name is there already,
+    which stays unless `replace`.
 
-    `named_later` leaves it to the system when the name is durable: after a power cut the file that was there may be there again.
+    `named_later` leaves it to the system when the name is durable: after a power cut the file that
+    was there may be there again.
 
     Raises:
-        OSError: naming the file, the disk is full or the folder cannot be written; nothing is left behind.
+        OSError: naming the file, the disk is full or the folder cannot be written; nothing is left
+            behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with passing(temporary), _named(temporary, path):
         try:
-            with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with os.fdopen(
+                os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())

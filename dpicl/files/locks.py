@@ -1,7 +1,9 @@
-"""Locks of files among processes: each dies with the process that holds it. The only module that knows how a system locks.
+"""Locks of files among processes: each dies with the process that holds it. The only module that
+knows how a system locks.
 
 POSIX    flock, of the whole file
-Windows  msvcrt.locking, of one byte far behind any content, since what is locked there cannot be read either
+Windows  msvcrt.locking, of one byte far behind any content, since what is locked there cannot be
+         read either
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _LOOK_EVERY_SECONDS = 0.05
 
 
 def hold(handle: int, *, shared: bool = False) -> None:
-    """Lock an open file until it is closed; others wait, of those that share it none: on Windows, all."""
+    """Lock an open file until it is closed; others wait, of those that share it none: on Windows,
+    all.
+    """
     if fcntl is not None:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         return
@@ -54,7 +58,9 @@ def _hold_if_free(handle: int) -> bool:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a file, which is made where it is not there; others wait, of those that share it none: on Windows, all."""
+    """Hold the lock of a file, which is made where it is not there; others wait, of those that
+    share it none: on Windows, all.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         hold(handle, shared=shared)
@@ -65,7 +71,9 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 
 @contextmanager
 def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock of a file, which is made where it is not there, unless another does; whether it is held."""
+    """Hold the lock of a file, which is made where it is not there, unless another does; whether it
+    is held.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield _hold_if_free(handle)

@@ -1,8 +1,11 @@
-"""Objects of an S3 store, read by ranges into memory as files are; nothing of them is copied to a disk.
+"""Objects of an S3 store, read by ranges into memory as files are; nothing of them is copied to a
+disk.
 
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   the account; AWS_SESSION_TOKEN beside them where there is one
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   the account; AWS_SESSION_TOKEN beside them where there is
+                                           one
 AWS_REGION, or AWS_DEFAULT_REGION          us-east-1 if not set
-AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL   another store than Amazon's: https, or http on this machine
+AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL   another store than Amazon's: https, or http on this
+                                           machine
 
 Keys come from nowhere else: no profile, no metadata service. The environment names the
 endpoint, a contract cannot: so it may be at a private address, unlike what is downloaded.
@@ -31,7 +34,7 @@ SCHEME = "s3://"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _BUCKETLESS = {
-    "amazonaws.com": r"s3(-[a-z0-9-]+)?(\.dualstack)?(\.[a-z]{2}(-[a-z]+)+-\d)?|bucket\.vpce-[a-z0-9-]+\.s3\.[a-z0-9-]+\.vpce",
+    "amazonaws.com": r"s3(-[a-z0-9-]+)?(\.dualstack)?(\.[a-z]{2}(-[a-z]+)+-\d)?|bucket\.vpce-[a-z0-9-]+\.s3\.[a-z0-9-]+\.vpce",  # noqa: E501
     "amazonaws.com.cn": r"s3(\.dualstack)?\.cn-[a-z]+-\d",
     "googleapis.com": r"storage",
     "digitaloceanspaces.com": r"[a-z]{3}\d",
@@ -39,7 +42,9 @@ _BUCKETLESS = {
     "backblazeb2.com": r"s3\.[a-z0-9-]+",
     "wasabisys.com": r"s3(\.[a-z0-9-]+)?",
 }
-"""What comes before these in the names of hosts that name no bucket. One that does is another spelling of that bucket's objects."""
+"""What comes before these in the names of hosts that name no bucket. One that does is another
+spelling of that bucket's objects.
+"""
 _CODE = re.compile(r"AWS Error ([A-Z_0-9]{1,60})")
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10, 60
 
@@ -68,13 +73,18 @@ class Stored:
             SourceError: the store is not set, or does not give it.
         """
         store = _store()
-        with _translated(self.address), store.open_input_file(self.address.removeprefix(SCHEME)) as file:
+        with (
+            _translated(self.address),
+            store.open_input_file(self.address.removeprefix(SCHEME)) as file,
+        ):
             yield file
 
 
 def version_of(file: pa.NativeFile) -> str:
     """What tells one content of an object from the next: the store's entity tag."""
-    metadata = {_text(name).lower(): _text(value) for name, value in (file.metadata() or {}).items()}
+    metadata = {
+        _text(name).lower(): _text(value) for name, value in (file.metadata() or {}).items()
+    }
     return metadata.get("etag", "")
 
 
@@ -92,11 +102,16 @@ def names_below(address: str) -> list[str]:
 
     store = _store()
     with _translated(address):
-        return [str(info.base_name) for info in store.get_file_info(FileSelector(address.removeprefix(SCHEME).rstrip("/")))]
+        return [
+            str(info.base_name)
+            for info in store.get_file_info(FileSelector(address.removeprefix(SCHEME).rstrip("/")))
+        ]
 
 
 def reason(error: BaseException) -> str:
-    """The store's error in a word, or nothing if it is another's: its sentence may name what is in the bucket."""
+    """The store's error in a word, or nothing if it is another's: its sentence may name what is in
+    the bucket.
+    """
     code = _CODE.search(str(error))
     return f"cannot be read (the store says {code[1]})" if code else ""
 
@@ -129,7 +144,11 @@ def store_settings() -> dict[str, Any]:
     access, secret = (os.environ[name] for name in _KEYS)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     waiting = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _ANSWER_SECONDS}
-    keys = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
+    keys = {
+        "access_key": access,
+        "secret_key": secret,
+        "session_token": os.environ.get("AWS_SESSION_TOKEN") or None,
+    }
     settings = {**keys, **waiting, "region": region}
     name = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if name is None:
@@ -143,14 +162,25 @@ def store_settings() -> dict[str, Any]:
         raise wrong from None
     if _names_bucket(host.rstrip(".")):
         raise SourceError(
-            f"{name}: its host names a bucket or an access point; expected the store's own host, and the bucket in {SCHEME}BUCKET/KEY"
+            f"{name}: its host names a bucket or an access point; expected the store's own host, "
+            f"and the bucket in {SCHEME}BUCKET/KEY"
         )
-    if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
+    if (
+        not host
+        or "@" in parts.netloc
+        or parts.path.strip("/")
+        or parts.query
+        or not (plain or parts.scheme == "https")
+    ):
         raise wrong
     return {**settings, "endpoint_override": parts.netloc, "scheme": parts.scheme}
 
 
 def _names_bucket(host: str) -> bool:
     """Whether a host of a known store is not the store's own."""
-    known = [(host.removesuffix(f".{end}"), form) for end, form in _BUCKETLESS.items() if host.endswith(f".{end}")]
+    known = [
+        (host.removesuffix(f".{end}"), form)
+        for end, form in _BUCKETLESS.items()
+        if host.endswith(f".{end}")
+    ]
     return any(re.fullmatch(form, before) is None for before, form in known)

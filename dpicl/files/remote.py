@@ -1,9 +1,10 @@
 """Downloading one file from a server that may be slow, broken or lying.
 
 A download either ends as a complete, synced file or raises one sentence. It is bounded in
-time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is tried again: no connection,
-no answer, a cut answer, 429 and 5xx. Everything else is final. Of a file whose digest is known, what has arrived before is not sent again,
-where the server knows ranges.
+time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is
+tried again: no connection, no answer, a cut answer, 429 and 5xx. Everything else is final. Of a
+file whose digest is known, what has arrived before is not sent again, where the server knows
+ranges.
 
 Needs the extra `endpoint`, as the endpoint back end does.
 """
@@ -41,61 +42,105 @@ class _Transient(Exception):
         self.retry_after = retry_after
 
 
-def download(url: str, target: Path, visit: Visit, *, md5: str | None = None, sha256: str | None = None) -> str | None:
-    """Write what `url` holds to `target`; returns the sha256 that the hub states of it, None where it states none.
+def download(
+    url: str, target: Path, visit: Visit, *, md5: str | None = None, sha256: str | None = None
+) -> str | None:
+    """Write what `url` holds to `target`; returns the sha256 that the hub states of it, None where
+    it states none.
 
     Every request, redirected ones too, goes to https at a public address, or, when
-    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` and `sha256` are digests that the content must have;
-    with `sha256`, a part of it that `target` holds is gone on from.
-    Raises SourceError: names the host and what happened; `target` may then hold a part, but none of another content.
+    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` and `sha256`
+    are digests that the content must have; with `sha256`, a part of it that `target` holds is gone
+    on from. Raises SourceError: names the host and what happened; `target` may then hold a part,
+    but none of another content.
     """
     limits = visit.limits
-    exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
+    exponential = tenacity.wait_random_exponential(
+        multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds
+    )
 
     def wait(state: tenacity.RetryCallState) -> float:
         problem = state.outcome.exception() if state.outcome else None
         requested = problem.retry_after if isinstance(problem, _Transient) else None
-        seconds = exponential(state) if requested is None else min(requested, limits.backoff_cap_seconds)
+        seconds = (
+            exponential(state) if requested is None else min(requested, limits.backoff_cap_seconds)
+        )
         logger.info("attempt %d failed, next one in %.1f s", state.attempt_number, seconds)
         return float(seconds)
 
-    stop = tenacity.stop_any(tenacity.stop_after_attempt(limits.attempts), tenacity.stop_before_delay(limits.deadline_seconds))
-    retrying = tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
+    stop = tenacity.stop_any(
+        tenacity.stop_after_attempt(limits.attempts),
+        tenacity.stop_before_delay(limits.deadline_seconds),
+    )
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True
+    )
     try:
-        stated = retrying(_attempt, url, target, visit, time.monotonic() + limits.deadline_seconds, goes_on=sha256 is not None)
+        stated = retrying(
+            _attempt,
+            url,
+            target,
+            visit,
+            time.monotonic() + limits.deadline_seconds,
+            goes_on=sha256 is not None,
+        )
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
-        raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
-    for name, wanted, whose in (("md5", md5, "as the host states"), ("sha256", sha256 or stated, "as stated")):
+        raise SourceError(
+            f"{host_of(url)}: {problem}; gave up after {attempts} "
+            f"{'attempt' if attempts == 1 else 'attempts'}"
+        ) from None
+    for name, wanted, whose in (
+        ("md5", md5, "as the host states"),
+        ("sha256", sha256 or stated, "as stated"),
+    ):
         if wanted is not None and (digest := _digest(target, name)) != wanted.lower():
             target.unlink()  # nothing is to be gone on from
-            raise SourceError(f"{host_of(url)}: the file has {name} {digest[:12]}, expected {wanted.lower()[:12]} {whose}")
+            raise SourceError(
+                f"{host_of(url)}: the file has {name} {digest[:12]}, expected "
+                f"{wanted.lower()[:12]} {whose}"
+            )
     return stated
 
 
 def _digest(path: Path, name: str) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, partial(hashlib.new, name, usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(
+            file, partial(hashlib.new, name, usedforsecurity=False)
+        ).hexdigest()
 
 
 _trusted_roots = cache(httpx.create_ssl_context)
 """Loading the certificates takes a tenth of a second: once is enough."""
 
 
-def _attempt(first_url: str, target: Path, visit: Visit, deadline: float, *, goes_on: bool) -> str | None:
-    """Follow redirects to a file and save it, after what is there of it if `goes_on`; returns the sha256 that a hop states. Every hop is connected
-    to, and checked, anew.
+def _attempt(
+    first_url: str, target: Path, visit: Visit, deadline: float, *, goes_on: bool
+) -> str | None:
+    """Follow redirects to a file and save it, after what is there of it if `goes_on`; returns the
+    sha256 that a hop states. Every hop is connected to, and checked, anew.
     """
     url, limits, base = first_url, visit.limits, httpx.URL(visit.base)
-    own = (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
+    own = (
+        (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
+    )
     timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
     start, stated = target.stat().st_size if goes_on and target.exists() else 0, None
-    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+    headers = {
+        "User-Agent": f"dpicl/{__version__}",
+        "Accept-Encoding": "identity",
+        **({"Range": f"bytes={start}-"} if start else {}),
+    }
     try:
         for _ in range(limits.redirects + 1):
             _refuse_address(url, visit.base)
-            transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=deadline)
-            with httpx.Client(transport=transport, timeout=timeout, headers=headers) as client, client.stream("GET", url) as response:
+            transport = guarded_transport(
+                httpx.URL(url), roots=_trusted_roots(), own=own, deadline=deadline
+            )
+            with (
+                httpx.Client(transport=transport, timeout=timeout, headers=headers) as client,
+                client.stream("GET", url) as response,
+            ):
                 stated = _linked_sha256(response) or stated
                 if not response.has_redirect_location:
                     _save(response, target, visit, start)
@@ -103,7 +148,9 @@ def _attempt(first_url: str, target: Path, visit: Visit, deadline: float, *, goe
                 url = str(response.url.join(response.headers["location"]))
     except httpx.TimeoutException:
         if time.monotonic() >= deadline:
-            raise SourceError(f"{host_of(url)}: needs more than {limits.deadline_seconds:g} seconds") from None
+            raise SourceError(
+                f"{host_of(url)}: needs more than {limits.deadline_seconds:g} seconds"
+            ) from None
         raise _Transient("did not answer in time") from None
     except httpx.RemoteProtocolError:
         raise _Transient("broke off or garbled its answer") from None
@@ -121,11 +168,17 @@ def _refuse_address(url: str, origin: str) -> None:
         raise SourceError(f"{host_of(origin)}: leads to an invalid address") from None
     if target.scheme == "https" and target.host:
         if _is_literal(target.host) and not is_public(target.host):
-            raise SourceError(f"{host_of(origin)}: leads to {target.host}, which is not public; expected a public repository")
+            raise SourceError(
+                f"{host_of(origin)}: leads to {target.host}, which is not public; expected a "
+                f"public repository"
+            )
         return
     if target.scheme == "http" and _is_loopback(target.host) and target.netloc == trusted.netloc:
         return
-    raise SourceError(f"{host_of(origin)}: leads to {target.scheme or 'no scheme'} on {target.host or 'no host'}; expected https")
+    raise SourceError(
+        f"{host_of(origin)}: leads to {target.scheme or 'no scheme'} on "
+        f"{target.host or 'no host'}; expected https"
+    )
 
 
 def _is_literal(host: str) -> bool:
@@ -171,13 +224,22 @@ def _save(response: httpx.Response, target: Path, visit: Visit, start: int) -> N
 
 
 def _begins_at(response: httpx.Response, target: Path, start: int) -> int | None:
-    """Which byte of the file an answer begins with; None where all of it is there. Raises SourceError: it is no file."""
+    """Which byte of the file an answer begins with; None where all of it is there. Raises
+    SourceError: it is no file.
+    """
     code, span = response.status_code, response.headers.get("Content-Range", "")
     if code == 429 or code >= 500:
-        header, seconds = response.headers.get("Retry-After", ""), None  # a number of seconds, or a date
+        header, seconds = (
+            response.headers.get("Retry-After", ""),
+            None,
+        )  # a number of seconds, or a date
         with suppress(ValueError, TypeError):
             is_number = header.isascii() and header.isdigit()
-            seconds = float(header[:9]) if is_number else max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+            seconds = (
+                float(header[:9])
+                if is_number
+                else max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+            )
         raise _Transient(f"answers with status {code}", seconds)
     if start and code == 206 and span.startswith(f"bytes {start}-"):
         return start

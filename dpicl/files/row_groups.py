@@ -1,4 +1,5 @@
-"""Parquet files read by rows: what their footers say, and any range of rows, without holding a whole file.
+"""Parquet files read by rows: what their footers say, and any range of rows, without holding a
+whole file.
 
 What a footer says is a claim: it is bounded by the file's size when it is read, and held
 against what comes when the rows are.
@@ -26,7 +27,9 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Footer:
-    """A file as it was first opened: its size and time, and the rows of each of its row groups; of an object its version, in place of a time."""
+    """A file as it was first opened: its size and time, and the rows of each of its row groups; of
+    an object its version, in place of a time.
+    """
 
     size: int
     modified_ns: int
@@ -46,7 +49,8 @@ def read_footer(path: Path | Stored, check: Callable[[list[str]], object], where
         check: is given the names of all columns, and may refuse them.
 
     Raises:
-        DataError: it is no Parquet file, cannot be read, or claims more rows than a file of its size should hold.
+        DataError: it is no Parquet file, cannot be read, or claims more rows than a file of its
+            size should hold.
         SourceError: the store does not give the object.
     """
     try:
@@ -54,15 +58,22 @@ def read_footer(path: Path | Stored, check: Callable[[list[str]], object], where
             file = pa_parquet.ParquetFile(source)
             check(file.schema_arrow.names)
             metadata = file.metadata
-            groups = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+            groups = tuple(
+                metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)
+            )
             columns = metadata.num_columns
     except OSError as error:
-        raise DataError(where, reason(error) or f"cannot be read ({error.strerror or 'not a complete Parquet file'})") from None
+        raise DataError(
+            where,
+            reason(error) or f"cannot be read ({error.strerror or 'not a complete Parquet file'})",
+        ) from None
     except (pa.ArrowException, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
     if min(groups, default=0) < 0 or sum(groups) * columns > most_values(size):
         raise DataError(
-            where, "claims more values than a file of its size holds; expected fewer", detail=f"more than {most_values(size)} values"
+            where,
+            "claims more values than a file of its size holds; expected fewer",
+            detail=f"more than {most_values(size)} values",
         )
     return Footer(size, modified_ns, groups, version)
 
@@ -80,7 +91,9 @@ def _opened(path: Path | Stored, where: str) -> Iterator[tuple[Any, tuple[int, i
     yield path, (status.st_size, status.st_mtime_ns, "")
 
 
-def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
+def read_rows(
+    path: Path | Stored, footer: Footer, names: list[str], start: int, stop: int, where: str
+) -> pa.Table:
     """Rows start to stop of a file, texts as dictionaries: shape (stop - start, columns).
 
     Raises:
@@ -98,23 +111,46 @@ def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int,
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(where, reason(error) or "is not a complete Parquet file") from None
     if table.num_rows != stop - start:
-        raise DataError(where, "holds another number of rows than its footer says; expected a complete Parquet file")
+        raise DataError(
+            where,
+            "holds another number of rows than its footer says; expected a complete Parquet file",
+        )
     return table
 
 
 def _same(state: tuple[int, int, str], footer: Footer, where: str) -> None:
     if state != (footer.size, footer.modified_ns, footer.version):
-        raise DataError(where, "was changed while it was being read; expected files that stay as they are")
+        raise DataError(
+            where, "was changed while it was being read; expected files that stay as they are"
+        )
 
 
-def _rows(file: pa_parquet.ParquetFile, footer: Footer, names: list[str], start: int, stop: int, where: str) -> pa.Table:
-    """Of the row groups that the range touches, batch by batch; no batch before the range stays in memory."""
+def _rows(
+    file: pa_parquet.ParquetFile,
+    footer: Footer,
+    names: list[str],
+    start: int,
+    stop: int,
+    where: str,
+) -> pa.Table:
+    """Of the row groups that the range touches, batch by batch; no batch before the range stays in
+    memory.
+    """
     ends = list(accumulate(footer.groups))
-    touched = [number for number, end in enumerate(ends) if end > start and end - footer.groups[number] < stop]
-    tables, at = [file.schema_arrow.empty_table().select(names)], ends[touched[0]] - footer.groups[touched[0]] if touched else 0
+    touched = [
+        number
+        for number, end in enumerate(ends)
+        if end > start and end - footer.groups[number] < stop
+    ]
+    tables, at = (
+        [file.schema_arrow.empty_table().select(names)],
+        ends[touched[0]] - footer.groups[touched[0]] if touched else 0,
+    )
     allowed = max(ALWAYS_BYTES, GROWTH * footer.size)
     for batch in file.iter_batches(_BATCH_ROWS, row_groups=touched, columns=names):
-        inside = batch.slice(max(start - at, 0), max(min(stop - at, batch.num_rows) - max(start - at, 0), 0))
+        inside = batch.slice(
+            max(start - at, 0), max(min(stop - at, batch.num_rows) - max(start - at, 0), 0)
+        )
         at += batch.num_rows
         allowed -= batch.nbytes
         if allowed < 0:

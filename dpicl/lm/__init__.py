@@ -1,4 +1,6 @@
-"""Language models: what they are asked, and which one answers. Importing this does not load torch."""
+"""Language models: what they are asked, and which one answers. Importing this does not load
+torch.
+"""
 
 from dpicl.lm.models import open_generator, open_scorer
 from dpicl.lm.requests import HashScorer, ModelDescription, Scorer, Trust

@@ -4,7 +4,8 @@ A model that others run (`trust: remote`) keeps what it is sent. Without noise (
 a demonstration is a true row, and only a table that is public anyway may send one there. The
 plan checks before a row is read, and every stage that uses a model before it opens the model.
 
-Not covered public queries, which are sent as they are, wherever the model runs; held-out private rows stay local.
+Not covered public queries, which are sent as they are, wherever the model runs; held-out private
+rows stay local.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 
 
-def prompts_of(texts: Sequence[str], contract: Declared, cell: Cell) -> ReleasedPrompts | PrivatePrompts:
-    """Texts with their trust: those of a noiseless cell are private unless the table is public, those that ask held-out private rows always."""
+def prompts_of(
+    texts: Sequence[str], contract: Declared, cell: Cell
+) -> ReleasedPrompts | PrivatePrompts:
+    """Texts with their trust: those of a noiseless cell are private unless the table is public,
+    those that ask held-out private rows always.
+    """
     noiseless = cell.epsilon is not None and math.isinf(cell.epsilon)
-    private = (noiseless and not contract.privacy.budget.benchmark) or contract.evaluation == "charged"
+    private = (
+        noiseless and not contract.privacy.budget.benchmark
+    ) or contract.evaluation == "charged"
     kind = PrivatePrompts if private else ReleasedPrompts
     return kind(tuple(texts))
 
@@ -38,24 +45,34 @@ def check_egress(contract: Declared, unit: Unit, model: ModelSpec) -> None:
     """
     if contract.evaluation == "charged" and model.trust != "local":
         raise PrivacyError(
-            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and `split.evaluation_epsilon` asks it held-out private rows; "
+            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and "
+            f"`split.evaluation_epsilon` asks it held-out private rows; "
             f"expected a local model, or public rows to ask: `queries`"
         )
-    private = sum(isinstance(prompts_of((), contract, cell), PrivatePrompts) for cell in unit.cells("icl"))
+    private = sum(
+        isinstance(prompts_of((), contract, cell), PrivatePrompts) for cell in unit.cells("icl")
+    )
     if private and model.trust != "local":
         raise PrivacyError(
-            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and epsilon=inf sends it rows without noise "
-            f"({private} cells); expected a finite epsilon, a local model, or a contract with `benchmark: true`"
+            f"{contract.name}: model {model.name!r} has trust {model.trust!r}, and epsilon=inf "
+            f"sends it rows without noise "
+            f"({private} cells); expected a finite epsilon, a local model, or a contract with "
+            f"`benchmark: true`"
         )
 
 
 def score_prompts(
-    scorer: Scorer, prompts: ReleasedPrompts | PrivatePrompts, continuations: Sequence[str], *, progress: Progress | None = None
+    scorer: Scorer,
+    prompts: ReleasedPrompts | PrivatePrompts,
+    continuations: Sequence[str],
+    *,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """`Scorer.score` for prompts with their trust; shape (prompts, continuations), in nats.
 
     Raises:
-        PrivacyError: the texts hold private rows and the model is not local, or they have no trust type.
+        PrivacyError: the texts hold private rows and the model is not local, or they have no trust
+            type.
     """
     _check_trust(scorer.description, prompts)
     return scorer.score(prompts.texts, continuations, progress=progress)
@@ -76,7 +93,8 @@ def generate_texts(
 
     Raises:
         PrivacyError: as `score_prompts`.
-        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop string is empty.
+        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop
+            string is empty.
     """
     _check_trust(generator.description, prompts)
     if new_tokens < 1:
@@ -85,13 +103,16 @@ def generate_texts(
         raise ParameterError("temperature", temperature, "a number from 0 on")
     if isinstance(stop, str) or "" in stop:
         raise ParameterError("stop", stop, "a list of strings that are not empty")
-    return generator.generate(prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed)
+    return generator.generate(
+        prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed
+    )
 
 
 def _check_trust(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:
     allowed = ReleasedPrompts | PrivatePrompts if model.trust == "local" else ReleasedPrompts
     if not isinstance(prompts, allowed):
         raise PrivacyError(
-            f"model {model.name!r} has trust {model.trust!r} and may not be sent {type(prompts).__name__}; "
+            f"model {model.name!r} has trust {model.trust!r} and may not be sent "
+            f"{type(prompts).__name__}; "
             f"expected released prompts, or private ones for a local model"
         )

@@ -1,4 +1,6 @@
-"""Opening a model: the scorer or the generator model of an entry; at most one stays loaded beside those that need hardly any memory."""
+"""Opening a model: the scorer or the generator model of an entry; at most one stays loaded beside
+those that need hardly any memory.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from dpicl.files.shipped import checked
 from dpicl.installed import extra_of, importing
 from dpicl.lm.local.config_file import kept_dtype, quantisation, read_config
 from dpicl.lm.local.gguf_file import is_gguf
-from dpicl.lm.local.model_files import Dtype, files_digest, find_checkpoint, find_model_files, weights_digest
+from dpicl.lm.local.model_files import (
+    Dtype,
+    files_digest,
+    find_checkpoint,
+    find_model_files,
+    weights_digest,
+)
 from dpicl.lm.requests import HashScorer, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
 from dpicl.lm.tables import TabularModel
@@ -35,7 +43,9 @@ _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
 """At most one entry of each of `_LITTLE`, and one of all others: the scorer opened last."""
 
 
-def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores") -> Scorer:
+def open_scorer(
+    spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores"
+) -> Scorer:
     """The scorer for a model; it stays loaded for all threads until another one is opened.
 
     Args:
@@ -49,11 +59,20 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], 
     """
     is_server, is_chat = spec.kind == "endpoint", spec.kind in _WITH_TEMPLATE and spec.api == "chat"
     loaded = spec.model_copy(update={"api": "auto"}) if spec.kind in _WITH_TEMPLATE else spec
-    key = (loaded, models_folder, tuple(corpus) if spec.kind == "tiny" else (), wanted if is_server else "scores")
+    key = (
+        loaded,
+        models_folder,
+        tuple(corpus) if spec.kind == "tiny" else (),
+        wanted if is_server else "scores",
+    )
     with _one_at_a_time:  # two threads must not load the same model twice
         if key not in _opened:
             little = spec.kind in _LITTLE
-            for other in [one for one in _opened if (one[0].kind == spec.kind if little else one[0].kind not in _LITTLE)]:
+            for other in [
+                one
+                for one in _opened
+                if (one[0].kind == spec.kind if little else one[0].kind not in _LITTLE)
+            ]:
                 del _opened[other]  # first, so that two models never fill the memory together
             _opened[key] = _open(*key)
         opened = _opened[key]
@@ -61,14 +80,18 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], 
 
 
 def close_scorers() -> None:
-    """Let go of the scorer that is open, and of the GPU memory that it took: other processes are about to open it."""
+    """Let go of the scorer that is open, and of the GPU memory that it took: other processes are
+    about to open it.
+    """
     with _one_at_a_time:
         _opened.clear()
     if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 
 
-def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> GeneratorModel:
+def open_generator(
+    spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]
+) -> GeneratorModel:
     """The same for a model that runs here and may read private texts; it is loaded once for both.
 
     Raises:
@@ -77,7 +100,8 @@ def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str
     """
     if spec.kind == "endpoint" or spec.trust != "local":
         raise PrivacyError(
-            f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay local: expected a local model"
+            f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay "
+            f"local: expected a local model"
         )
     if spec.kind == "fake":
         return EchoGenerator(spec.name)
@@ -85,7 +109,9 @@ def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str
 
 
 def open_tabular(spec: ModelSpec) -> TabularModel:
-    """A model of tables; no text is scored by it. Raises ModelError: the model cannot be loaded, or is none of tables."""
+    """A model of tables; no text is scored by it. Raises ModelError: the model cannot be loaded, or
+    is none of tables.
+    """
     try:
         from dpicl.lm.local.tabular import TabularFile
     except ImportError as error:
@@ -107,18 +133,23 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
     if spec.kind == "tabular":
         return files_digest([find_checkpoint(str(spec.id))], "")
     asked = ["chat"] if spec.kind == "endpoint" and spec.api == "chat" else []
-    made_of = json.dumps([spec.kind, spec.url, spec.id, *asked, *(corpus if spec.kind == "tiny" else ())])
+    made_of = json.dumps(
+        [spec.kind, spec.url, spec.id, *asked, *(corpus if spec.kind == "tiny" else ())]
+    )
     return hashlib.sha256(made_of.encode()).hexdigest()
 
 
 def make_ready(spec: ModelSpec) -> None:
-    """Get a model that is one file, and write it out, where that was not done yet: in this process, which shows it. Raises ModelError: it fails."""
+    """Get a model that is one file, and write it out, where that was not done yet: in this process,
+    which shows it. Raises ModelError: it fails.
+    """
     if spec.kind == "transformers" and is_gguf(spec.id or ""):
         find_model_files(spec.id or "", spec.revision)
 
 
 def number_format(spec: ModelSpec) -> str:
-    """What a local model counts in: `float32`, or another type, of a quantised one with the method. `auto` is what its checkpoint says.
+    """What a local model counts in: `float32`, or another type, of a quantised one with the method.
+    `auto` is what its checkpoint says.
 
     Raises:
         ModelError: its config is missing.
@@ -126,11 +157,17 @@ def number_format(spec: ModelSpec) -> str:
     if spec.kind != "transformers" or is_gguf(spec.id or ""):
         return "float32" if spec.dtype == "auto" else spec.dtype
     config = read_config(spec.id or "", spec.revision)
-    return " ".join([kept_dtype(config) if spec.dtype == "auto" else spec.dtype, *filter(None, [quantisation(config)])])
+    return " ".join(
+        [
+            kept_dtype(config) if spec.dtype == "auto" else spec.dtype,
+            *filter(None, [quantisation(config)]),
+        ]
+    )
 
 
 def estimated_memory(spec: ModelSpec) -> str:
-    """What a model's weights need beside what is free, before it is loaded, in words; its files are fetched for it.
+    """What a model's weights need beside what is free, before it is loaded, in words; its files are
+    fetched for it.
 
     Raises:
         ModelError: it does not fit, or its files are missing.
@@ -146,7 +183,8 @@ def estimated_memory(spec: ModelSpec) -> str:
 
 
 def import_backend() -> None:
-    """Import the local back end ahead of time, if it is installed; a scorer that is opened meanwhile waits.
+    """Import the local back end ahead of time, if it is installed; a scorer that is opened
+    meanwhile waits.
 
     Two threads that import `transformers` at once get halves of it.
     """
@@ -158,7 +196,8 @@ def import_backend() -> None:
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted: Wanted) -> Scorer:
     if spec.kind == "tabular":
         raise ModelRefusedError(
-            f"model {spec.name!r} is of kind tabular: it reads rows of numbers, and neither texts nor demonstrations; expected a language model"
+            f"model {spec.name!r} is of kind tabular: it reads rows of numbers, and neither texts "
+            f"nor demonstrations; expected a language model"
         )
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)
@@ -175,7 +214,11 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     except ImportError as error:
         raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
     return TransformersScorer(
-        str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or checked("lm/bundled", BUNDLED)),
+        str(
+            build_tiny_model(models_folder, corpus)
+            if spec.kind == "tiny"
+            else spec.id or checked("lm/bundled", BUNDLED)
+        ),
         revision=spec.revision,
         dtype=cast(Dtype, number_format(spec).split()[0]),
         device=spec.device,

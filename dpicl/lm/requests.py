@@ -1,4 +1,5 @@
-"""What a language model is asked: the scores of a few continuations after each prompt, or the text that follows it.
+"""What a language model is asked: the scores of a few continuations after each prompt, or the text
+that follows it.
 
 A model's `description` says which one answered, so that a run can record it. `HashScorer` answers
 without a model, for tests and wiring.
@@ -26,7 +27,9 @@ Progress = Callable[[int], None]
 
 
 def prompt(demonstrations: Sequence[str], query: str) -> str:
-    """One prompt as in DP-TabICL: demonstrations, one a line, then the query; without demonstrations the zero-shot prompt."""
+    """One prompt as in DP-TabICL: demonstrations, one a line, then the query; without
+    demonstrations the zero-shot prompt.
+    """
     return "\n".join([*demonstrations, query])
 
 
@@ -36,22 +39,28 @@ def prompt_digest(prompt: str) -> bytes:
 
 
 def prompt_ending(prompt: str) -> str:
-    """A prompt's last word and the blanks around it: the tokens of a continuation depend on nothing before."""
+    """A prompt's last word and the blanks around it: the tokens of a continuation depend on nothing
+    before.
+    """
     words = prompt.rstrip()
     return prompt[max(words.rfind(" "), words.rfind("\n"), 0) :]
 
 
 def overlap(answers: Iterable[Answer]) -> bool:
-    """Whether one of these texts, or token sequences, begins another or is it: whoever says the longer has said the shorter.
+    """Whether one of these texts, or token sequences, begins another or is it: whoever says the
+    longer has said the shorter.
 
-    Log-probabilities of such answers cannot be compared: of 1 and 10 the first would never be the less likely. So all answers of such a set
-    are scored with what ends them; all, since an end costs each of them about as much. Other sets need none, and are scored without.
+    Log-probabilities of such answers cannot be compared: of 1 and 10 the first would never be the
+    less likely. So all answers of such a set are scored with what ends them; all, since an end
+    costs each of them about as much. Other sets need none, and are scored without.
     """
     return any(two[: len(one)] == one for one, two in pairwise(sorted(answers)))
 
 
 def line_end(prompt: str) -> str:
-    """What ends an answer in a prompt: the end of its line, or an empty line where the prompt has such, as between texts."""
+    """What ends an answer in a prompt: the end of its line, or an empty line where the prompt has
+    such, as between texts.
+    """
     return "\n\n" if "\n\n" in prompt else "\n"
 
 
@@ -75,8 +84,8 @@ class ModelDescription:
     trust: Trust
     note: str = ""
     mode: str = ""
-    """How a server is asked, or what a tabular model reads; of a language model in this process its number format and chat template, empty
-    for float32 and completions.
+    """How a server is asked, or what a tabular model reads; of a language model in this process its
+    number format and chat template, empty for float32 and completions.
     """
 
 
@@ -87,10 +96,18 @@ class Scorer(Protocol):
     def description(self) -> ModelDescription:
         """The model that answers."""
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
-        """Log-probability of each continuation, such as " Yes", after each whole prompt; a repeated prompt is computed once.
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Log-probability of each continuation, such as " Yes", after each whole prompt; a repeated
+        prompt is computed once.
 
-        Only one of them can be said: where one begins another, all are scored with what ends them (`overlap`).
+        Only one of them can be said: where one begins another, all are scored with what ends them
+        (`overlap`).
 
         Returns:
             Sums over the continuation's tokens, in nats, float64 of shape (prompts,
@@ -110,7 +127,13 @@ class TextGenerator(Protocol):
         """The model that answers."""
 
     def generate(
-        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
     ) -> list[str]:
         """The text that follows each whole prompt, in the order given, without stop strings.
 
@@ -130,7 +153,8 @@ class Tallying(Protocol):
     """A model whose answers are not all of one kind, and cost something."""
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
-        """Public counts of prompts that `score` has answered, by how they were answered, and of what was spent since the last tally.
+        """Public counts of prompts that `score` has answered, by how they were answered, and of
+        what was spent since the last tally.
 
         Without continuations, of the texts that these prompts got in the last `generate` that
         held them. No text, nothing of a single prompt.
@@ -139,7 +163,9 @@ class Tallying(Protocol):
 
 @dataclass(frozen=True)
 class HashScorer:
-    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do the letters of a text."""
+    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do
+    the letters of a text.
+    """
 
     name: str = "fake"
     trust: Trust = "local"
@@ -157,20 +183,34 @@ class HashScorer:
             note="fake: scores are hashes of the prompt, for tests and wiring only",
         )
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
         """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
 
         def score(prompt: str, continuation: str) -> float:
             digest = hashlib.sha256(prompt_digest(prompt) + continuation.encode()).digest()
             return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
 
-        scores = [[score(prompt, continuation) for continuation in continuations] for prompt in prompts]
+        scores = [
+            [score(prompt, continuation) for continuation in continuations] for prompt in prompts
+        ]
         if progress is not None:
             progress(len(prompts))
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
 
     def generate(
-        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
     ) -> list[str]:
         """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
 
@@ -179,4 +219,7 @@ class HashScorer:
             return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
 
         samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
-        return [before_stop(text(prompt, sample)[:new_tokens], stop) for prompt, sample in zip(prompts, samples, strict=True)]
+        return [
+            before_stop(text(prompt, sample)[:new_tokens], stop)
+            for prompt, sample in zip(prompts, samples, strict=True)
+        ]

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.endpoint.address import check_address
@@ -29,9 +36,10 @@ _CHANGES = re.compile(r"(.+)\?((?:dtype|api)=\w+(?:&(?:dtype|api)=\w+)*)")
 class ModelSpec(BaseModel):
     """One model that a run may use.
 
-    `bundled` is the small trained model in this package, `tiny` has random weights, `fake` answers with hashes, `transformers` is a
-    folder or a hub id, `endpoint` a model on an OpenAI-compatible server, and `tabular` no language model but one of tables: TabICL or
-    TabPFN, which reads released rows as they are.
+    `bundled` is the small trained model in this package, `tiny` has random weights, `fake` answers
+    with hashes, `transformers` is a folder or a hub id, `endpoint` a model on an OpenAI-compatible
+    server, and `tabular` no language model but one of tables: TabICL or TabPFN, which reads
+    released rows as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -41,56 +49,81 @@ class ModelSpec(BaseModel):
     kind: Literal["bundled", "tiny", "transformers", "endpoint", "tabular", "fake"]
     """What kind of model it is."""
     id: str | None = None
-    """A folder with config.json, a GGUF file, or `org/name` on the hub; for an endpoint, the server's name for the model; for a tabular model, the file
-    of its weights, or a folder that holds this one.
+    """A folder with config.json, a GGUF file, or `org/name` on the hub; for an endpoint, the
+    server's name for the model; for a tabular model, the file of its weights, or a folder that
+    holds this one.
     """
     revision: str | None = None
     """Branch, tag or commit on the hub."""
     dtype: Literal["auto", "float32", "tf32", "bfloat16", "float16"] = "auto"
-    """Local models only: type of the weights, `auto` for the checkpoint's own; a model that reads private texts needs float32."""
+    """Local models only: type of the weights, `auto` for the checkpoint's own; a model that reads
+    private texts needs float32.
+    """
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    """Local models only; `auto` uses a GPU if there is one, and several where one does not hold the model."""
+    """Local models only; `auto` uses a GPU if there is one, and several where one does not hold the
+    model.
+    """
     trust: Trust = "local"
     """Whether it may see private rows; `remote` for an endpoint unless its entry says otherwise."""
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
     """Endpoints only: base URL, to which `/completions` is appended."""
     api: Literal["auto", "completions", "chat"] = "auto"
-    """How the model is queried: it completes a prompt, or answers a chat by its template. `auto` probes an endpoint; a local model with a
-    template is asked by it where it then answers public questions no worse, which a run decides before anything is charged.
+    """How the model is queried: it completes a prompt, or answers a chat by its template. `auto`
+    probes an endpoint; a local model with a template is asked by it where it then answers public
+    questions no worse, which a run decides before anything is charged.
     """
-    key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
+    key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = (
+        None
+    )
     """Name of the environment variable with the endpoint's API key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
     """Maximum number of concurrent requests per process."""
     deadline_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     """Time limit for one answer, retries included."""
     price_per_million_tokens: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    """Endpoints only: price of prompt and answer tokens, in any currency, for the cost in reports."""
+    """Endpoints only: price of prompt and answer tokens, in any currency, for the cost in
+    reports.
+    """
     allow_fallback: bool = False
     """Whether to parse the endpoint's text if it returns no log-probabilities."""
     rows: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Tabular models only: most released rows in context, drawn at random where there are more; 2,048 if left out."""
+    """Tabular models only: most released rows in context, drawn at random where there are more;
+    2,048 if left out.
+    """
 
     @model_validator(mode="before")
     @classmethod
     def _endpoints_are_remote(cls, given: Any) -> Any:
-        return {"trust": "remote", **given} if isinstance(given, dict) and given.get("kind") == "endpoint" else given
+        return (
+            {"trust": "remote", **given}
+            if isinstance(given, dict) and given.get("kind") == "endpoint"
+            else given
+        )
 
     @model_validator(mode="after")
     def _fits_kind(self) -> ModelSpec:
         if bool(self.id) != (self.kind in ("transformers", "endpoint", "tabular")):
             raise ValueError(
-                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers, endpoint and tabular, and none for the others"
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers, "
+                f"endpoint and tabular, and none for the others"
             )
         if self.kind == "tabular" and self.trust != "local":
-            raise ValueError("kind tabular with trust remote; expected trust local: it runs in this process")
+            raise ValueError(
+                "kind tabular with trust remote; expected trust local: it runs in this process"
+            )
         if self.rows is not None and self.kind != "tabular":
             raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
         if (self.url is not None) != (self.kind == "endpoint"):
-            raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
+            raise ValueError(
+                f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a "
+                f"url for kind endpoint only"
+            )
         # plans of earlier versions state float32 of every kind
         if self.dtype not in ("auto", "float32") and self.kind in ("endpoint", "tabular", "fake"):
-            raise ValueError(f"kind {self.kind} with dtype; expected one for local language models only: a server has its own")
+            raise ValueError(
+                f"kind {self.kind} with dtype; expected one for local language models only: a "
+                f"server has its own"
+            )
         if self.api != "auto" and self.kind in ("tabular", "fake"):
             raise ValueError(f"kind {self.kind} with api; expected one for language models only")
         if self.url is not None:
@@ -99,23 +132,34 @@ class ModelSpec(BaseModel):
 
     @property
     def most_rows(self) -> int | None:
-        """Most released rows in the context of a tabular model; None of others, which read demonstrations."""
+        """Most released rows in the context of a tabular model; None of others, which read
+        demonstrations.
+        """
         return (self.rows or ROWS_IN_CONTEXT) if self.kind == "tabular" else None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON; what this entry leaves out of the later keys is not there, so that plans of earlier versions stay the same."""
-        return {name: value for name, value in self.model_dump(mode="json").items() if name != "rows" or value is not None}
+        """Plain JSON; what this entry leaves out of the later keys is not there, so that plans of
+        earlier versions stay the same.
+        """
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name != "rows" or value is not None
+        }
 
 
 def with_changes(name: str, dtype: str | None, api: str | None) -> str:
     """A model's name with what `--dtype` and `--api` say of it."""
-    changes = "&".join(f"{key}={value}" for key, value in (("dtype", dtype), ("api", api)) if value is not None)
+    changes = "&".join(
+        f"{key}={value}" for key, value in (("dtype", dtype), ("api", api)) if value is not None
+    )
     return f"{name}?{changes}" if changes else name
 
 
 def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model that a user means by `name`: a registry name, a packaged one, a folder, a GGUF file, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`; each
-    may end in changes of its entry, such as `?dtype=bfloat16&api=chat`.
+    """The model that a user means by `name`: a registry name, a packaged one, a folder, a GGUF
+    file, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`; each may end in changes of
+    its entry, such as `?dtype=bfloat16&api=chat`.
 
     Raises:
         ModelRefusedError: a change is not one of these two, or not of this kind of model.
@@ -125,20 +169,39 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if changed := _CHANGES.fullmatch(name):
         spec = resolve_model(changed[1], registry)
         try:
-            return ModelSpec.model_validate({**spec.model_dump(), **dict(one.split("=") for one in changed[2].split("&"))})
+            return ModelSpec.model_validate(
+                {**spec.model_dump(), **dict(one.split("=") for one in changed[2].split("&"))}
+            )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-        raise ModelRefusedError(f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}")
-    named = {**{one.name: ModelSpec(name=one.name, kind="transformers", id=one.id) for one in PACKAGED.values()}, **registry}
+        raise ModelRefusedError(
+            f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: "
+            f"{first['msg'].removeprefix('Value error, ')}"
+        )
+    named = {
+        **{
+            one.name: ModelSpec(name=one.name, kind="transformers", id=one.id)
+            for one in PACKAGED.values()
+        },
+        **registry,
+    }
     if name in named:
         return named[name]
     if name.lower().startswith(("http://", "https://")):
-        url, _, model = name.partition("#")  # no key, and not trusted with private rows; an entry of the registry may allow more
+        url, _, model = name.partition(
+            "#"
+        )  # no key, and not trusted with private rows; an entry of the registry may allow more
         try:
             return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
         except ValidationError as error:
-            rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").partition("; expected ")[0]
-        raise ModelRefusedError(f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}")
+            rule = (
+                error.errors(include_url=False)[0]["msg"]
+                .removeprefix("Value error, ")
+                .partition("; expected ")[0]
+            )
+        raise ModelRefusedError(
+            f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}"
+        )
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
@@ -154,5 +217,6 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     known = ", ".join(sorted(named))
     kind = ModelError if os.sep in name else ModelRefusedError
     raise kind(
-        f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a hub id org/name[@revision], or {ENDPOINT_FORM}"
+        f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a "
+        f"hub id org/name[@revision], or {ENDPOINT_FORM}"
     )

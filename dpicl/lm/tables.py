@@ -1,4 +1,5 @@
-"""What a tabular in-context learner is asked: rows to label, beside rows with labels; numbers throughout, no text.
+"""What a tabular in-context learner is asked: rows to label, beside rows with labels; numbers
+throughout, no text.
 
 Guarantee   none spent: it is given released rows, and queries.
 """
@@ -39,7 +40,9 @@ class TabularModel(Protocol):
     def description(self) -> ModelDescription:
         """The model that answers."""
 
-    def log_probabilities(self, context: LabelledRows, queries: np.ndarray, answers: int) -> np.ndarray:
+    def log_probabilities(
+        self, context: LabelledRows, queries: np.ndarray, answers: int
+    ) -> np.ndarray:
         """Log-probability of every answer to every query; no query changes what another one gets.
 
         Args:

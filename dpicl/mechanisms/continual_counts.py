@@ -1,46 +1,66 @@
-"""Counts of a table that grows: noisy sums over all periods so far, or any window of them, under one budget for the whole horizon.
+"""Counts of a table that grows: noisy sums over all periods so far, or any window of them, under
+one budget for the whole horizon.
 
-Trust       Central: the curator keeps every period's exact counts; only y_1, y_2, ... leave, and no noise is kept from one period to the next.
-Unit        One row (k = c = 1); one person's rows of a period (k = c); of w periods (k = c w); or all of a person's rows: at most k in the
-            whole horizon, c in a period. Noise that is calibrated for one of them costs what `guarantee` of another one says.
-Neighbours  Histories, the deliveries of all periods in order: that unit's rows are in one and not in the other (ADD_OR_REMOVE_ONE), or in
-            both and different ones, in whichever periods (REPLACE_ONE). How many rows a period has is not public; that it passed is.
-Guarantee   (epsilon, delta)-DP of all releases of the horizon together, charged once: that of `accounting.discrete_gaussian` at D of (4).
-            It holds for adaptive streams: deliveries, and in which periods that unit takes part, may depend on earlier releases.
-Paper       [HKU25] Henzinger, Kalinin and Upadhyay, normalised square root (arXiv 2509.14334); the square root: [FHU23] Fichtenberger,
-            Henzinger and Upadhyay (2202.11205), [HUU23] Henzinger, Upadhyay and Upadhyay (2211.05006). Several rows: [CC23]
-            Choquette-Choo, McMahan, Rush and Thakurta (2211.06530). Adaptive streams: [DMRST22] Denisov et al. (2202.08312).
-            Whole numbers and (4) are ours.
+Trust       Central: the curator keeps every period's exact counts; only y_1, y_2, ... leave, and no
+            noise is kept from one period to the next.
+Unit        One row (k = c = 1); one person's rows of a period (k = c); of w periods (k = c w); or
+            all of a person's rows: at most k in the whole horizon, c in a period. Noise that is
+            calibrated for one of them costs what `guarantee` of another one says.
+Neighbours  Histories, the deliveries of all periods in order: that unit's rows are in one and not
+            in the other (ADD_OR_REMOVE_ONE), or in both and different ones, in whichever periods
+            (REPLACE_ONE). How many rows a period has is not public; that it passed is.
+Guarantee   (epsilon, delta)-DP of all releases of the horizon together, charged once: that of
+            `accounting.discrete_gaussian` at D of (4). It holds for adaptive streams: deliveries,
+            and in which periods that unit takes part, may depend on earlier releases.
+Paper       [HKU25] Henzinger, Kalinin and Upadhyay, normalised square root (arXiv 2509.14334); the
+            square root: [FHU23] Fichtenberger, Henzinger and Upadhyay (2202.11205), [HUU23]
+            Henzinger, Upadhyay and Upadhyay (2211.05006). Several rows: [CC23] Choquette-Choo,
+            McMahan, Rush and Thakurta (2211.06530). Adaptive streams: [DMRST22] Denisov et al.
+            (2202.08312). Whole numbers and (4) are ours.
 
-    (1)  C[t, s] = round( 2^b r_(t-s) / |(r_0, ..., r_(T-1-s))| ),  s <= t,    r_j = binom(2j, j) / 4^j
-    (2)  y_t = sum_(s <= t) C[t, s] x_s + Z_t,    Z_t discrete Gaussian of variance sigma^2, drawn in period t
-    (3)  x_a + ... + x_z  =  w y - w Z,    w C = (0, .., 0, 1, .., 1, 0, .., 0):  deviation sigma |w|, independent from cell to cell
-    (4)  D = M sum_ij u_i u_j g_|i-j|,    u = (c, ..., c, k mod c),    g_d the largest product of two columns of C that are >= d apart
+    (1)  C[t, s] = round( 2^b r_(t-s) / |(r_0, ..., r_(T-1-s))| ),  s <= t,    r_j = binom(2j, j) /
+         4^j
+    (2)  y_t = sum_(s <= t) C[t, s] x_s + Z_t,    Z_t discrete Gaussian of variance sigma^2, drawn
+         in period t
+    (3)  x_a + ... + x_z  =  w y - w Z,    w C = (0, .., 0, 1, .., 1, 0, .., 0):  deviation sigma
+         |w|, independent from cell to cell
+    (4)  D = M sum_ij u_i u_j g_|i-j|,    u = (c, ..., c, k mod c),    g_d the largest product of
+         two columns of C that are >= d apart
 
-C is invertible: no other linear estimate than (3) is unbiased, and later releases say nothing more of a window. For T = 365 a prefix's noise
-is at most 2.76 times that of one release of the whole table at the same cost (the last one's 2.39), of the square root's 2.94; for no
-matrix of real numbers the largest is below 2.64.
+C is invertible: no other linear estimate than (3) is unbiased, and later releases say nothing more
+of a window. For T = 365 a prefix's noise is at most 2.76 times that of one release of the whole
+table at the same cost (the last one's 2.39), of the square root's 2.94; for no matrix of real
+numbers the largest is below 2.64.
 
-Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x_s: the sum of its rows' vectors, |a_i|^2 <= M each. Let w_s
-<= c be its rows of period s, sum w_s <= k, and G the columns' products, none of which is negative. Rows i and j add G <a_i, a_j> <= M G to
+Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x_s: the sum of its
+rows' vectors, |a_i|^2 <= M each. Let w_s <= c be its rows of period s, sum w_s <= k, and G the
+columns' products, none of which is negative. Rows i and j add G <a_i, a_j> <= M G to
 |y|^2, so that they move it most where all vectors are the same one of length sqrt M: by M w' G w.
-That is convex in w: it is largest at a corner, where all w_s are 0 or c but one, the rest. Let these be at p_0 < p_1 < ...: as p_j - p_i >=
-j - i, w' G w is at most the sum of (4) with the rest somewhere in u, and largest with it at an end: the distances to all others are 1, 2, 3
-... there, and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above asks for its sign.
+That is convex in w: it is largest at a corner, where all w_s are 0 or c but one, the rest. Let
+these be at p_0 < p_1 < ...: as p_j - p_i >= j - i, w' G w is at most the sum of (4) with the rest
+somewhere in u, and largest with it at an end: the distances to all others are 1, 2, 3 ... there,
+and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above
+asks for its sign.
 
-Replaced: where one unit moves y by a and another one by b, |a - b|^2 <= |a|^2 + |b|^2 in cells whose numbers are never negative, as <a, b> >= 0,
-and 2 |a|^2 + 2 |b|^2 in the others. There rows' vectors have squared length S <= M, so that |a|^2 and |b|^2 are D S / M at most: all in all
-2 D (1 + S / M), which is 2 D where nothing is negative and 4 D where rows are taken back. Each cell is looked at by itself, so that it stands
-where large counts are cut off, too: a cut leaves the same share, 0 to 1, of what either unit adds to a cell in a period.
+Replaced: where one unit moves y by a and another one by b, |a - b|^2 <= |a|^2 + |b|^2 in cells
+whose numbers are never negative, as <a, b> >= 0, and 2 |a|^2 + 2 |b|^2 in the others. There rows'
+vectors have squared length S <= M, so that |a|^2 and |b|^2 are D S / M at most: all in all 2 D (1 +
+S / M), which is 2 D where nothing is negative and 4 D where rows are taken back. Each cell is
+looked at by itself, so that it stands where large counts are cut off, too: a cut leaves the same
+share, 0 to 1, of what either unit adds to a cell in a period.
 
-Adaptive: given the past, y_t is discrete Gaussian noise around a sum that moves by d_t = sum_s C[t, s] v_s, which the past determines. By
-rule (2) of `accounting.discrete_gaussian` it is the post-processing of |d_t|^2 / (sigma^2 - 4) seconds of a Brownian motion with or without
-drift, and by (4) these are D / (sigma^2 - 4) at most on every path, whichever periods were chosen on the way. So all are one Gaussian of
-that many seconds (`noisy_steps`: [ST22]); in zCDP, sum |d_t|^2 / (2 sigma^2) <= D / (2 sigma^2), by a filter that never has to stop.
+Adaptive: given the past, y_t is discrete Gaussian noise around a sum that moves by d_t = sum_s C[t,
+s] v_s, which the past determines. By rule (2) of `accounting.discrete_gaussian` it is the
+post-processing of |d_t|^2 / (sigma^2 - 4) seconds of a Brownian motion with or without drift, and
+by (4) these are D / (sigma^2 - 4) at most on every path, whichever periods were chosen on the way.
+So all are one Gaussian of that many seconds (`noisy_steps`: [ST22]); in zCDP, sum |d_t|^2 / (2
+sigma^2) <= D / (2 sigma^2), by a filter that never has to stop.
 
-Symbols     T periods, x_s whole counts of period s (int, shape (cells,)), the sum of its rows' vectors, each of squared length M at most: m where
-            a row is in one cell of each of m marginals; b bits.
-Not covered more rows of a unit than k and c: the caller lets no more in, by that unit's rows alone. Whole periods of everybody.
+Symbols     T periods, x_s whole counts of period s (int, shape (cells,)), the sum of its rows'
+            vectors, each of squared length M at most: m where a row is in one cell of each of m
+            marginals; b bits.
+Not covered more rows of a unit than k and c: the caller lets no more in, by that unit's rows alone.
+Whole periods of everybody.
 """
 
 from __future__ import annotations
@@ -67,15 +87,17 @@ from dpicl.randomness import Stream
 BITS = 16
 """b, with which rounding costs a hundred-thousandth of the noise."""
 _LARGEST_COUNT = 2**40
-"""Of a cell in a period; larger ones are cut off there, which moves no two counts apart. A row of C adds up to less than 2^21 in any horizon, so
-that sums and their noise fit into 64 bits.
+"""Of a cell in a period; larger ones are cut off there, which moves no two counts apart. A row of C
+adds up to less than 2^21 in any horizon, so that sums and their noise fit into 64 bits.
 """
 _PRECISE = 64
 
 
 @lru_cache(maxsize=16)
 def matrix(periods: int, bits: int = BITS) -> np.ndarray:
-    """C of equation (1): shape (periods, periods), int64, lower triangular; in whole numbers, so that every machine has the same one."""
+    """C of equation (1): shape (periods, periods), int64, lower triangular; in whole numbers, so
+    that every machine has the same one.
+    """
     root = [1 << _PRECISE]
     for j in range(1, periods):
         root.append(root[-1] * (2 * j - 1) // (2 * j))
@@ -83,7 +105,9 @@ def matrix(periods: int, bits: int = BITS) -> np.ndarray:
     for length in range(1, periods + 1):
         squares += root[length - 1] ** 2
         norm = math.isqrt(squares)
-        columns[periods - length :, periods - length] = [((one << bits) + norm // 2) // norm for one in root[:length]]
+        columns[periods - length :, periods - length] = [
+            ((one << bits) + norm // 2) // norm for one in root[:length]
+        ]
     columns.flags.writeable = False
     return columns
 
@@ -99,8 +123,9 @@ def products(periods: int, bits: int = BITS) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a unit of protection may put in: k rows in the whole horizon, c in a period. `signed` is S / M: 1 where a row may take another
-    back, and is a row itself; a part of it where values of some cells lie on both sides of zero.
+    """What a unit of protection may put in: k rows in the whole horizon, c in a period. `signed` is
+    S / M: 1 where a row may take another back, and is a row itself; a part of it where values of
+    some cells lie on both sides of zero.
     """
 
     rows: int
@@ -109,14 +134,20 @@ class Contribution:
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_period <= self.rows:
-            raise ParameterError("contribution", [self.rows, self.per_period], "whole numbers: rows >= rows per period >= 1")
+            raise ParameterError(
+                "contribution",
+                [self.rows, self.per_period],
+                "whole numbers: rows >= rows per period >= 1",
+            )
         if not 0 <= self.signed <= 1:
             raise ParameterError("signed", self.signed, "a part of a row's squared length, 0 to 1")
 
 
 @dataclass(frozen=True)
 class ContinualCounts:
-    """The counters of one horizon. `variance` is sigma^2 of equation (2), None no noise; `squared_norm` is M; the rest as in the head."""
+    """The counters of one horizon. `variance` is sigma^2 of equation (2), None no noise;
+    `squared_norm` is M; the rest as in the head.
+    """
 
     periods: int
     squared_norm: int
@@ -126,31 +157,56 @@ class ContinualCounts:
     bits: int = BITS
 
     def __post_init__(self) -> None:
-        whole = (("periods", self.periods, 1, MOST_PERIODS), ("squared_norm", self.squared_norm, 1, 1 << 40), ("bits", self.bits, 0, BITS))
+        whole = (
+            ("periods", self.periods, 1, MOST_PERIODS),
+            ("squared_norm", self.squared_norm, 1, 1 << 40),
+            ("bits", self.bits, 0, BITS),
+        )
         for name, value, least, most in whole:
             if not least <= value <= most:
                 raise ParameterError(name, value, f"a whole number, {least} to {most}")
         if self.variance is not None and not SMOOTHED < self.variance <= LARGEST_VARIANCE:
-            raise ParameterError("variance", self.variance, f"a rational > {SMOOTHED}, at most 2^80")
+            raise ParameterError(
+                "variance", self.variance, f"a rational > {SMOOTHED}, at most 2^80"
+            )
 
     @staticmethod
     def of(
-        epsilon: float, *, delta: float, periods: int, squared_norm: int, contribution: Contribution, neighbours: Neighbours
+        epsilon: float,
+        *,
+        delta: float,
+        periods: int,
+        squared_norm: int,
+        contribution: Contribution,
+        neighbours: Neighbours,
     ) -> ContinualCounts:
         """Of the least noise that costs at most (epsilon, delta) for all periods together.
         Raises ParameterError: a parameter is out of range; PrivacyError: no noise costs this much.
         """
-        budget = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
+        budget = GaussianTotal.of(
+            epsilon, delta=delta, neighbours=Neighbours.ADD_OR_REMOVE_ONE
+        ).budget
         return ContinualCounts.spending(budget, periods, squared_norm, contribution, neighbours)
 
     @staticmethod
     def spending(
-        budget: GaussianBudget, periods: int, squared_norm: int, contribution: Contribution, neighbours: Neighbours, bits: int = BITS
+        budget: GaussianBudget,
+        periods: int,
+        squared_norm: int,
+        contribution: Contribution,
+        neighbours: Neighbours,
+        bits: int = BITS,
     ) -> ContinualCounts:
-        """Of the least noise that costs at most this part of a Gaussian budget, mu^2 of one unit under these neighbours."""
+        """Of the least noise that costs at most this part of a Gaussian budget, mu^2 of one unit
+        under these neighbours.
+        """
         exact = ContinualCounts(periods, squared_norm, contribution, neighbours, None, bits)
         amount = budget.amount
-        variance = None if amount is None else rational_above(exact.squared_sensitivity / amount + SMOOTHED)
+        variance = (
+            None
+            if amount is None
+            else rational_above(exact.squared_sensitivity / amount + SMOOTHED)
+        )
         return replace(exact, variance=variance)
 
     @property
@@ -163,47 +219,79 @@ class ContinualCounts:
         if rest:
             added += rest**2 * distances[0] + 2 * most * rest * sum(distances[1 : full + 1])
         if self.neighbours is Neighbours.REPLACE_ONE:
-            return 2 * added * (self.squared_norm + math.ceil(self.contribution.signed * self.squared_norm))
+            return (
+                2
+                * added
+                * (self.squared_norm + math.ceil(self.contribution.signed * self.squared_norm))
+            )
         return added * self.squared_norm
 
     def guarantee(self, *, delta: float, unit: str) -> Guarantee:
         """What all releases of the horizon cost together, at this delta.
-        Raises PrivacyError: of so few bits noise is priced by its own law, which says nothing of adaptive streams.
+        Raises PrivacyError: of so few bits noise is priced by its own law, which says nothing of
+        adaptive streams.
         """
         stated = discrete_gaussian.guarantee(
-            self.variance, squared_sensitivity=self.squared_sensitivity, neighbours=self.neighbours, delta=delta, unit=unit
+            self.variance,
+            squared_sensitivity=self.squared_sensitivity,
+            neighbours=self.neighbours,
+            delta=delta,
+            unit=unit,
         )
         if self.variance is not None and has_own_price(stated.event, self.neighbours):
-            raise PrivacyError(f"counters of bits={self.bits} have no price that holds for adaptive streams; expected more bits, as {BITS}")
+            raise PrivacyError(
+                f"counters of bits={self.bits} have no price that holds for adaptive streams; "
+                f"expected more bits, as {BITS}"
+            )
         return stated
 
     def release(self, history: Iterable[np.ndarray], *, period: int, stream: Stream) -> np.ndarray:
         """y_t of equation (2) in period t, counted from 1: shape (cells,), int64.
 
-        `history`: the exact counts of periods 1 to t, in order, one after another read once; zeros where nothing came. Each has shape
-        (cells,), signed whole numbers of any width, the shorter the faster.
-        Raises ParameterError: the horizon has no such period, `history` has more or fewer, or its counts differ in shape.
+        `history`: the exact counts of periods 1 to t, in order, one after another read once; zeros
+        where nothing came. Each has shape (cells,), signed whole numbers of any width, the shorter
+        the faster. Raises ParameterError: the horizon has no such period, `history` has more or
+        fewer, or its counts differ in shape.
         """
         total = np.zeros(0, dtype=np.int64)
         for number, (coefficient, counts) in enumerate(_pairs(self._row(period), history)):
             total = total if number else np.zeros(counts.shape, dtype=np.int64)
             if counts.shape != total.shape or counts.dtype.kind != "i":
-                raise ParameterError("history", f"{counts.dtype} {counts.shape}", f"signed whole numbers of shape {total.shape} everywhere")
-            total += coefficient * (counts if counts.dtype.itemsize < 8 else np.clip(counts, -_LARGEST_COUNT, _LARGEST_COUNT))
-        return np.array(discrete_gaussian.noisy_sums(total, variance=self.variance, stream=stream), dtype=np.int64)
+                raise ParameterError(
+                    "history",
+                    f"{counts.dtype} {counts.shape}",
+                    f"signed whole numbers of shape {total.shape} everywhere",
+                )
+            total += coefficient * (
+                counts
+                if counts.dtype.itemsize < 8
+                else np.clip(counts, -_LARGEST_COUNT, _LARGEST_COUNT)
+            )
+        return np.array(
+            discrete_gaussian.noisy_sums(total, variance=self.variance, stream=stream),
+            dtype=np.int64,
+        )
 
     def weights(self, first: int, last: int) -> np.ndarray:
-        """w of equation (3) for the periods `first` to `last`, counted from 1: shape (last,), float64.
-        Raises ParameterError: there are no such periods.
+        """w of equation (3) for the periods `first` to `last`, counted from 1: shape (last,),
+        float64. Raises ParameterError: there are no such periods.
         """
         if not 1 <= first <= last <= self.periods:
             raise ParameterError(
-                "window", [first, last], f"the first and last of some of the horizon's {self.periods} periods, counted from 1"
+                "window",
+                [first, last],
+                f"the first and last of some of the horizon's {self.periods} periods, counted "
+                f"from 1",
             )
-        return np.linalg.solve(matrix(self.periods, self.bits)[:last, :last].T, np.arange(1, last + 1) >= first)
+        return np.linalg.solve(
+            matrix(self.periods, self.bits)[:last, :last].T, np.arange(1, last + 1) >= first
+        )
 
-    def windows(self, releases: Iterable[np.ndarray], windows: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Equation (3) from y_1, y_2, ..., y_last: noisy counts of the rows of some periods, (first, last) of each window, at no further cost.
+    def windows(
+        self, releases: Iterable[np.ndarray], windows: Sequence[tuple[int, int]]
+    ) -> np.ndarray:
+        """Equation (3) from y_1, y_2, ..., y_last: noisy counts of the rows of some periods,
+        (first, last) of each window, at no further cost.
 
         `releases`: up to the last period of any window, in order, one after another read once.
         Returns shape (windows, cells), float64.
@@ -216,24 +304,37 @@ class ContinualCounts:
         return np.array(totals)
 
     def covariance(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Of the noise of equation (3) in any one cell, between windows (first, last): shape (windows, windows), float64."""
+        """Of the noise of equation (3) in any one cell, between windows (first, last): shape
+        (windows, windows), float64.
+        """
         weights = self._weights(windows)
         return float(self.variance or 0) * (weights @ weights.T)
 
     def _weights(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
         """Of each window, up to the last period of any: shape (windows, periods)."""
         longest = max(last for _, last in windows)
-        return np.array([np.pad(self.weights(first, last), (0, longest - last)) for first, last in windows])
+        return np.array(
+            [np.pad(self.weights(first, last), (0, longest - last)) for first, last in windows]
+        )
 
     def _row(self, period: int) -> np.ndarray:
         if not 1 <= period <= self.periods:
-            raise ParameterError("period", period, f"one of the horizon's {self.periods}, counted from 1")
+            raise ParameterError(
+                "period", period, f"one of the horizon's {self.periods}, counted from 1"
+            )
         return matrix(self.periods, self.bits)[period - 1, :period]
 
 
 def _pairs(weights: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[tuple[Any, np.ndarray]]:
-    """Each array with its weight. Raises ParameterError: there are more of the one than of the other."""
-    given, wrong = iter(arrays), ParameterError("periods", "another number of arrays", f"one for each of {len(weights)} periods")
+    """Each array with its weight. Raises ParameterError: there are more of the one than of the
+    other.
+    """
+    given, wrong = (
+        iter(arrays),
+        ParameterError(
+            "periods", "another number of arrays", f"one for each of {len(weights)} periods"
+        ),
+    )
     for weight in weights:
         if (array := next(given, None)) is None:
             raise wrong

@@ -38,15 +38,29 @@ def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream
     exact = [operator.index(one) for one in sums]
     if variance is None:
         return exact
-    return [one + noise for one, noise in zip(exact, discrete_gaussians(variance, len(exact), stream).tolist(), strict=True)]
+    return [
+        one + noise
+        for one, noise in zip(
+            exact, discrete_gaussians(variance, len(exact), stream).tolist(), strict=True
+        )
+    ]
 
 
-def guarantee(variance: Fraction | None, *, squared_sensitivity: int, neighbours: Neighbours, delta: float, unit: str = "row") -> Guarantee:
+def guarantee(
+    variance: Fraction | None,
+    *,
+    squared_sensitivity: int,
+    neighbours: Neighbours,
+    delta: float,
+    unit: str = "row",
+) -> Guarantee:
     """The cost of one release of all sums together, at this delta; `squared_sensitivity` is D.
-    Raises ParameterError: the variance is below 1/16 or D no whole number >= 1; PrivacyError: delta is outside (0, 1), or no price is
-    known.
+    Raises ParameterError: the variance is below 1/16 or D no whole number >= 1; PrivacyError: delta
+    is outside (0, 1), or no price is known.
     """
     if variance is None:
         return Guarantee(math.inf, 0.0, neighbours, unit, pure(math.inf))
-    event = discrete_gaussian(variance=variance, squared_sensitivity=squared_sensitivity, neighbours=neighbours)
+    event = discrete_gaussian(
+        variance=variance, squared_sensitivity=squared_sensitivity, neighbours=neighbours
+    )
     return price(event, neighbours=neighbours, unit=unit, delta=delta)

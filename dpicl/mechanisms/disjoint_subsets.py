@@ -29,7 +29,9 @@ LEFT_OUT = -1
 """Subset of a row that takes no part."""
 
 
-def disjoint_subsets(row_count: int, *, sampling_rate: Fraction, subset_count: int, stream: Stream) -> np.ndarray:
+def disjoint_subsets(
+    row_count: int, *, sampling_rate: Fraction, subset_count: int, stream: Stream
+) -> np.ndarray:
     """The subset of every row by equation (1), or `LEFT_OUT`: shape (rows,), int64.
     Raises ParameterError: the rate is outside (0, 1], or there is no subset.
     """

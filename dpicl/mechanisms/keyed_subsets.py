@@ -1,10 +1,12 @@
-"""Keyed subsets: every record falls into a subset by a keyed hash of its own content, for every query anew.
+"""Keyed subsets: every record falls into a subset by a keyed hash of its own content, for every
+query anew.
 
 Trust       Central: the curator holds the key; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
-Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place depends on it, wherever in the table
-            it stands: one record changes one subset. What runs on the subsets is amplified as on a Poisson sample of rate q, as far as AES
+Guarantee   none spent. A record stands in one subset of a query at most, and no other record's
+            place depends on it, wherever in the table it stands: one record changes one subset.
+            What runs on the subsets is amplified as on a Poisson sample of rate q, as far as AES
             and BLAKE2 under a secret key cannot be told from random functions.
 Paper       DP-ICL (arXiv 2305.01639), section 3: disjoint subsets, one prompt each.
 
@@ -16,7 +18,8 @@ Ordinals make equal records distinct: one more of them adds the last ordinal and
 Dealing rows out in turn, as a pack of cards, would move all rows behind an inserted one.
 
 Symbols     q sampling rate in (0, 1], M subsets; every subset has a share of 1 / M up to 2^-64.
-Not covered sizes of subsets, which are random and not released; the order of records inside a subset,
+Not covered sizes of subsets, which are random and not released; the order of records inside a
+subset,
             which must not depend on other records; a key that is known or used for other records.
 """
 
@@ -41,7 +44,9 @@ _BLOCK_BYTES = 16
 
 
 def identities(contents: Sequence[bytes]) -> list[bytes]:
-    """What each record is called, equation (1): a digest of its content, and its ordinal among equal ones."""
+    """What each record is called, equation (1): a digest of its content, and its ordinal among
+    equal ones.
+    """
     seen: Counter[bytes] = Counter()
     ids = []
     for content in contents:
@@ -52,31 +57,47 @@ def identities(contents: Sequence[bytes]) -> list[bytes]:
 
 
 def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
-    """The mark of every identity, equation (1): shape (rows, 12), uint8. Raises ParameterError: the key has not 32 bytes."""
+    """The mark of every identity, equation (1): shape (rows, 12), uint8. Raises ParameterError: the
+    key has not 32 bytes.
+    """
     own = _derived(key, b"dpicl marks")
     marks = b"".join(hashlib.blake2b(one, key=own, digest_size=MARK_BYTES).digest() for one in ids)
     return np.frombuffer(marks, dtype=np.uint8).reshape(len(ids), MARK_BYTES)
 
 
-def keyed_subsets(marks: np.ndarray, *, key: bytes, query: int, sampling_rate: Fraction, subset_count: int) -> np.ndarray:
-    """The subset of every record for this query by equations (2) and (3), or `LEFT_OUT`: shape (rows,), int64.
-    `marks`: of `record_marks` under the same key.
+def keyed_subsets(
+    marks: np.ndarray, *, key: bytes, query: int, sampling_rate: Fraction, subset_count: int
+) -> np.ndarray:
+    """The subset of every record for this query by equations (2) and (3), or `LEFT_OUT`: shape
+    (rows,), int64. `marks`: of `record_marks` under the same key.
     Raises ParameterError: the key has not 32 bytes, or a number is out of range.
     """
     if not 0 < sampling_rate <= 1:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
-    for name, value, least, bound in (("query", query, 0, _QUERIES), ("subset_count", subset_count, 1, _SUBSETS)):
+    for name, value, least, bound in (
+        ("query", query, 0, _QUERIES),
+        ("subset_count", subset_count, 1, _SUBSETS),
+    ):
         if not least <= value < bound:
             raise ParameterError(name, value, f"an integer in {least}..{bound - 1}")
     blocks = np.empty((len(marks), _BLOCK_BYTES), dtype=np.uint8)
     blocks[:, :MARK_BYTES] = marks
-    blocks[:, MARK_BYTES:] = np.frombuffer(query.to_bytes(_BLOCK_BYTES - MARK_BYTES, "big"), dtype=np.uint8)
+    blocks[:, MARK_BYTES:] = np.frombuffer(
+        query.to_bytes(_BLOCK_BYTES - MARK_BYTES, "big"), dtype=np.uint8
+    )
     aes = algorithms.AES(_derived(key, b"dpicl places"))
     cipher = Cipher(aes, modes.ECB()).encryptor()  # noqa: S305 - a function of distinct blocks; nothing is to be deciphered
-    joins, places = np.frombuffer(cipher.update(blocks.tobytes()), dtype=">u8").reshape(-1, 2).astype(np.uint64).T
+    joins, places = (
+        np.frombuffer(cipher.update(blocks.tobytes()), dtype=">u8")
+        .reshape(-1, 2)
+        .astype(np.uint64)
+        .T
+    )
     subsets = _shares(places, subset_count)
     if sampling_rate < 1:
-        subsets[joins >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)] = LEFT_OUT
+        subsets[
+            joins >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)
+        ] = LEFT_OUT
     return subsets
 
 

@@ -27,7 +27,9 @@ from dpicl.randomness import Stream
 
 
 def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:
-    """The epsilon as a rational that is not larger; None stands for infinity. Raises ParameterError: epsilon is NaN or not positive."""
+    """The epsilon as a rational that is not larger; None stands for infinity. Raises
+    ParameterError: epsilon is NaN or not positive.
+    """
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
     return None if math.isinf(epsilon) else Fraction(epsilon)
@@ -41,9 +43,17 @@ def noisy_counts(counts: Sequence[int], *, epsilon: Fraction | None, stream: Str
     return [count + more for count, more in zip(counts, noise, strict=True)]
 
 
-def noisy_modes(histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None, stream: Stream) -> list[int]:
-    """Index of the largest noisy count of every histogram, the first of equals; each at the cost of epsilon."""
-    noisy = iter(noisy_counts([count for counts in histograms for count in counts], epsilon=epsilon, stream=stream))
+def noisy_modes(
+    histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None, stream: Stream
+) -> list[int]:
+    """Index of the largest noisy count of every histogram, the first of equals; each at the cost of
+    epsilon.
+    """
+    noisy = iter(
+        noisy_counts(
+            [count for counts in histograms for count in counts], epsilon=epsilon, stream=stream
+        )
+    )
     modes = []
     for counts in histograms:
         largest = list(islice(noisy, len(counts)))
@@ -53,4 +63,10 @@ def noisy_modes(histograms: Sequence[Sequence[int]], *, epsilon: Fraction | None
 
 def guarantee(epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one histogram (or one count)."""
-    return pure_guarantee("discrete-laplace", epsilon, ("sensitivity", 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)
+    return pure_guarantee(
+        "discrete-laplace",
+        epsilon,
+        ("sensitivity", 1),
+        neighbours=Neighbours.ADD_OR_REMOVE_ONE,
+        unit=unit,
+    )

@@ -4,8 +4,9 @@ Trust       Central: the curator reads exact embeddings; only noisy sums leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE, where a row more changes one answer, to any other.
 Guarantee   that of a Gaussian of multiplier sigma, priced by the accountant at a delta.
-Paper       DP-ICL (arXiv 2305.01639), embedding space aggregation. Its program accounts for a movement
-            of 1, where one answer moves a sum of unit vectors by up to 2: its noise is half of (2).
+Paper       DP-ICL (arXiv 2305.01639), embedding space aggregation. Its program accounts for a
+            movement of 1, where one answer moves a sum of unit vectors by up to 2: its noise is
+            half of (2).
 
     (1)  v = x S / r, rounded toward zero,  x = embedding - centre, shortened to a length of r
     (2)  sums_j = sum_i v_ij + Z_j,   Z of variance sigma^2 D,   D = (2 S)^2
@@ -15,7 +16,8 @@ Every |v| <= S in whole numbers, so a changed answer moves the sums by an l2 nor
 An answer that is absent, or no number, is a vector of zeros: it takes part and adds nothing.
 
 Symbols     S `SCALE`, r a public radius, D the squared l2 norm of what one row moves.
-Not covered vectors that are not from `whole_vectors`; (3) is post-processing of sums that were released.
+Not covered vectors that are not from `whole_vectors`; (3) is post-processing of sums that were
+released.
 """
 
 from __future__ import annotations
@@ -40,10 +42,12 @@ FEWEST = 2
 
 
 def whole_vectors(embeddings: np.ndarray, *, centre: np.ndarray, radius: float) -> np.ndarray:
-    """Equation (1): shape (answers, dimensions), int64; of a length of at most `SCALE`, which whole numbers decide.
+    """Equation (1): shape (answers, dimensions), int64; of a length of at most `SCALE`, which whole
+    numbers decide.
 
     Args:
-        embeddings: shape (answers, dimensions), of any numbers; a row of NaN for an answer that is absent.
+        embeddings: shape (answers, dimensions), of any numbers; a row of NaN for an answer that is
+            absent.
         centre: shape (dimensions,), public.
     Raises ParameterError: the radius is not finite or not positive.
     """
@@ -88,15 +92,21 @@ class EmbeddingNoise:
         return noisy_sums(vectors.sum(axis=0), variance=self.variance, stream=stream)
 
     def event(self) -> Event:
-        """What one release costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
+        """What one release costs, before sampling and composition. Raises ParameterError: without
+        noise there is no price.
+        """
         if self.variance is None:
             raise ParameterError("sigma", "None", "noise, where a cost is stated")
-        return discrete_gaussian(variance=self.variance, squared_sensitivity=self.squared_movement, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
+        return discrete_gaussian(
+            variance=self.variance,
+            squared_sensitivity=self.squared_movement,
+            neighbours=Neighbours.ADD_OR_REMOVE_ONE,
+        )
 
 
 def nearest(candidates: np.ndarray, noisy: Sequence[int], centre: np.ndarray) -> int:
-    """Equation (3): a place among candidates of shape (candidates, dimensions); one at the centre has cosine 0.
-    Raises ParameterError: there is no candidate.
+    """Equation (3): a place among candidates of shape (candidates, dimensions); one at the centre
+    has cosine 0. Raises ParameterError: there is no candidate.
     """
     if len(candidates) == 0:
         raise ParameterError("candidates", 0, "at least one")

@@ -2,20 +2,24 @@
 
 Trust       Central: the curator reads exact votes; only an index leaves.
 Unit        One row, or what the caller states.
-Neighbours  stated by the caller, with what one row can do to the votes. For `exponential_max` that is the spread: the most by which one row
-            moves the difference of two candidates. A row that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a
-            row that adds 1, has spread 2.
-Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`, of which it is the post-processing.
-            `bounded_range_max`: range epsilon, the least and the largest log-ratio of neighbours' probabilities being at most epsilon apart;
+Neighbours  stated by the caller, with what one row can do to the votes. For `exponential_max` that
+            is the spread: the most by which one row moves the difference of two candidates. A row
+            that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a row
+            that adds 1, has spread 2.
+Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`,
+            of which it is the post-processing. `bounded_range_max`: range epsilon, the least and
+            the largest log-ratio of neighbours' probabilities being at most epsilon apart;
             `noisy_steps` says what that costs.
-Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273), for (4). [MS20] McKenna and Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al.
-            (arXiv 2105.07260): it is equal in law to the argmax after exponential noise (2).
+Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273), for (4). [MS20] McKenna and
+            Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al. (arXiv
+            2105.07260): it is equal in law to the argmax after exponential noise (2).
 
     (1)  P[heads_i] = exp(-epsilon (max_j v_j - v_i) / spread), independently; the winner is
          uniform among the heads
     (2)  argmax_i v_i + E_i,  E_i exponential of mean spread / epsilon
     (3)  argmax_i v_i + Z_i,  Z_i discrete Gaussian; uniform among equals
-    (4)  P[i] proportional to exp(-epsilon (max_j v_j - v_i) / spread):  a uniform candidate, again until its coin (1) shows heads
+    (4)  P[i] proportional to exp(-epsilon (max_j v_j - v_i) / spread):  a uniform candidate, again
+         until its coin (1) shows heads
 
 Permute-and-flip visits candidates in random order and stops at the first heads. Coins do not
 depend on the order, so that is a uniform choice among the heads, of which there is always one.
@@ -24,7 +28,8 @@ moves t by at most the spread, and P[E_i > t + spread] >= e^-epsilon P[E_i > t].
 
 At epsilon = infinity each is its own limit: no noise, uniform among the largest.
 
-(4) has range epsilon: a log-ratio is epsilon / spread times what one row moves v_i by, and a term that is the same for all i.
+(4) has range epsilon: a log-ratio is epsilon / spread times what one row moves v_i by, and a term
+    that is the same for all i.
 
 Symbols     v_i votes, or probabilities scaled to whole numbers; epsilon in nats.
 Not covered running time, which in `exponential_max` and `bounded_range_max` depends on the votes.
@@ -46,13 +51,17 @@ from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms, uniforms_
 from dpicl.randomness import Stream
 
 _BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
-"""Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are worth it."""
+"""Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are
+worth it.
+"""
 _LARGEST = (1 << _INT64_BITS) - 1
 _TRIED_FIRST, _TRIED_MOST = 64, 1024
 """Candidates of (4) that are tossed for at once; twice as many in each further round."""
 
 
-def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
+def exponential_max(
+    votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream
+) -> int:
     """Index of the winner by equation (1); epsilon = infinity is None.
     `votes`: shape (candidates,), whole numbers of any size and sign.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
@@ -60,7 +69,13 @@ def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: i
     return int(exponential_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
 
 
-def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
+def exponential_maxima(
+    candidate_sets: Iterable[Iterable[int]],
+    *,
+    epsilon: Fraction | None,
+    spread: int,
+    stream: Stream,
+) -> np.ndarray:
     """`exponential_max` of every candidate set, each at the full epsilon.
     `candidate_sets`: votes, shape (sets, candidates). Returns shape (sets,), int64.
     """
@@ -93,63 +108,116 @@ def gaussian_max(votes: Iterable[int], *, variance: Fraction | None, stream: Str
     return int(gaussian_maxima([votes], variance=variance, stream=stream)[0])
 
 
-def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fraction | None, stream: Stream) -> np.ndarray:
+def gaussian_maxima(
+    candidate_sets: Iterable[Iterable[int]], *, variance: Fraction | None, stream: Stream
+) -> np.ndarray:
     """`gaussian_max` of every candidate set: shape (sets, candidates) to (sets,), int64."""
     votes = _whole(candidate_sets)
     noisy = noisy_sums(votes.ravel(), variance=variance, stream=stream)
     return _largest(np.array(noisy, dtype=object).reshape(votes.shape), stream)
 
 
-def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
+def bounded_range_max(
+    votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream
+) -> int:
     """Index of the winner by equation (4); epsilon = infinity is None.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
     return int(bounded_range_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
 
 
-def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
-    """`bounded_range_max` of every candidate set, each at the full epsilon; sets may be of different lengths. Returns shape (sets,), int64."""
+def bounded_range_maxima(
+    candidate_sets: Iterable[Iterable[int]],
+    *,
+    epsilon: Fraction | None,
+    spread: int,
+    stream: Stream,
+) -> np.ndarray:
+    """`bounded_range_max` of every candidate set, each at the full epsilon; sets may be of
+    different lengths. Returns shape (sets,), int64.
+    """
     _check(epsilon, spread)
-    sets = [votes if _is_whole(votes) and len(votes) else _whole([votes])[0] for votes in candidate_sets]
+    sets = [
+        votes if _is_whole(votes) and len(votes) else _whole([votes])[0] for votes in candidate_sets
+    ]
     if epsilon is None:
-        return np.array([int(_largest(votes[np.newaxis], stream)[0]) for votes in sets], dtype=np.int64)
+        return np.array(
+            [int(_largest(votes[np.newaxis], stream)[0]) for votes in sets], dtype=np.int64
+        )
     gaps, denominator, bits = _exponents(sets, epsilon, spread)
     sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
-    starts, chosen, waiting = np.cumsum(sizes) - sizes, np.zeros(len(sets), dtype=np.int64), np.arange(len(sets))
+    starts, chosen, waiting = (
+        np.cumsum(sizes) - sizes,
+        np.zeros(len(sets), dtype=np.int64),
+        np.arange(len(sets)),
+    )
     count = _TRIED_FIRST
-    while len(waiting):  # the first success of independent tries: how many are made at once changes nothing
+    while len(
+        waiting
+    ):  # the first success of independent tries: how many are made at once changes nothing
         tried = uniforms_below(sizes[waiting], count, stream)
-        heads = bernoulli_exps(gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits).reshape(tried.shape)
+        heads = bernoulli_exps(
+            gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits
+        ).reshape(tried.shape)
         won = heads.any(axis=1)
         chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
         waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)
     return chosen
 
 
-def _exponents(sets: Sequence[np.ndarray], epsilon: Fraction, spread: int) -> tuple[np.ndarray, int, int]:
-    """Of (4), for all candidates of one set after another: numerators, their denominator, and the bits of the words that toss for them."""
-    bounds, denominator = [(int(votes.max()), int(votes.min())) for votes in sets], epsilon.denominator * spread
-    widest, bits = max((most - least for most, least in bounds), default=0), _INT64_BITS - denominator.bit_length()
-    fits = max(widest, 1) * epsilon.numerator <= _LARGEST and all(least >= -_LARGEST and most <= _LARGEST for most, least in bounds)
+def _exponents(
+    sets: Sequence[np.ndarray], epsilon: Fraction, spread: int
+) -> tuple[np.ndarray, int, int]:
+    """Of (4), for all candidates of one set after another: numerators, their denominator, and the
+    bits of the words that toss for them.
+    """
+    bounds, denominator = (
+        [(int(votes.max()), int(votes.min())) for votes in sets],
+        epsilon.denominator * spread,
+    )
+    widest, bits = (
+        max((most - least for most, least in bounds), default=0),
+        _INT64_BITS - denominator.bit_length(),
+    )
+    fits = max(widest, 1) * epsilon.numerator <= _LARGEST and all(
+        least >= -_LARGEST and most <= _LARGEST for most, least in bounds
+    )
     # small numbers are compared faster; ties of few bits are settled exactly
     kind, bits = (np.int64, min(bits, _BITS)) if fits and bits >= _FEWEST_BITS else (object, _BITS)
-    gaps = [(most - votes.astype(kind)) * epsilon.numerator for (most, _), votes in zip(bounds, sets, strict=True)]
+    gaps = [
+        (most - votes.astype(kind)) * epsilon.numerator
+        for (most, _), votes in zip(bounds, sets, strict=True)
+    ]
     return np.concatenate([np.zeros(0, dtype=kind), *gaps]), denominator, bits
 
 
-def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
+def exponential_guarantee(
+    epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row"
+) -> Guarantee:
     """The cost of one `exponential_max`, where one row has this spread under these neighbours.
     Raises ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
     """
     _check(epsilon, spread)
-    return pure_guarantee("noisy-max", epsilon, ("spread", spread), ("neighbours", neighbours.value), neighbours=neighbours, unit=unit)
+    return pure_guarantee(
+        "noisy-max",
+        epsilon,
+        ("spread", spread),
+        ("neighbours", neighbours.value),
+        neighbours=neighbours,
+        unit=unit,
+    )
 
 
 def _whole(candidate_sets: Iterable[Iterable[int]]) -> np.ndarray:
-    rows = [votes.tolist() if _is_whole(votes) else [operator.index(vote) for vote in votes] for votes in candidate_sets]
+    rows = [
+        votes.tolist() if _is_whole(votes) else [operator.index(vote) for vote in votes]
+        for votes in candidate_sets
+    ]
     candidates = {len(row) for row in rows} or {0}
     if len(candidates) > 1 or 0 in candidates:
-        raise ParameterError("candidates", sorted(candidates), "at least one, and as many in every set")
+        raise ParameterError(
+            "candidates", sorted(candidates), "at least one, and as many in every set"
+        )
     return np.array(rows, dtype=object)
 
 

@@ -9,7 +9,8 @@ Paper       DP-TabICL section V-E, "Numerical", mended: the sum is taken of clip
 
     (1)  u_i = round((clip(x_i, low, high) - origin) / step)           integers
     (2)  S = sum u_i + Z,  Z discrete Laplace of scale 2 D / epsilon,  D = max |u|
-    (3)  n = sum 1 + Z',   Z' discrete Laplace of scale 2 / epsilon; a row without a value is in neither sum
+    (3)  n = sum 1 + Z',   Z' discrete Laplace of scale 2 / epsilon; a row without a value is in
+         neither sum
     (4)  mean = clip(origin + step * S / max(n, 1), low, high)
 
 Symbols     low, high, step public; origin the lower bound (`lower`, D the whole width) or
@@ -51,7 +52,11 @@ class Grid:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise ParameterError("bounds", [self.low, self.high], "finite numbers with low < high")
         if not (0 < self.step <= self.high - self.low <= self.step * _MAX_STEPS):
-            raise ParameterError("step", self.step, f"a positive number that splits the bounds' width into 1 to {_MAX_STEPS} steps")
+            raise ParameterError(
+                "step",
+                self.step,
+                f"a positive number that splits the bounds' width into 1 to {_MAX_STEPS} steps",
+            )
 
     @cached_property
     def zero(self) -> float:
@@ -73,18 +78,26 @@ class Grid:
         return np.minimum(np.maximum(units, -self.sensitivity), self.sensitivity)
 
     def total(self, values: np.ndarray) -> int:
-        """The exact sum of `units`; of whole numbers in short types on whole steps without a copy of them in doubles."""
-        is_whole = self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
+        """The exact sum of `units`; of whole numbers in short types on whole steps without a copy
+        of them in doubles.
+        """
+        is_whole = self.step == 1 and all(
+            float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high)
+        )
         if is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
             shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
             if shortest <= self.high and self.low <= longest:
-                clipped = np.clip(values, max(int(self.low), shortest), min(int(self.high), longest))
+                clipped = np.clip(
+                    values, max(int(self.low), shortest), min(int(self.high), longest)
+                )
                 return int(clipped.sum(dtype=np.int64)) - len(values) * int(self.zero)
         units = self.units(values)
         return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
 
 
-def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> float:
+def noisy_mean(
+    values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream
+) -> float:
     """Equations (1) to (4); the exact mean of clipped values at epsilon = infinity (None).
 
     An empty column gives the origin plus noise, clipped to the bounds.
@@ -92,29 +105,59 @@ def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stre
     return noisy_means([values], grid, epsilon=epsilon, stream=stream)[0]
 
 
-def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length, and NaN is a missing value."""
+def noisy_means(
+    columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction | None, stream: Stream
+) -> list[float]:
+    """`noisy_mean` of every column, each at the cost of epsilon; columns may differ in length, and
+    NaN is a missing value.
+    """
     units, lengths = grid.units(np.concatenate(columns)), [len(column) for column in columns]
     counts = [int(np.count_nonzero(~np.isnan(column))) for column in columns]
     # in two halves: a sum that wraps round at 2^64 would have no bounded sensitivity
-    upper, lower, owners = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), np.repeat(np.arange(len(counts)), lengths)
+    upper, lower, owners = (
+        np.zeros(len(counts), np.int64),
+        np.zeros(len(counts), np.int64),
+        np.repeat(np.arange(len(counts)), lengths),
+    )
     np.add.at(upper, owners, units >> 32)
     np.add.at(lower, owners, units & 0xFFFFFFFF)
     totals = [(high << 32) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]
     return noised_means(totals, counts, grid, epsilon=epsilon, stream=stream)
 
 
-def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """`noisy_means` of columns of which the exact sums of units, and the rows that have a value, are known already."""
+def noised_means(
+    totals: Sequence[int],
+    counts: Sequence[int],
+    grid: Grid,
+    *,
+    epsilon: Fraction | None,
+    stream: Stream,
+) -> list[float]:
+    """`noisy_means` of columns of which the exact sums of units, and the rows that have a value,
+    are known already.
+    """
     if epsilon is not None:
         totals = noisy_counts(totals, epsilon=epsilon / 2 / grid.sensitivity, stream=stream)
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
     return [mean_of(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
 
-def means_over(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
-    """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for elsewhere."""
-    noisy = totals if epsilon is None else noisy_counts(totals, epsilon=epsilon / grid.sensitivity, stream=stream)
+def means_over(
+    totals: Sequence[int],
+    counts: Sequence[int],
+    grid: Grid,
+    *,
+    epsilon: Fraction | None,
+    stream: Stream,
+) -> list[float]:
+    """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for
+    elsewhere.
+    """
+    noisy = (
+        totals
+        if epsilon is None
+        else noisy_counts(totals, epsilon=epsilon / grid.sensitivity, stream=stream)
+    )
     return [mean_of(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
 
 
@@ -127,10 +170,18 @@ def mean_of(total: float, count: float, grid: Grid) -> float:
 
 def sum_guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one mean of `means_over`: equation (2)."""
-    return pure_guarantee("noisy-sum", epsilon, ("sum_sensitivity", grid.sensitivity), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)
+    return pure_guarantee(
+        "noisy-sum",
+        epsilon,
+        ("sum_sensitivity", grid.sensitivity),
+        neighbours=Neighbours.ADD_OR_REMOVE_ONE,
+        unit=unit,
+    )
 
 
 def guarantee(grid: Grid, epsilon: Fraction | None, *, unit: str = "row") -> Guarantee:
     """The cost of one mean: equations (2) and (3) in sequence."""
     sensitivities = ("sum_sensitivity", grid.sensitivity), ("count_sensitivity", 1)
-    return pure_guarantee("noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit)
+    return pure_guarantee(
+        "noisy-mean", epsilon, *sensitivities, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit=unit
+    )

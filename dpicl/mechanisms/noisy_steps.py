@@ -1,32 +1,47 @@
-"""Noisy counts and choices of a mechanism of many steps, by what is left of a budget: pure, or Gaussian at a delta.
+"""Noisy counts and choices of a mechanism of many steps, by what is left of a budget: pure, or
+Gaussian at a delta.
 
-Trust       Central: the curator reads exact counts and scores; only noisy counts and what was chosen leave.
+Trust       Central: the curator reads exact counts and scores; only noisy counts and what was
+            chosen leave.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of what is counted at once, and moves the difference of two scores by at most the
-            spread. A Gaussian budget is calibrated for REPLACE_ONE too: one row removed and one added.
-Guarantee   `PureBudget`: epsilon-DP, delta = 0; `GaussianBudget`: mu-GDP, which is exactly what one Gaussian of deviation 1 / mu costs. Both
-            for all steps in sequence, where what a step does depends on earlier answers, its part of the budget on what is left, and the
-            parts add up to the whole whatever is chosen.
-Paper       [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294), pure sums; [DRS19] Dong, Roth and Su, Gaussian DP (1905.02383);
-            [ST22] Smith and Thakurta, its fully adaptive composition (2210.17520); [DDR20] Dong, Durfee and Rogers, bounded range.
+Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of what is counted at once, and moves the
+            difference of two scores by at most the spread. A Gaussian budget is calibrated for
+            REPLACE_ONE too: one row removed and one added.
+Guarantee   `PureBudget`: epsilon-DP, delta = 0; `GaussianBudget`: mu-GDP, which is exactly what one
+            Gaussian of deviation 1 / mu costs. Both for all steps in sequence, where what a step
+            does depends on earlier answers, its part of the budget on what is left, and the parts
+            add up to the whole whatever is chosen.
+Paper       [RRUV16] Rogers, Roth, Ullman and Vadhan (arXiv 1605.08294), pure sums; [DRS19] Dong,
+            Roth and Su, Gaussian DP (1905.02383); [ST22] Smith and Thakurta, its fully adaptive
+            composition (2210.17520); [DDR20] Dong, Durfee and Rogers, bounded range.
 
-                 counts, by a part b of the budget                    a choice                     whole
-    (1)  pure      discrete Laplace of scale 1 / b                      `exponential_max` at b       epsilon, the sum of all b
-    (2)  Gaussian  discrete Gaussian of variance 1 / b + 4 / k^2, on     `bounded_range_max` at       mu^2, the sum of all b
+                 counts, by a part b of the budget                    a choice
+                 whole
+    (1)  pure      discrete Laplace of scale 1 / b                      `exponential_max` at b
+         epsilon, the sum of all b
+    (2)  Gaussian  discrete Gaussian of variance 1 / b + 4 / k^2, on     `bounded_range_max` at
+         mu^2, the sum of all b
                    multiples of 1 / k                                    2 logit F(sqrt(b) / 2)
-    (3)  m rows cost what a Gaussian does that they move by m; a row replaced by another, what it does that is moved by 2
+    (3)  m rows cost what a Gaussian does that they move by m; a row replaced by another, what it
+         does that is moved by 2
 
-Why (2): counts are the post-processing of continuous Gaussian ones of variance 1 / b, by `accounting.discrete_gaussian`. A choice of range r
-has neighbours' laws P, Q with log-ratios in some [t - r, t]; of all such pairs two outcomes with these log-ratios have the largest
-divergences, with probabilities p and q of the first, logit p - logit q = r. Their trade-off function has one corner, and the Gaussian one of
-mu = F^-1(p) - F^-1(q), which is convex, goes through it, so it lies nowhere above. The slope of F^-1 by the logit, p (1 - p) / f(F^-1(p)),
-is largest at one half, so mu is at most 2 F^-1(1 / (1 + e^(-r / 2))): sqrt(b) for the r of (2). Steps: each is the post-processing of
-the next b seconds of one Brownian motion with drift 0 or 1, and b is known when the step begins, so that all are one of mu^2 seconds
-[ST22]. (3): m such motions after one another, [DRS19] theorem 6.
+Why (2): counts are the post-processing of continuous Gaussian ones of variance 1 / b, by
+`accounting.discrete_gaussian`. A choice of range r has neighbours' laws P, Q with log-ratios in
+some [t - r, t]; of all such pairs two outcomes with these log-ratios have the largest divergences,
+with probabilities p and q of the first, logit p - logit q = r. Their trade-off function has one
+corner, and the Gaussian one of mu = F^-1(p) - F^-1(q), which is convex, goes through it, so it lies
+nowhere above. The slope of F^-1 by the logit, p (1 - p) / f(F^-1(p)), is largest at one half, so mu
+is at most 2 F^-1(1 / (1 + e^(-r / 2))): sqrt(b) for the r of (2). Steps: each is the
+post-processing of the next b seconds of one Brownian motion with drift 0 or 1, and b is known when
+the step begins, so that all are one of mu^2 seconds [ST22]. (3): m such motions after one another,
+[DRS19] theorem 6.
 
-Symbols     F, f the normal distribution function and density, k the least power of two with k^2 / b >= 400.
-Not covered what the steps cost by zero-concentrated DP (rho = b / 2 of counts, r^2 / 8 of a choice): it charges a choice
-            36 % less, but its best known conversion to (epsilon, delta) loses 10 to 18 % of the whole budget.
+Symbols     F, f the normal distribution function and density, k the least power of two with k^2 / b
+            >= 400.
+Not covered what the steps cost by zero-concentrated DP (rho = b / 2 of counts, r^2 / 8 of a
+choice): it charges a choice
+            36 % less, but its best known conversion to (epsilon, delta) loses 10 to 18 % of the
+            whole budget.
 """
 
 from __future__ import annotations
@@ -59,7 +74,9 @@ _FARTHEST, _ROUNDING = 36.0, 2.0**-40
 
 @dataclass(frozen=True)
 class StepBudget(ABC):
-    """What a step may spend, or all of them; parts of one budget add up. None stands for infinity, whose parts are infinite too."""
+    """What a step may spend, or all of them; parts of one budget add up. None stands for infinity,
+    whose parts are infinite too.
+    """
 
     amount: Fraction | None
 
@@ -69,15 +86,25 @@ class StepBudget(ABC):
 
     def plus(self, other: Self) -> Self:
         """Both together."""
-        return self if self.amount is None or other.amount is None else replace(self, amount=self.amount + other.amount)
+        return (
+            self
+            if self.amount is None or other.amount is None
+            else replace(self, amount=self.amount + other.amount)
+        )
 
     def less(self, other: Self) -> Self:
         """What is left of this."""
-        return self if self.amount is None or other.amount is None else replace(self, amount=self.amount - other.amount)
+        return (
+            self
+            if self.amount is None or other.amount is None
+            else replace(self, amount=self.amount - other.amount)
+        )
 
     @abstractmethod
     def counts(self, exact: Sequence[int], stream: Stream) -> list[int] | list[float]:
-        """Noisy counts: the exact ones of a table of which one row is in one cell, by equation (1) or (2)."""
+        """Noisy counts: the exact ones of a table of which one row is in one cell, by equation (1)
+        or (2).
+        """
 
     @abstractmethod
     def chosen(self, scores: Iterable[int], *, spread: int, stream: Stream) -> int:
@@ -86,7 +113,9 @@ class StepBudget(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """Of the noise in every count: of equation (1), or the standard deviation of (2); 0 without noise."""
+        """Of the noise in every count: of equation (1), or the standard deviation of (2); 0 without
+        noise.
+        """
 
     @property
     @abstractmethod
@@ -96,7 +125,9 @@ class StepBudget(ABC):
     @property
     @abstractmethod
     def choice_scale(self) -> float:
-        """By how much, of every unit of spread, a score may be below the largest one that is e times as likely chosen."""
+        """By how much, of every unit of spread, a score may be below the largest one that is e
+        times as likely chosen.
+        """
 
     @property
     @abstractmethod
@@ -109,7 +140,9 @@ class StepBudget(ABC):
 
     @abstractmethod
     def tables(self, cell: float, share: float) -> float:
-        """How many tables can be counted whose noise has this share of so many rows as its mean size."""
+        """How many tables can be counted whose noise has this share of so many rows as its mean
+        size.
+        """
 
 
 @dataclass(frozen=True)
@@ -122,7 +155,9 @@ class PureBudget(StepBudget):
         return PureBudget(noisy_count.exact_epsilon(epsilon))
 
     def guarantee(self) -> Guarantee:
-        """What steps that spend this cost: one event, since which steps there are depends on the rows."""
+        """What steps that spend this cost: one event, since which steps there are depends on the
+        rows.
+        """
         cost = math.inf if self.amount is None else float(self.amount)
         return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(cost))
 
@@ -171,7 +206,9 @@ class GaussianBudget(StepBudget):
         """See `StepBudget`; multiples of 1 / k."""
         if self.amount is None:
             return list(exact)
-        sums = discrete_gaussian.noisy_sums([self._fine * one for one in exact], variance=self._variance, stream=stream)
+        sums = discrete_gaussian.noisy_sums(
+            [self._fine * one for one in exact], variance=self._variance, stream=stream
+        )
         return sums if self._fine == 1 else [one / self._fine for one in sums]
 
     def chosen(self, scores: Iterable[int], *, spread: int, stream: Stream) -> int:
@@ -232,7 +269,9 @@ class GaussianBudget(StepBudget):
 
 @dataclass(frozen=True)
 class GaussianTotal:
-    """A whole mechanism's Gaussian budget: `sigma` is 1 / mu of one row, `rows` are moved by a unit of protection; no sigma: no noise."""
+    """A whole mechanism's Gaussian budget: `sigma` is 1 / mu of one row, `rows` are moved by a unit
+    of protection; no sigma: no noise.
+    """
 
     sigma: Fraction | None
     rows: int
@@ -241,14 +280,21 @@ class GaussianTotal:
     delta: float
 
     @staticmethod
-    def of(epsilon: float, *, delta: float, neighbours: Neighbours, unit: str = "row", rows: int = 1) -> GaussianTotal:
-        """The largest that costs at most (epsilon, delta) for a unit of at most so many rows, under these neighbours; equation (3).
-        Raises ParameterError: epsilon is outside (0, 500] and not infinite, or delta outside (0, 1); PrivacyError: no noise costs this much.
+    def of(
+        epsilon: float, *, delta: float, neighbours: Neighbours, unit: str = "row", rows: int = 1
+    ) -> GaussianTotal:
+        """The largest that costs at most (epsilon, delta) for a unit of at most so many rows, under
+        these neighbours; equation (3). Raises ParameterError: epsilon is outside (0, 500] and not
+        infinite, or delta outside (0, 1); PrivacyError: no noise costs this much.
         """
         exact = noisy_count.exact_epsilon(epsilon)
         if exact is not None and exact > MOST_EPSILON:
-            raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_EPSILON}] with gaussian noise, or inf")
-        sigma = None if exact is None else rows * Fraction(_multiplier(float(exact), delta, neighbours))
+            raise ParameterError(
+                "epsilon", epsilon, f"a number in (0, {MOST_EPSILON}] with gaussian noise, or inf"
+            )
+        sigma = (
+            None if exact is None else rows * Fraction(_multiplier(float(exact), delta, neighbours))
+        )
         return GaussianTotal(sigma, rows, neighbours, unit, delta)
 
     @property
@@ -257,7 +303,9 @@ class GaussianTotal:
         return GaussianBudget(None if self.sigma is None else 1 / self.sigma**2)
 
     def guarantee(self) -> Guarantee:
-        """What steps that spend this budget cost: one event, since which steps there are depends on the rows."""
+        """What steps that spend this budget cost: one event, since which steps there are depends on
+        the rows.
+        """
         if self.sigma is None:
             return Guarantee(math.inf, 0.0, self.neighbours, self.unit, pure(math.inf))
         event = gaussian(sigma=float(self.sigma), sensitivity=float(self.rows))
@@ -266,4 +314,6 @@ class GaussianTotal:
 
 @lru_cache(maxsize=1024)
 def _multiplier(epsilon: float, delta: float, neighbours: Neighbours) -> float:
-    return calibrate(lambda sigma: gaussian(sigma=sigma), epsilon=epsilon, delta=delta, neighbours=neighbours)
+    return calibrate(
+        lambda sigma: gaussian(sigma=sigma), epsilon=epsilon, delta=delta, neighbours=neighbours
+    )

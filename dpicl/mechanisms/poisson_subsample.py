@@ -27,12 +27,18 @@ _ROWS_PER_BLOCK = 1 << 16
 
 
 def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream) -> np.ndarray:
-    """Positions of the sampled rows, ascending, int64; equation (1). Raises ParameterError: the rate is outside (0, 1]."""
+    """Positions of the sampled rows, ascending, int64; equation (1). Raises ParameterError: the
+    rate is outside (0, 1].
+    """
     if not 0 < sampling_rate <= 1:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
     if sampling_rate == 1:
         return np.arange(row_count)
     threshold = np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)
     blocks = range(0, row_count, _ROWS_PER_BLOCK)
-    sampled = [np.flatnonzero(stream.words(min(_ROWS_PER_BLOCK, row_count - start), np.uint64) < threshold) + start for start in blocks]
+    sampled = [
+        np.flatnonzero(stream.words(min(_ROWS_PER_BLOCK, row_count - start), np.uint64) < threshold)
+        + start
+        for start in blocks
+    ]
     return np.concatenate(sampled) if sampled else np.arange(0)

@@ -3,7 +3,8 @@
 Trust       Local model. True codes exist on the client only; `randomise` is the boundary.
 Unit        One report of one attribute by one client.
 Neighbours  REPLACE_ONE: that client's code becomes any other code.
-Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends epsilon_1 + ... + epsilon_d (sequential composition).
+Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends epsilon_1 + ... +
+            epsilon_d (sequential composition).
 Paper       [W65] two categories; [KBR16] k categories; DP-TabICL section III-B1.
 
     (1)  p = K / 2^b          truthful report       K = 2^b - (k - 1) W
@@ -64,8 +65,19 @@ class Response:
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
-        parameters = (("categories", self.categories), ("bits", self.bits), ("keep", self.keep), ("lie", self.lie))
-        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("randomised-response", parameters))
+        parameters = (
+            ("categories", self.categories),
+            ("bits", self.bits),
+            ("keep", self.keep),
+            ("lie", self.lie),
+        )
+        return Guarantee(
+            self.epsilon,
+            0.0,
+            Neighbours.REPLACE_ONE,
+            "client",
+            Event("randomised-response", parameters),
+        )
 
 
 def response(*, epsilon: float, categories: int) -> Response:
@@ -81,7 +93,9 @@ def response(*, epsilon: float, categories: int) -> Response:
     if math.isinf(epsilon) or categories == 1:
         return Response(categories, 16, 1 << 16, 0)
     odds = math.exp(epsilon) if epsilon < 700 else math.inf
-    limit = epsilon - 2**-50 * max(1.0, epsilon)  # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
+    limit = epsilon - 2**-50 * max(
+        1.0, epsilon
+    )  # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
     for bits in (16, 32):
         lie = max(1, math.ceil((1 << bits) / (categories - 1 + odds)))
         keep = (1 << bits) - (categories - 1) * lie
@@ -90,20 +104,28 @@ def response(*, epsilon: float, categories: int) -> Response:
         law = Response(categories, bits, keep, lie)
         if keep > lie and (bits == 32 or (categories <= _FEW and law.epsilon >= _TIGHT * epsilon)):
             return law
-    raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
+    raise PrivacyError(
+        f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie"
+    )
 
 
 def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-    `codes`: shape (clients,), integers in 0..categories-1. Returns reports, shape (clients,), uint8, or uint16 where there are more than
-    256 categories.
-    Raises DataError: some code is outside the domain (the message gives the count only); PrivacyError: the law has two levels.
+    `codes`: shape (clients,), integers in 0..categories-1. Returns reports, shape (clients,),
+    uint8, or uint16 where there are more than 256 categories.
+    Raises DataError: some code is outside the domain (the message gives the count only);
+    PrivacyError: the law has two levels.
     """
     if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:
         outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
-        raise DataError("randomised response", f"code outside 0..{law.categories - 1}", count=outside)
+        raise DataError(
+            "randomised response", f"code outside 0..{law.categories - 1}", count=outside
+        )
     if law.bits not in (16, 32):
-        raise PrivacyError(f"a law of {law.bits} bits: expected 16 or 32; one of two levels is drawn level by level")
+        raise PrivacyError(
+            f"a law of {law.bits} bits: expected 16 or 32; one of two levels is drawn level by "
+            f"level"
+        )
     truth = np.ascontiguousarray(codes, dtype=np.uint8 if law.categories <= _FEW else np.uint16)
     if law.lie == 0:
         return truth.copy()
@@ -115,17 +137,21 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
             np.bitwise_xor(truth[block], (words >= law.keep).view(np.uint8), out=reports[block])
             continue
         shift = _shifts(words, law)
-        # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
+        # Below the categories the subtraction wraps round to a large number, so the smaller is the
+        # sum modulo k.
         np.add(truth[block], shift, out=shift, casting="unsafe")
-        np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe")
+        np.minimum(
+            shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe"
+        )
     return reports
 
 
 def _shifts(words: np.ndarray, law: Response) -> np.ndarray:
-    """By how much truths are shifted: by 0 with weight `keep`, by each of 1..k-1 with weight `lie`; overwrites `words`.
+    """By how much truths are shifted: by 0 with weight `keep`, by each of 1..k-1 with weight `lie`;
+    overwrites `words`.
 
-    Whole numbers all along, which numpy divides by one of them as fast as it multiplies floats; `clip`, as `maximum` of an array and a number
-    would take longer than all the rest.
+    Whole numbers all along, which numpy divides by one of them as fast as it multiplies floats;
+    `clip`, as `maximum` of an array and a number would take longer than all the rest.
     """
     first, largest = words.dtype.type(law.keep - law.lie), words.dtype.type((1 << law.bits) - 1)
     np.clip(words, first, largest, out=words)

@@ -4,7 +4,8 @@ Trust       none of its own: mechanisms call these with a secret stream.
 Unit        -
 Neighbours  -
 Guarantee   none spent: samplers touch no private value.
-Paper       [GRS09] Ghosh, Roughgarden and Sundararajan 2009 for (1) as the two-sided geometric law (2); the digits of (3) follow from it.
+Paper       [GRS09] Ghosh, Roughgarden and Sundararajan 2009 for (1) as the two-sided geometric law
+            (2); the digits of (3) follow from it.
 
     (1)  P[Z = z]  proportional to  exp(-|z| / scale),  z integer     discrete Laplace
     (2)  Z = G - G',  P[G = g]  proportional to  exp(-g / scale),  g = 0, 1, 2 ...
@@ -37,7 +38,9 @@ _WIDEST = 62
 
 
 def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """`count` independent integers of law (1), by equation (2). Raises ParameterError: the scale is not positive."""
+    """`count` independent integers of law (1), by equation (2). Raises ParameterError: the scale is
+    not positive.
+    """
     if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
     drawn = geometrics(scale, 2 * count, stream)
@@ -45,7 +48,9 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
 
 
 def geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """`count` independent draws of G by equation (3): one word for every digit, and a last one for all that lies beyond these digits."""
+    """`count` independent draws of G by equation (3): one word for every digit, and a last one for
+    all that lies beyond these digits.
+    """
     first, worths = _first_words(scale)
     words = stream.words(count * len(first), np.uint64).reshape(count, len(first))
     drawn: list[int] = ((words < first)[:, :-1] @ worths).tolist()
@@ -57,7 +62,9 @@ def geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
 
 
 def _undecided(scale: Fraction, digit: int, is_last: bool, stream: Stream) -> int:
-    """A digit of which the first word did not decide; for the last word the number that all digits from here on make."""
+    """A digit of which the first word did not decide; for the last word the number that all digits
+    from here on make.
+    """
     if not is_last:
         return int(_below(_rate(scale, digit), 1, _WORD, stream))
     number, agreed = 0, _WORD
@@ -68,12 +75,16 @@ def _undecided(scale: Fraction, digit: int, is_last: bool, stream: Stream) -> in
 
 @lru_cache(maxsize=256)
 def _first_words(scale: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """The first word of every digit's probability, of which the last is zero; and what the other digits are worth."""
+    """The first word of every digit's probability, of which the last is zero; and what the other
+    digits are worth.
+    """
     digits = 0
     while _rate(scale, digits) < SMALLEST_POWER:
         digits += 1
     words = [*(_leading(_rate(scale, digit), 1, _WORD) for digit in range(digits)), 0]
-    worths = np.array([1 << digit for digit in range(digits)], dtype=np.int64 if digits <= _WIDEST else object)
+    worths = np.array(
+        [1 << digit for digit in range(digits)], dtype=np.int64 if digits <= _WIDEST else object
+    )
     return np.array(words, dtype=np.uint64), worths
 
 
@@ -85,7 +96,10 @@ def _below(rate: Fraction, plus: int, agreed: int, stream: Stream) -> bool:
     """Whether a uniform number is below 1 / (plus + e^rate), whose first `agreed` digits it has."""
     while True:
         agreed += _WORD
-        word, digits = int(stream.words(1, np.uint64)[0]), _leading(rate, plus, agreed) % (1 << _WORD)
+        word, digits = (
+            int(stream.words(1, np.uint64)[0]),
+            _leading(rate, plus, agreed) % (1 << _WORD),
+        )
         if word != digits:
             return word < digits
 
@@ -106,17 +120,27 @@ def _leading(rate: Fraction, plus: int, digits: int) -> int:
         return 0
     precision = digits
     while True:
-        low, high = ((1 << digits) // (plus + power) for power in exponential_bounds(rate, precision))
+        low, high = (
+            (1 << digits) // (plus + power) for power in exponential_bounds(rate, precision)
+        )
         if low == high:
             return low
         precision *= 2
 
 
 def exponential_bounds(exponent: Fraction, precision: int) -> tuple[Fraction, Fraction]:
-    """Numbers of so many decimal digits on both sides of e^exponent, upper first; `decimal` rounds quotients as given and e^x to the nearest."""
+    """Numbers of so many decimal digits on both sides of e^exponent, upper first; `decimal` rounds
+    quotients as given and e^x to the nearest.
+    """
     powers = []
     for rounding in (ROUND_CEILING, ROUND_FLOOR):
         context = Context(prec=precision, rounding=rounding)
-        power = context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
-        powers.append(Fraction(context.next_plus(power) if rounding == ROUND_CEILING else context.next_minus(power)))
+        power = context.exp(
+            context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+        )
+        powers.append(
+            Fraction(
+                context.next_plus(power) if rounding == ROUND_CEILING else context.next_minus(power)
+            )
+        )
     return powers[0], powers[1]

@@ -1,11 +1,14 @@
-"""Above threshold: is a sum smaller than a public threshold? Queried again and again, charged once, until it is.
+"""Above threshold: is a sum smaller than a public threshold? Queried again and again, charged once,
+until it is.
 
 Trust       Central: the curator reads exact sums; only the answers leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE, where a row more moves no sum down and none up by more than R.
-Guarantee   epsilon-DP, delta = 0, for all answers up to and with the first "yes": however many "no" came before.
-Paper       [DNRRV09] sparse vector; [LSL17] Lyu, Su and Li 2017 (arXiv 1603.01699), theorem 5 for sums
-            that all move one way: (2) needs no factor of 2. Used as in [A24] (arXiv 2407.12108).
+Guarantee   epsilon-DP, delta = 0, for all answers up to and with the first "yes": however many "no"
+            came before.
+Paper       [DNRRV09] sparse vector; [LSL17] Lyu, Su and Li 2017 (arXiv 1603.01699), theorem 5 for
+            sums that all move one way: (2) needs no factor of 2. Used as in [A24] (arXiv
+            2407.12108).
 
     (1)  rho  of law exp(-|z| epsilon_1 / R),  once
     (2)  yes, if sum_t + nu_t < threshold + rho,  nu_t of law exp(-|z| epsilon_2 / R), for every sum
@@ -14,7 +17,8 @@ Paper       [DNRRV09] sparse vector; [LSL17] Lyu, Su and Li 2017 (arXiv 1603.016
 A row more: shift rho by R where sums before the "yes" moved, and nu of the last one by at most R.
 
 Symbols     R a whole number, rho and nu whole: both discrete Laplace.
-Not covered further queries after a "yes" with the same rho: they need a new one, and are charged again.
+Not covered further queries after a "yes" with the same rho: they need a new one, and are charged
+again.
 """
 
 from __future__ import annotations
@@ -46,18 +50,36 @@ class SparseVector:
             raise ParameterError("spread", self.spread, "a whole number >= 1")
 
     def threshold_noises(self, count: int, stream: Stream) -> np.ndarray:
-        """Equation (1) for so many thresholds: shape (count,), secret, and the same for all sums up to the first "yes"."""
-        drawn = [0] * count if self.epsilon is None else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
+        """Equation (1) for so many thresholds: shape (count,), secret, and the same for all sums up
+        to the first "yes".
+        """
+        drawn = (
+            [0] * count
+            if self.epsilon is None
+            else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
+        )
         return np.array(drawn, dtype=object)
 
-    def are_below(self, totals: Sequence[int] | np.ndarray, threshold: int, noises: np.ndarray, stream: Stream) -> np.ndarray:
-        """Equation (2) for one sum under each threshold's noise: shapes (thresholds,) and (thresholds,), bool."""
+    def are_below(
+        self, totals: Sequence[int] | np.ndarray, threshold: int, noises: np.ndarray, stream: Stream
+    ) -> np.ndarray:
+        """Equation (2) for one sum under each threshold's noise: shapes (thresholds,) and
+        (thresholds,), bool.
+        """
         exact = np.array([operator.index(total) for total in totals], dtype=object)
-        return np.asarray(exact + self.threshold_noises(len(exact), stream) < threshold + noises, dtype=bool)
+        return np.asarray(
+            exact + self.threshold_noises(len(exact), stream) < threshold + noises, dtype=bool
+        )
 
     def event(self) -> Event:
-        """What all answers up to the first "yes" cost. Raises ParameterError: without noise there is no price."""
+        """What all answers up to the first "yes" cost. Raises ParameterError: without noise there
+        is no price.
+        """
         if self.epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
-        stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))
+        stated = (
+            ("epsilon", float(self.epsilon)),
+            ("spread", self.spread),
+            ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value),
+        )
         return Event("sparse-vector", stated)

@@ -1,25 +1,30 @@
-"""The words that most answers contain, released as a set where no single answer can change it: propose, test, release.
+"""The words that most answers contain, released as a set where no single answer can change it:
+propose, test, release.
 
 Trust       Central: the curator reads exact counts of words; a set of words leaves, or nothing.
 Unit        One row.
-Neighbours  ADD_OR_REMOVE_ONE, where a row more changes one answer, to any other: then every count of
-            answers that contain a word moves by at most 1, up or down.
+Neighbours  ADD_OR_REMOVE_ONE, where a row more changes one answer, to any other: then every count
+            of answers that contain a word moves by at most 1, up or down.
 Guarantee   (epsilon_1 + epsilon_2, delta)-DP for one choice.
-Paper       DP-ICL (arXiv 2305.01639), keyword space aggregation; [DL09] Dwork and Lei, propose-test-release;
-            [ZW22] Zhu and Wang, adaptive private k-selection. The published rule tests the gap one position
-            too far, g_(k+1), behind which the set of k words may well change with one answer; and it charges
-            one delta for all queries, where every query may fail by itself.
+Paper       DP-ICL (arXiv 2305.01639), keyword space aggregation; [DL09] Dwork and Lei,
+            propose-test-release; [ZW22] Zhu and Wang, adaptive private k-selection. The published
+            rule tests the gap one position too far, g_(k+1), behind which the set of k words may
+            well change with one answer; and it charges one delta for all queries, where every query
+            may fail by itself.
 
     (1)  g_k = c_(k) - c_(k+1),  k = 1 .. m;  counts that are missing are 0
     (2)  k by a noisy maximum of the gaps at epsilon_1, spread 4
-    (3)  s = max(0, ceil(g_k / 2) - 1);  the k words leave if s + Z >= T,  Z of law exp(-|z| epsilon_2)
-    (4)  T the smallest whole number >= 1 with  P[Z >= T] = e^(-epsilon_2 T) / (1 + e^-epsilon_2) <= delta
+    (3)  s = max(0, ceil(g_k / 2) - 1);  the k words leave if s + Z >= T,  Z of law exp(-|z|
+         epsilon_2)
+    (4)  T the smallest whole number >= 1 with  P[Z >= T] = e^(-epsilon_2 T) / (1 + e^-epsilon_2) <=
+         delta
 
-Ordered counts move by at most 1, a gap by 2, the difference of two gaps by 4: so far, where one answer
-moves c_(i), c_(i+1), c_(j), c_(j+1) by +1, -1, -1, +1. Given k, (3) is (epsilon_2, delta)-DP: s moves by
-at most 1, and s answers leave the set as it is, since the gap loses 2 with each. If s >= 1 here or at
-the neighbour, both have the same set, and what leaves is post-processing of s + Z: epsilon_2-DP. Else
-s = 0 at both: nothing leaves with equal probability, and something with probability delta at most.
+Ordered counts move by at most 1, a gap by 2, the difference of two gaps by 4: so far, where one
+answer moves c_(i), c_(i+1), c_(j), c_(j+1) by +1, -1, -1, +1. Given k, (3) is (epsilon_2,
+delta)-DP: s moves by at most 1, and s answers leave the set as it is, since the gap loses 2 with
+each. If s >= 1 here or at the neighbour, both have the same set, and what leaves is post-processing
+of s + Z: epsilon_2-DP. Else s = 0 at both: nothing leaves with equal probability, and something
+with probability delta at most.
 
 Symbols     c_(k) the k-th largest count, m the most words; epsilon in nats.
 Not covered the order of the words by count, which does not leave: they are in the alphabet's order.
@@ -52,7 +57,9 @@ _DIGITS = 40
 
 @dataclass(frozen=True)
 class StableTop:
-    """How words are chosen: epsilon_1, epsilon_2, delta and m; an epsilon of None is infinite: no noise, and a set leaves if s >= 1."""
+    """How words are chosen: epsilon_1, epsilon_2, delta and m; an epsilon of None is infinite: no
+    noise, and a set leaves if s >= 1.
+    """
 
     size_epsilon: Fraction | None
     test_epsilon: Fraction | None
@@ -60,25 +67,47 @@ class StableTop:
     most: int
 
     def __post_init__(self) -> None:
-        for name, epsilon in (("size_epsilon", self.size_epsilon), ("test_epsilon", self.test_epsilon)):
+        for name, epsilon in (
+            ("size_epsilon", self.size_epsilon),
+            ("test_epsilon", self.test_epsilon),
+        ):
             if epsilon is not None and not 0 < epsilon <= LARGEST_EPSILON:
-                raise ParameterError(name, epsilon, f"a rational in (0, {LARGEST_EPSILON}], or None for infinity")
+                raise ParameterError(
+                    name, epsilon, f"a rational in (0, {LARGEST_EPSILON}], or None for infinity"
+                )
         if not 0 < self.delta < Fraction(1, 2):
             raise ParameterError("delta", self.delta, "a rational in (0, 1/2)")
         if self.most < 1:
             raise ParameterError("most", self.most, "a whole number >= 1")
 
-    def choose(self, counts: Counts, stream_size: Stream, stream_test: Stream) -> tuple[str, ...] | None:
-        """The words of one query in the alphabet's order, or None where too many answers could have been others."""
+    def choose(
+        self, counts: Counts, stream_size: Stream, stream_test: Stream
+    ) -> tuple[str, ...] | None:
+        """The words of one query in the alphabet's order, or None where too many answers could have
+        been others.
+        """
         return self.choose_all([counts], stream_size, stream_test)[0]
 
-    def choose_all(self, queries: Sequence[Counts], stream_size: Stream, stream_test: Stream) -> list[tuple[str, ...] | None]:
+    def choose_all(
+        self, queries: Sequence[Counts], stream_size: Stream, stream_test: Stream
+    ) -> list[tuple[str, ...] | None]:
         """`choose` for every query, each at the full price; equations (2) and (3)."""
-        gaps = [[_gap(counts, size) for size in range(1, self.most + 1)] for counts in map(_falling, queries)]
-        sizes = 1 + exponential_maxima(gaps, epsilon=self.size_epsilon, spread=SPREAD, stream=stream_size)
-        noises = [0] * len(queries) if self.test_epsilon is None else discrete_laplaces(1 / self.test_epsilon, len(queries), stream_test)
+        gaps = [
+            [_gap(counts, size) for size in range(1, self.most + 1)]
+            for counts in map(_falling, queries)
+        ]
+        sizes = 1 + exponential_maxima(
+            gaps, epsilon=self.size_epsilon, spread=SPREAD, stream=stream_size
+        )
+        noises = (
+            [0] * len(queries)
+            if self.test_epsilon is None
+            else discrete_laplaces(1 / self.test_epsilon, len(queries), stream_test)
+        )
         return [
-            tuple(sorted(_by_count(counts)[:size])) if self.stability(counts, size) + noise >= self.threshold else None
+            tuple(sorted(_by_count(counts)[:size]))
+            if self.stability(counts, size) + noise >= self.threshold
+            else None
             for counts, size, noise in zip(queries, sizes.tolist(), noises, strict=True)
         ]
 
@@ -97,10 +126,16 @@ class StableTop:
         def power(least: int) -> Fraction:
             return exponential_bounds(epsilon * least, _DIGITS)[1]
 
-        return 1 + bisect_left(range(1, enough), True, key=lambda least: self.delta * (power(least) + power(least - 1)) >= 1)
+        return 1 + bisect_left(
+            range(1, enough),
+            True,
+            key=lambda least: self.delta * (power(least) + power(least - 1)) >= 1,
+        )
 
     def event(self) -> Event:
-        """What one choice costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
+        """What one choice costs, before sampling and composition. Raises ParameterError: without
+        noise there is no price.
+        """
         if self.size_epsilon is None or self.test_epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         return approximate(float(self.size_epsilon + self.test_epsilon), float(self.delta))
@@ -108,7 +143,10 @@ class StableTop:
 
 def _by_count(counts: Counts) -> list[str]:
     """Those that occur, by falling count."""
-    return sorted((word for word, count in counts.items() if count > 0), key=lambda word: (-counts[word], word))
+    return sorted(
+        (word for word, count in counts.items() if count > 0),
+        key=lambda word: (-counts[word], word),
+    )
 
 
 def _falling(counts: Counts) -> list[int]:

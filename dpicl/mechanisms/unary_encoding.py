@@ -8,7 +8,8 @@ Paper       [WBLJ17] Wang, Blocki, Li and Jha 2017, section 4.4 (OUE).
 
     (1)  p = 1/2          the bit of the client's own category is set
     (2)  q = W / 2^b      every other bit is set          W = ceil(2^b / (1 + e^epsilon))
-    (3)  ln(p (1 - q) / ((1 - p) q)) = ln((2^b - W) / W) <= epsilon       exact: integers, rounded against us
+    (3)  ln(p (1 - q) / ((1 - p) q)) = ln((2^b - W) / W) <= epsilon       exact: integers, rounded
+         against us
 
 Every bit's variance is that of (1) and (2) whatever the number of categories: from about
 3 e^epsilon + 2 categories on it tells more than randomised response.
@@ -35,7 +36,9 @@ _TOTAL = 1 << _BITS
 
 @dataclass(frozen=True)
 class Unary:
-    """The law of one report: `weight` out of `total` for a bit of another category; 2^32, or more of a law with two levels."""
+    """The law of one report: `weight` out of `total` for a bit of another category; 2^32, or more
+    of a law with two levels.
+    """
 
     categories: int
     weight: int
@@ -53,14 +56,21 @@ class Unary:
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
-        parameters = (("categories", self.categories), ("weight", self.weight), ("total", self.total))
-        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("unary-encoding", parameters))
+        parameters = (
+            ("categories", self.categories),
+            ("weight", self.weight),
+            ("total", self.total),
+        )
+        return Guarantee(
+            self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("unary-encoding", parameters)
+        )
 
 
 def unary(*, epsilon: float, categories: int) -> Unary:
     """The least weight that costs no more than this epsilon; equation (2).
-    Raises ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536; PrivacyError: epsilon is so large that
-    no lie would ever be reported, or so small that a bit says nothing.
+    Raises ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536;
+    PrivacyError: epsilon is so large that no lie would ever be reported, or so small that a bit
+    says nothing.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")
@@ -77,14 +87,22 @@ def unary(*, epsilon: float, categories: int) -> Unary:
 
 def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-    `codes`: shape (clients,), integers in 0..categories-1. Returns bits, shape (clients, categories), bool.
-    Raises DataError: some code is outside the domain (the message gives the count only); PrivacyError: the law has two levels.
+    `codes`: shape (clients,), integers in 0..categories-1. Returns bits, shape (clients,
+    categories), bool. Raises DataError: some code is outside the domain (the message gives the
+    count only); PrivacyError: the law has two levels.
     """
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
     if outside:
         raise DataError("unary encoding", f"code outside 0..{law.categories - 1}", count=outside)
     if law.total != _TOTAL:
-        raise PrivacyError(f"a law with a total of {law.total}: expected {_TOTAL}; one of two levels is drawn level by level")
+        raise PrivacyError(
+            f"a law with a total of {law.total}: expected {_TOTAL}; one of two levels is drawn "
+            f"level by level"
+        )
     words = stream.words(len(codes) * law.categories, np.uint32).reshape(len(codes), law.categories)
-    thresholds = np.where(codes[:, np.newaxis] == np.arange(law.categories), np.uint32(_TOTAL // 2), np.uint32(law.weight))
+    thresholds = np.where(
+        codes[:, np.newaxis] == np.arange(law.categories),
+        np.uint32(_TOTAL // 2),
+        np.uint32(law.weight),
+    )
     return np.asarray(words < thresholds)

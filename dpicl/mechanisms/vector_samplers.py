@@ -9,11 +9,13 @@ Paper       [CKS20] Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
     (1)  Bernoulli(exp(-x)), 0 <= x <= 1: the first k at which Bernoulli(x / k) fails is odd
     (2)  Bernoulli(exp(-x)), x = n + y: a uniform number is below e^-n, and (1) of y
     (3)  P[Z = z]  proportional to  exp(-z^2 / (2 sigma^2)),  z integer: a discrete Laplace draw
-         of scale t = floor(sigma) + 1, kept with probability exp(-(|z| - sigma^2 / t)^2 / (2 sigma^2))
+         of scale t = floor(sigma) + 1, kept with probability exp(-(|z| - sigma^2 / t)^2 / (2
+         sigma^2))
 
 A uniform word w of b bits decides Bernoulli(p) unless w = floor(p 2^b); then one more exact draw
 does, of probability p 2^b - floor(p 2^b). So p is met exactly, whatever b. For e^-n the further
-digits of both numbers are compared, see `samplers`, as are those of the geometric draws of ratio 1/e in (3).
+digits of both numbers are compared, see `samplers`, as are those of the geometric draws of ratio
+1/e in (3).
 
 Symbols     sigma^2 a positive rational; x a rational >= 0; k = 1, 2, ...
 Not covered running time, which depends on the noise and, in (2), on the exponents.
@@ -39,15 +41,23 @@ _INT64_BITS = 63
 _BLOCK = 1 << 14
 
 
-def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, stream: Stream, *, bits: int = _BITS) -> np.ndarray:
-    """True with probability exp(-numerator / denominator) each, independently; equations (1) and (2).
+def bernoulli_exps(
+    numerators: Sequence[int] | np.ndarray, denominator: int, stream: Stream, *, bits: int = _BITS
+) -> np.ndarray:
+    """True with probability exp(-numerator / denominator) each, independently; equations (1) and
+    (2).
 
     Args:
-        numerators: shape (draws,), whole numbers >= 0 of any size; as int64, where denominator and bits fit 63 bits together, all is int64.
+        numerators: shape (draws,), whole numbers >= 0 of any size; as int64, where denominator and
+            bits fit 63 bits together, all is int64.
         bits: of the words that decide all but ties, 1 to 62; the law does not depend on it.
     Returns shape (draws,), bool.
     """
-    is_small = isinstance(numerators, np.ndarray) and numerators.dtype == np.int64 and denominator.bit_length() + bits <= _INT64_BITS
+    is_small = (
+        isinstance(numerators, np.ndarray)
+        and numerators.dtype == np.int64
+        and denominator.bit_length() + bits <= _INT64_BITS
+    )
     exact = np.asarray(numerators) if is_small else np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator
     outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
@@ -58,7 +68,10 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
 
 def _bernoulli_exps_of_wholes(wholes: np.ndarray, stream: Stream) -> np.ndarray:
     """True with probability e^-n each, n = 1, 2, ... of any size: shape (draws,), bool."""
-    limits, words = _powers()[np.minimum(wholes, SMALLEST_POWER).astype(np.int64)], stream.words(len(wholes), np.uint64)
+    limits, words = (
+        _powers()[np.minimum(wholes, SMALLEST_POWER).astype(np.int64)],
+        stream.words(len(wholes), np.uint64),
+    )
     below: np.ndarray = words < limits
     for tie in np.flatnonzero(words == limits):
         below[tie] = goes_on_below(Fraction(int(wholes[tie])), stream)
@@ -67,20 +80,32 @@ def _bernoulli_exps_of_wholes(wholes: np.ndarray, stream: Stream) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _powers() -> np.ndarray:
-    """The first 64 binary digits of e^-n, n = 1, 2, ...; from `SMALLEST_POWER` on all are zero. The place of 0 is never asked for."""
-    return np.array([0, *(leading_word(Fraction(n)) for n in range(1, SMALLEST_POWER)), 0], dtype=np.uint64)
+    """The first 64 binary digits of e^-n, n = 1, 2, ...; from `SMALLEST_POWER` on all are zero. The
+    place of 0 is never asked for.
+    """
+    return np.array(
+        [0, *(leading_word(Fraction(n)) for n in range(1, SMALLEST_POWER)), 0], dtype=np.uint64
+    )
 
 
-def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
-    """Equation (1) for rests / denominator in 0..1; floor(floor(a) / k) = floor(a / k) saves a division of large numbers."""
-    scaled = ((rests << bits) // denominator).astype(np.int64)  # rests << bits is below denominator << bits
+def _bernoulli_exps_below_one(
+    rests: np.ndarray, denominator: int, stream: Stream, bits: int
+) -> np.ndarray:
+    """Equation (1) for rests / denominator in 0..1; floor(floor(a) / k) = floor(a / k) saves a
+    division of large numbers.
+    """
+    scaled = ((rests << bits) // denominator).astype(
+        np.int64
+    )  # rests << bits is below denominator << bits
     odd, alive, k = np.ones(len(rests), dtype=bool), np.arange(len(rests)), 1
     while len(alive):
         words = (stream.words(len(alive), np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
         limits = scaled[alive] // k
         goes_on = words < limits
         for tie in np.flatnonzero(words == limits):
-            goes_on[tie] = stream.below(denominator * k) < (int(rests[alive[tie]]) << bits) % (denominator * k)
+            goes_on[tie] = stream.below(denominator * k) < (int(rests[alive[tie]]) << bits) % (
+                denominator * k
+            )
         odd[alive[~goes_on]] = k % 2 == 1
         alive, k = alive[goes_on], k + 1
     return odd
@@ -99,8 +124,15 @@ def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
 
 
 def uniforms_below(bounds: np.ndarray, count: int, stream: Stream) -> np.ndarray:
-    """Exactly uniform in 0..bound-1, so many for each of these bounds, 1 to 2^62; shape (bounds, count), int64."""
-    shifts = np.repeat(np.array([64 - max(1, (bound - 1).bit_length()) for bound in bounds.tolist()], dtype=np.uint64), count)
+    """Exactly uniform in 0..bound-1, so many for each of these bounds, 1 to 2^62; shape (bounds,
+    count), int64.
+    """
+    shifts = np.repeat(
+        np.array(
+            [64 - max(1, (bound - 1).bit_length()) for bound in bounds.tolist()], dtype=np.uint64
+        ),
+        count,
+    )
     limits = np.repeat(bounds, count)
     drawn, missing = np.zeros(len(limits), dtype=np.int64), np.arange(len(limits))
     while len(missing):
@@ -120,7 +152,9 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     t = math.isqrt(n // d) + 1
     accepted, missing = [np.zeros(0, dtype=np.int64)], count
     while missing > 0:
-        fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)  # algorithm 2: what is accepted of so many tries at scale t
+        fine = uniforms(
+            t, min(3 * missing + 8, _BLOCK), stream
+        )  # algorithm 2: what is accepted of so many tries at scale t
         fine = fine[bernoulli_exps(fine, t, stream)]
         magnitudes = fine + t * np.array(geometrics(Fraction(1), len(fine), stream), dtype=np.int64)
         negative = uniforms(2, len(fine), stream) == 1

@@ -1,19 +1,23 @@
 """AIM-TabICL: MST-TabICL with counts that are chosen one after another, of up to three columns.
 
-Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
+Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from
+            these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  those of `mst_tabicl`.
-Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn
+            from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
 Paper       AIM (arXiv 2201.12677) in the place of MST.
 
     0, 2 to 4  those of `mst_tabicl`
-    1          c  <- noisy counts with the label, of chosen columns, pairs and triples, by what the model of those before does not say
+    1          c  <- noisy counts with the label, of chosen columns, pairs and triples, by what the
+               model of those before does not say
                                                                                      `adaptive`
 
-Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their
-own counts, apart from all others, or uniformly where noise would drown these. Where the counts say little of the label, it leans on
-them only so much that classifiers of the rows are seldom worse than the most frequent label (`cautious`).
+Of a table with few rows for its columns the columns that say most of the label are counted; the
+others are drawn from their own counts, apart from all others, or uniformly where noise would drown
+these. Where the counts say little of the label, it leans on them only so much that classifiers of
+the rows are seldom worse than the most frequent label (`cautious`).
 
 Symbols     those of `mst_tabicl`.
 Not covered what `mst_tabicl` does not.
@@ -60,7 +64,14 @@ class AimTabicl(MstTabicl):
         """See `MstTabicl`."""
         return expected_errors(sizes, budget, rows)
 
-    def model_rows(self, model: GraphicalModel, drawn: Counts, contract: Contract, count: int, chance: np.random.Generator) -> np.ndarray:
+    def model_rows(
+        self,
+        model: GraphicalModel,
+        drawn: Counts,
+        contract: Contract,
+        count: int,
+        chance: np.random.Generator,
+    ) -> np.ndarray:
         """Rows, cautious ones where the counts say little of the label."""
         if contract.target.kind in ("binary", "classes") and says_little(model, drawn, chance):
             return cautious_rows(model, count, chance)
@@ -72,4 +83,6 @@ class AimTabicl(MstTabicl):
 
     def uncounted(self, drawn: Counts, contract: Contract) -> frozenset[int]:
         """Columns that were neither chosen nor worth a count of their own."""
-        return frozenset(range(len(row_encoding(contract).sizes))) - {column for one in drawn for column in one.columns}
+        return frozenset(range(len(row_encoding(contract).sizes))) - {
+            column for one in drawn for column in one.columns
+        }

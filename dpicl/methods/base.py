@@ -1,4 +1,5 @@
-"""A method is one object: what it states, what it draws from private rows, and what is made of the draw for nothing.
+"""A method is one object: what it states, what it draws from private rows, and what is made of the
+draw for nothing.
 
 Guarantee   none spent: this is about programs, not about rows.
 
@@ -30,7 +31,10 @@ Trust = Literal["central", "local"]
 Reads = Literal["none", "released", "private"]
 _WORDS = (("data", Data), ("trust", Trust), ("baselines_read", Reads))
 _FACTS: tuple[tuple[str, tuple[object, ...] | type, str], ...] = (
-    *((name, get_args(words), f"one of {', '.join(map(repr, get_args(words)))}") for name, words in _WORDS),
+    *(
+        (name, get_args(words), f"one of {', '.join(map(repr, get_args(words)))}")
+        for name, words in _WORDS
+    ),
     *((name, bool, "True or False") for name in ("model_reads_rows", "answers_queries")),
     *((name, int, "an integer") for name in ("draw_version", "post_version")),
     *((name, str, "a text") for name in ("name", "title", "artefact")),
@@ -48,36 +52,46 @@ class Method(ABC):
     data: ClassVar[Data]
     """What it reads."""
     trust: ClassVar[Trust]
-    """Who sees true rows: a curator, whose account pays, or the client alone, whose report is published."""
+    """Who sees true rows: a curator, whose account pays, or the client alone, whose report is
+    published.
+    """
     model_reads_rows: ClassVar[bool]
     """Whether a language model is shown private rows, so that it must be one that may see them."""
     answers_queries: ClassVar[bool]
     """Whether a release answers one set of queries only, which is then part of its name."""
     baselines_read: ClassVar[Reads]
-    """What its baselines are fitted on: there are none; what is released already; or private rows again, which is charged to no account,
-    so that they are fitted on benchmarks only.
+    """What its baselines are fitted on: there are none; what is released already; or private rows
+    again, which is charged to no account, so that they are fitted on benchmarks only.
     """
     options: ClassVar[type[Frozen]]
     """Its choices, as pipelines.yaml writes them; all of them have defaults."""
     draw_version: ClassVar[int]
     """Raised when the same parameters would draw something else: part of a release's name."""
     post_version: ClassVar[int]
-    """Raised when something else is derived from the same draw: stands in the manifest, and costs nothing."""
+    """Raised when something else is derived from the same draw: stands in the manifest, and costs
+    nothing.
+    """
     artefact: ClassVar[str]
-    """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
+    """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is
+    one array.
+    """
     answers: ClassVar[Any]
     """The module that asks a model and measures its answers."""
     most_shots: ClassVar[int] = MOST_SHOTS
     """Most demonstrations, or texts, of one release."""
     draws_shots: ClassVar[bool] = False
-    """Whether demonstrations are drawn from what is released, so that they may be drawn several times for a query."""
+    """Whether demonstrations are drawn from what is released, so that they may be drawn several
+    times for a query.
+    """
     is_default: ClassVar[bool] = False
-    """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
+    """Whether it releases what it reads where a user names no method: one of each trust, on tables
+    and on texts.
+    """
     takes_reports: ClassVar[bool] = False
     """Whether reports of real clients may stand in the place of its draw."""
     makes_series: ClassVar[bool] = False
-    """Whether it counts the periods of a table that grows, or writes from texts that arrive in each, under one charge, where its contract has a
-    horizon; else each is a release.
+    """Whether it counts the periods of a table that grows, or writes from texts that arrive in
+    each, under one charge, where its contract has a horizon; else each is a release.
     """
     is_default_of_series: ClassVar[bool] = False
     """Of methods that count a table's horizon, whether it does where a user names none."""
@@ -86,7 +100,9 @@ class Method(ABC):
     kind: ClassVar[str] = "Method"
     """Of methods: the class whose functions stand for nothing."""
     first_versions: ClassVar[tuple[int, ...]] = ()
-    """Versions of runs whose plans name none, without and with a generator model of their own: only of methods that are older than that."""
+    """Versions of runs whose plans name none, without and with a generator model of their own: only
+    of methods that are older than that.
+    """
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -95,7 +111,9 @@ class Method(ABC):
 
     @classmethod
     def together(cls) -> tuple[tuple[str, bool, str], ...]:
-        """Functions that are there only together with something else: a name, whether it is meant, and by what."""
+        """Functions that are there only together with something else: a name, whether it is meant,
+        and by what.
+        """
         return ()
 
     @abstractmethod
@@ -104,7 +122,9 @@ class Method(ABC):
 
     @abstractmethod
     def releases(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
-        """What a unit spends, release by release; known before any row is read. Raises PrivacyError: something has no price."""
+        """What a unit spends, release by release; known before any row is read. Raises
+        PrivacyError: something has no price.
+        """
 
     @abstractmethod
     def costs(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
@@ -119,21 +139,35 @@ class Method(ABC):
         """The guarantee of one cell as a sentence."""
 
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What this method refuses beyond what all do, before any row is read. Raises DpiclError: names the contract and the rule."""
+        """What this method refuses beyond what all do, before any row is read. Raises DpiclError:
+        names the contract and the rule.
+        """
 
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
-        """What a run refuses beyond a query session, before any private row is read. Raises DpiclError: names the contract and the rule."""
+        """What a run refuses beyond a query session, before any private row is read. Raises
+        DpiclError: names the contract and the rule.
+        """
 
-    def default_options(self, contract: Any, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
-        """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
+    def default_options(
+        self, contract: Any, stated: Mapping[str, Any], epsilon: float
+    ) -> dict[str, Any]:
+        """Its best choices for a release that is no pipeline's, beside those that are stated: those
+        of `options` are a pipeline's.
+        """
         return {}
 
     def is_series(self, contract: Declared) -> bool:
         """Whether its releases of this contract are the periods of a horizon."""
-        return self.makes_series and contract.releases.horizon is not None and isinstance(contract, TextContract) == (self.data == "texts")
+        return (
+            self.makes_series
+            and contract.releases.horizon is not None
+            and isinstance(contract, TextContract) == (self.data == "texts")
+        )
 
     def handed_out(self, unit: Unit) -> str:
-        """The system whose demonstrations are those of a release that is no pipeline's: shown to any query."""
+        """The system whose demonstrations are those of a release that is no pipeline's: shown to
+        any query.
+        """
         return "icl"
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
@@ -143,51 +177,77 @@ class Method(ABC):
 
     def check(self, contract: Declared, unit: Unit) -> None:
         """Refuse what cannot be guaranteed, before any private row is read.
-        Raises PrivacyError: the contract is a draft, or has rows that take others back; no noise on a table that is not a benchmark; or what the method itself refuses.
+        Raises PrivacyError: the contract is a draft, or has rows that take others back; no noise on
+        a table that is not a benchmark; or what the method itself refuses.
         """
         if contract.draft:
             raise PrivacyError(
-                f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; write what is publicly known there, then "
+                f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; "
+                f"write what is publicly known there, then "
                 "take `draft: true` out"
             )
         if contract.takes_back and not self.is_series(contract):
             raise PrivacyError(
-                f"{contract.name}: some of its rows take others back (`source.sign`), which {self.title} would count as rows that come; "
+                f"{contract.name}: some of its rows take others back (`source.sign`), which "
+                f"{self.title} would count as rows that come; "
                 "expected a method that counts its horizon"
             )
         if contract.is_delivered and not self.is_series(contract):
             raise PrivacyError(
-                f"{contract.name}: its rows come in deliveries, of which those that were counted are not read again; expected a method that "
+                f"{contract.name}: its rows come in deliveries, of which those that were counted "
+                f"are not read again; expected a method that "
                 f"counts its horizon, and not {self.title}"
             )
-        if not contract.privacy.budget.benchmark and any(math.isinf(epsilon) for epsilon in unit.epsilons):
+        if not contract.privacy.budget.benchmark and any(
+            math.isinf(epsilon) for epsilon in unit.epsilons
+        ):
             raise PrivacyError(
-                f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
+                f"{contract.name}: epsilon=inf releases rows without noise; only a contract with "
+                f"`benchmark: true` allows it"
             )
         self.refuse(contract, unit)
 
     def without_baselines(self, contract: Declared) -> str | None:
-        """Why this method's baselines are never fitted on a data set, as a sentence: nobody pays for what they would read; else None."""
+        """Why this method's baselines are never fitted on a data set, as a sentence: nobody pays
+        for what they would read; else None.
+        """
         if self.baselines_read != "private":
             return None
         if not contract.privacy.budget.benchmark:
-            return f"Baselines of {self.title} on {contract.name} are left out: they would read the rows again, charged to no account."
+            return (
+                f"Baselines of {self.title} on {contract.name} are left out: they would read the "
+                f"rows again, charged to no account."
+            )
         if contract.privacy.person:
-            return f"Baselines of {self.title} on {contract.name} are left out: they protect rows, and the contract protects persons."
+            return (
+                f"Baselines of {self.title} on {contract.name} are left out: they protect rows, "
+                f"and the contract protects persons."
+            )
         needed = extra_missing("diffprivlib")
-        return f"Baselines of {self.title} on {contract.name} are left out: {needed}." if needed else None
+        return (
+            f"Baselines of {self.title} on {contract.name} are left out: {needed}."
+            if needed
+            else None
+        )
 
     def fits_baselines(self, contract: Declared, unit: Unit) -> bool:
-        """Whether there are baselines to fit, which read nothing unpaid, and public rows to test them on."""
+        """Whether there are baselines to fit, which read nothing unpaid, and public rows to test
+        them on.
+        """
         meant = unit.baselines and self.baselines_read != "none"
-        return meant and contract.evaluation == "public" and self.without_baselines(contract) is None
+        return (
+            meant and contract.evaluation == "public" and self.without_baselines(contract) is None
+        )
 
     def check_free(self, contract: Declared, unit: Unit) -> None:
-        """Refuse what would have to be charged. Raises PrivacyError: the method refuses the contract, or it is not a benchmark's."""
+        """Refuse what would have to be charged. Raises PrivacyError: the method refuses the
+        contract, or it is not a benchmark's.
+        """
         self.check(contract, unit)
         if not contract.privacy.budget.benchmark:
             raise PrivacyError(
-                f"{contract.name}: `run` charges no ledger, and these rows have a budget; expected a contract with `benchmark: true`, or "
+                f"{contract.name}: `run` charges no ledger, and these rows have a budget; "
+                f"expected a contract with `benchmark: true`, or "
                 "`dpicl protect` or `dpicl run`, which charge"
             )
 
@@ -203,8 +263,12 @@ def check_stated(method: type[Method]) -> None:
             raise PrivacyError(f"{where}: {name}: is not stated; expected {expected}")
     options = getattr(method, "options", None)
     if not (isinstance(options, type) and issubclass(options, Frozen)):
-        raise PrivacyError(f"{where}: options: is not stated; expected a type of options, all with defaults")
-    names = sorted({name for one in method.__mro__ for name in vars(one)})  # `__abstractmethods__` is set only after a class is defined
+        raise PrivacyError(
+            f"{where}: options: is not stated; expected a type of options, all with defaults"
+        )
+    names = sorted(
+        {name for one in method.__mro__ for name in vars(one)}
+    )  # `__abstractmethods__` is set only after a class is defined
     for name in names:
         if getattr(getattr(method, name, None), "__isabstractmethod__", False):
             raise PrivacyError(f"{where}: {name}: is missing; expected a function")

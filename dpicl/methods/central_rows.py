@@ -1,4 +1,5 @@
-"""What methods have in common that a curator runs and whose rows differ by the contract's public bins of every column (`bins`).
+"""What methods have in common that a curator runs and whose rows differ by the contract's public
+bins of every column (`bins`).
 
 Guarantee   none spent: post-processing of released rows, and public queries.
 """
@@ -24,7 +25,9 @@ from dpicl.types import QueryTable, Table
 
 
 class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
-    """Rows of bins, which read as queries do: a number is drawn inside its bin, for each released row once."""
+    """Rows of bins, which read as queries do: a number is drawn inside its bin, for each released
+    row once.
+    """
 
     trust: ClassVar[Trust] = "central"
     options: ClassVar[type[CentralOptions]]
@@ -33,7 +36,9 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         """See `Method`."""
         return tuple(f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+    def default_options(
+        self, contract: Contract, stated: Mapping[str, Any], epsilon: float
+    ) -> dict[str, Any]:
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 
@@ -45,7 +50,9 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         """See `TabularMethod`."""
         return row_bins(table, contract)
 
-    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
+    def demonstrations(
+        self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator
+    ) -> list[str]:
         """See `RowMethod`."""
         shares = chance.random((len(pool.codes), pool.codes.shape[1] - 1))
         return row_demonstrations(pool.codes[places], shares[places], contract)

@@ -19,7 +19,9 @@ from dpicl.randomness import Draws
 ZERO_SHOT = Cell("zero-shot", shots=0)
 MAJORITY = Cell("majority")
 MOST_COLUMNS = 500
-"""Of methods that look at every pair of columns again for each column that joins: minutes at so many, hours at 2,000."""
+"""Of methods that look at every pair of columns again for each column that joins: minutes at so
+many, hours at 2,000.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class Cost:
 
     @property
     def charged(self) -> Guarantee:
-        """What an account is charged: the cost of everything that was done, subsampling included."""
+        """What an account is charged: the cost of everything that was done, subsampling
+        included.
+        """
         return self.amplified or self.nominal
 
 
@@ -50,7 +54,10 @@ def shots_of(cell: Cell) -> int:
 def check_width(contract: Contract, method: str) -> None:
     """Raises ParameterError: there are more than MOST_COLUMNS."""
     if len(contract.columns) > MOST_COLUMNS:
-        expected = f"at most {MOST_COLUMNS:,} of {method}, which takes hours for more, or a method such as aim_tabicl, gdp_tabicl or tab_pe"
+        expected = (
+            f"at most {MOST_COLUMNS:,} of {method}, which takes hours for more, or a method such "
+            f"as aim_tabicl, gdp_tabicl or tab_pe"
+        )
         raise ParameterError("columns", len(contract.columns), expected)
 
 
@@ -72,13 +79,24 @@ def for_neighbours(guarantee: Guarantee, contract: Contract) -> Guarantee:
     return to_replace_one(guarantee) if replaced else guarantee
 
 
-def results(unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]) -> list[Result]:
+def results(
+    unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, Cost]
+) -> list[Result]:
     """One row per cell: the model's, the majority's and the baselines'."""
     rows = []
     for cell, metrics in measured.items():
         cost = costs.get(cell.prompts) or costs.get(replace(cell, system="icl"))
         rate = None if cell.sampling_rate is None else float(cell.sampling_rate)
         amplified = cost.amplified.epsilon if cost and cost.amplified else None
-        asked = (unit.method, cell.system, unit.dataset, unit.seed, cell.epsilon, cell.shots, rate, amplified)
+        asked = (
+            unit.method,
+            cell.system,
+            unit.dataset,
+            unit.seed,
+            cell.epsilon,
+            cell.shots,
+            rate,
+            amplified,
+        )
         rows.append(Result(*asked, **asdict(metrics)))
     return rows

@@ -1,9 +1,13 @@
-"""What a method gives that counts its horizon: exact counts of a period's rows, noisy sums of them, and what any window of these is.
+"""What a method gives that counts its horizon: exact counts of a period's rows, noisy sums of them,
+and what any window of these is.
 
-Guarantee   none spent: this is about programs, not about rows. A method's own page says what its sums cost (`mst_series`, `gdp_series`).
+Guarantee   none spent: this is about programs, not about rows. A method's own page says what its
+            sums cost (`mst_series`, `gdp_series`).
 
-    counted    the rows of a period that enter, as whole numbers: private, frozen before anything is drawn from them
-    draw       noisy sums of a period, from what is frozen of all periods until then: the only draw of noise
+    counted    the rows of a period that enter, as whole numbers: private, frozen before anything is
+               drawn from them
+    draw       noisy sums of a period, from what is frozen of all periods until then: the only draw
+               of noise
     window     what the method releases, of the rows of any window of published periods
 """
 
@@ -31,15 +35,21 @@ from dpicl.types import PrivateTable
 Arrays = Mapping[str, np.ndarray]
 """What is published of a period, int64."""
 Exact = TypeVar("Exact", ExactCounts, np.ndarray)
-"""Exact counts of a period; those of two batches of its rows add up, and what is taken back is subtracted."""
+"""Exact counts of a period; those of two batches of its rows add up, and what is taken back is
+subtracted.
+"""
 Drawn = TypeVar("Drawn")
 SURE = 5
-"""Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
+"""Deviations of its noise that a window's number of rows must be above, for its shares to mean
+something.
+"""
 
 
 @dataclass(frozen=True)
 class WindowRows:
-    """By window: the estimate of least variance of how many rows it has, and its deviation; and that of the noise in every cell."""
+    """By window: the estimate of least variance of how many rows it has, and its deviation; and
+    that of the noise in every cell.
+    """
 
     rows: np.ndarray
     deviations: np.ndarray
@@ -77,8 +87,12 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
 
     @property
     def budget(self) -> GaussianBudget:
-        """mu^2: under REPLACE_ONE a Gaussian's price is of twice what one row moves, and the counters' movement is stated as it is."""
-        return self.total.budget.times(Fraction(4 if self.total.neighbours is Neighbours.REPLACE_ONE else 1))
+        """mu^2: under REPLACE_ONE a Gaussian's price is of twice what one row moves, and the
+        counters' movement is stated as it is.
+        """
+        return self.total.budget.times(
+            Fraction(4 if self.total.neighbours is Neighbours.REPLACE_ONE else 1)
+        )
 
     @property
     @abstractmethod
@@ -103,7 +117,9 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
         return np.sqrt(np.diagonal(self.counters.covariance(windows)))
 
     def needed(self, counts: Exact, released: Sequence[Arrays]) -> Exact:
-        """Of a period's exact counts those that later periods need; `released` is what the periods before it published."""
+        """Of a period's exact counts those that later periods need; `released` is what the periods
+        before it published.
+        """
         return counts
 
     @abstractmethod
@@ -115,30 +131,44 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
         """The counts that `packed` gave."""
 
     @abstractmethod
-    def draw(self, history: Sequence[Exact], released: Sequence[Arrays], stream: Stream) -> dict[str, np.ndarray]:
-        """What is published in the last period of `history`, whose periods before published `released`: the only draw of noise."""
-
-    @abstractmethod
-    def window(self, released: Sequence[Arrays], first: int, last: int) -> Drawn:
-        """The release of the rows of the periods `first` to `last`; `released` is what periods 1 to `last` published.
-        Raises ParameterError: there are no such periods.
+    def draw(
+        self, history: Sequence[Exact], released: Sequence[Arrays], stream: Stream
+    ) -> dict[str, np.ndarray]:
+        """What is published in the last period of `history`, whose periods before published
+        `released`: the only draw of noise.
         """
 
     @abstractmethod
-    def window_rows(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
+    def window(self, released: Sequence[Arrays], first: int, last: int) -> Drawn:
+        """The release of the rows of the periods `first` to `last`; `released` is what periods 1 to
+        `last` published. Raises ParameterError: there are no such periods.
+        """
+
+    @abstractmethod
+    def window_rows(
+        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
+    ) -> WindowRows:
         """How many rows windows (first, last) of published periods have."""
 
     @abstractmethod
-    def errors(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    def errors(
+        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
+    ) -> list[np.ndarray]:
         """Of each window, what noise is expected to do to every feature: `error_is`."""
 
     @abstractmethod
-    def compared(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> Iterator[Compared]:
-        """Columns of these windows; those that are counted in several parts one part after another."""
+    def compared(
+        self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]
+    ) -> Iterator[Compared]:
+        """Columns of these windows; those that are counted in several parts one part after
+        another.
+        """
 
 
 def contribution_of(contract: Contract, *, signed: Fraction | int = 0) -> Contribution:
-    """What a unit of a contract with a horizon may put in; `signed` as `Contribution` has it, where no row takes another back."""
+    """What a unit of a contract with a horizon may put in; `signed` as `Contribution` has it, where
+    no row takes another back.
+    """
     person = contract.privacy.person
     bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
     return Contribution(*bounds, signed=1 if contract.takes_back else signed)
@@ -147,15 +177,17 @@ def contribution_of(contract: Contract, *, signed: Fraction | int = 0) -> Contri
 def total_of(contract: Contract, *, epsilon: float, delta: float) -> GaussianTotal:
     """The budget of a horizon, for the contract's unit and neighbours."""
     privacy = contract.privacy
-    return GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
+    return GaussianTotal.of(
+        epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit
+    )
 
 
 Made = TypeVar("Made", bound=CountedHorizon[Any, Any])
 
 
 def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
-    """The same horizon, all of whose periods can be drawn: looked at before one is charged, as no later night could mend it.
-    Raises ParameterError: there is no noise so large.
+    """The same horizon, all of whose periods can be drawn: looked at before one is charged, as no
+    later night could mend it. Raises ParameterError: there is no noise so large.
     """
     try:
         series.largest()
@@ -170,15 +202,21 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
                 f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask",
             )
         expected += (
-            f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the noise of {contract.name}, which is never drawn"
+            f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the "
+            f"noise of {contract.name}, which is never drawn"
         )
         raise ParameterError("epsilon", f"{epsilon:g}", expected) from None
     return series
 
 
 def no_whole_table(contract: Contract) -> PrivacyError:
-    """What the draw of a whole table is refused by, where its method counts the contract's horizon."""
-    return PrivacyError(f"{contract.name}: has a horizon, whose periods are counted one by one; no release of the whole table is charged")
+    """What the draw of a whole table is refused by, where its method counts the contract's
+    horizon.
+    """
+    return PrivacyError(
+        f"{contract.name}: has a horizon, whose periods are counted one by one; no release of the "
+        f"whole table is charged"
+    )
 
 
 def horizon_facts(contract: Contract) -> dict[str, object]:
@@ -191,4 +229,7 @@ def charged_together(contract: Contract, cost: Guarantee) -> str:
     """What is promised of a horizon, as the beginning of a sentence."""
     periods = contract.releases.calendar.periods
     back = ", corrections included" if contract.takes_back else ""
-    return f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are ({cost.epsilon:.4g}, {cost.delta:.2g})-DP, charged once{back}"
+    return (
+        f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are "
+        f"({cost.epsilon:.4g}, {cost.delta:.2g})-DP, charged once{back}"
+    )

@@ -1,29 +1,35 @@
-"""DP-ICL: an ensemble of prompts, each with a few private rows, answers every query, and noise stands between them and the answer.
+"""DP-ICL: an ensemble of prompts, each with a few private rows, answers every query, and noise
+stands between them and the answer.
 
 Trust       Central: a curator and a model that may see the rows; only aggregated answers leave.
-Unit        One row, or one person: all rows of a person fall into one prompt, no more than the contract says.
+Unit        One row, or one person: all rows of a person fall into one prompt, no more than the
+            contract says.
 Neighbours  ADD_OR_REMOVE_ONE; votes and embeddings with gaussian noise under REPLACE_ONE too.
-Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the accountant. There is no answer beyond those
-            queries.
-Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the mechanisms say about its accounting.
-            Soft votes: Private PoEtry (arXiv 2602.05012).
+Guarantee   (epsilon, delta)-DP for the answers to all queries of a release together, from the
+            accountant. There is no answer beyond those queries.
+Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `ensemble.plan` and the
+            mechanisms say about its accounting. Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
-    1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names;
-       with `similarity` it takes part where it is near to x, and took part in fewer than K queries before
+    1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash
+       names; with `similarity` it takes part where it is near to x, and took part in fewer than K
+       queries before
     2  a_i <- LM(D_i, x)                                     labels, log-probabilities or texts
-       calibrated       log p_i(label) less log sum_f p(label | D_i, f),  f texts without content: of D_i alone, nothing of other voters
+       calibrated       log p_i(label) less log sum_f p(label | D_i, f),  f texts without content:
+                        of D_i alone, nothing of other voters
     3  votes            label <- noisy max of #{i: a_i = label}
        soft votes       label <- noisy max of sum_i clipped log p_i(label),  every D_i one row
-       embedding        z <- sum_i clip(E(a_i) - c) + noise;  the candidate text nearest to c + z / M
+       embedding        z <- sum_i clip(E(a_i) - c) + noise;  the candidate text nearest to c + z /
+                        M
        keywords, PTR    words <- the top k of #{i: word in a_i}, if a noisy test finds them stable
        keywords, joint  words <- a sequence of words of x, likelier the more a_i hold them
     4  with keywords: the model is asked once more, without rows, for an answer that uses them
 
-Candidates and c, their mean, are written without private rows. Everything for Q queries is charged before the first; with `similarity`
-what K of them cost.
+Candidates and c, their mean, are written without private rows. Everything for Q queries is charged
+before the first; with `similarity` what K of them cost.
 
-Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords, K participations of a row.
+Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords, K
+            participations of a row.
 Not covered queries, which are sent as they are; running time.
 """
 
@@ -46,7 +52,16 @@ from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, aggregation_of, amount, is_calibrated, plan_cell, plans, statement
+from dpicl.methods.ensemble.plan import (
+    FEW_SHOT,
+    EnsemblePlan,
+    aggregation_of,
+    amount,
+    is_calibrated,
+    plan_cell,
+    plans,
+    statement,
+)
 from dpicl.methods.ensemble.retrieval import Spending, admitted
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes, asked_of_each
 from dpicl.methods.memory import Memory, Secrets, StoredVotes
@@ -68,7 +83,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Job:
-    """One unit's share of the work: the cells that are answered, and where draws come from and votes are stored."""
+    """One unit's share of the work: the cells that are answered, and where draws come from and
+    votes are stored.
+    """
 
     contract: TextContract
     plans: Mapping[Cell, EnsemblePlan]
@@ -78,28 +95,48 @@ class Job:
     embedder: Embedder | None = None
     """Where a plan retrieves rows by their similarity to a query."""
     spending: Spending | None = None
-    """How often rows took part before, of one release whose queries come one by one; None where they all come at once, in their order."""
+    """How often rows took part before, of one release whose queries come one by one; None where
+    they all come at once, in their order.
+    """
 
     def placement(self, train: PrivateTable, cell: Cell) -> Placement:
-        """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the same prompts, which costs nothing there."""
+        """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the
+        same prompts, which costs nothing there.
+        """
         plan, person = self.plans[cell], self.contract.privacy.person
         if self.draws.simulated:
             key = self.draws.public("ensemble", f"shots={cell.shots}").bytes(32)
         else:
-            key = self.secrets.stream(cell, "placement").bytes(32) if self.spending is None else self.spending.key
-        return Placement(train, key, plan.rate, plan.shape, None if person is None else person.max_rows)
+            key = (
+                self.secrets.stream(cell, "placement").bytes(32)
+                if self.spending is None
+                else self.spending.key
+            )
+        return Placement(
+            train, key, plan.rate, plan.shape, None if person is None else person.max_rows
+        )
 
     def taking(self, placement: Placement, queries: Numbered, cell: Cell) -> Placement:
         """The same, with the rows that take part in these queries, where they are retrieved."""
         if placement.shape.similarity is None:
             return placement
         assert self.embedder is not None
-        return replace(placement, taking=admitted(placement, queries, self.embedder, self.spending, self.stored, cell))
+        return replace(
+            placement,
+            taking=admitted(placement, queries, self.embedder, self.spending, self.stored, cell),
+        )
 
 
-def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
-    """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and are asked alike share them, and what is
-    stored already is not asked again. Raises ModelError: the model fails, for another reason than what stands in a prompt.
+def consult(
+    train: PrivateTable,
+    queries: Numbered,
+    model: Scorer,
+    job: Job,
+    progress: Progress | None = None,
+) -> dict[Cell, list[Votes]]:
+    """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and
+    are asked alike share them, and what is stored already is not asked again. Raises ModelError:
+    the model fails, for another reason than what stands in a prompt.
     """
     voters, by_name, by_cell = Voters(job.contract, model), dict[str, list[Votes]](), {}
     for cell in job.plans:
@@ -109,42 +146,70 @@ def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, pro
             by_name[name], placement = [], job.taking(placement, queries, cell)
             size = max(1, PROMPTS_AT_ONCE // (shape.subsets * asked_of_each(shape)))
             for part in (queries[start : start + size] for start in range(0, len(queries), size)):
-                by_name[name] += _stored(partial(voters.votes, placement), part, name, cell, job.stored)
+                by_name[name] += _stored(
+                    partial(voters.votes, placement), part, name, cell, job.stored
+                )
                 if progress is not None:
                     progress(len(by_name[name]), len(queries))
         by_cell[cell] = by_name[name]
     return by_cell
 
 
-def _stored(vote: Callable[[Numbered], list[Votes]], queries: Numbered, name: str, cell: Cell, stored: StoredVotes) -> list[Votes]:
+def _stored(
+    vote: Callable[[Numbered], list[Votes]],
+    queries: Numbered,
+    name: str,
+    cell: Cell,
+    stored: StoredVotes,
+) -> list[Votes]:
     """The votes that stand, cast now where there are none."""
     names = {number: f"{name} {number}" for number, _ in queries}
-    missing = [(number, query) for number, query in queries if stored.read(cell, names[number]) is None]
-    mine = {number: json.dumps(votes).encode() for (number, _), votes in zip(missing, vote(missing) if missing else (), strict=True)}
+    missing = [
+        (number, query) for number, query in queries if stored.read(cell, names[number]) is None
+    ]
+    mine = {
+        number: json.dumps(votes).encode()
+        for (number, _), votes in zip(missing, vote(missing) if missing else (), strict=True)
+    }
     for number, content in mine.items():
         stored.write(cell, names[number], content)
-    return [cast(Votes, json.loads(stored.read(cell, names[number]) or mine[number])) for number, _ in queries]
+    return [
+        cast(Votes, json.loads(stored.read(cell, names[number]) or mine[number]))
+        for number, _ in queries
+    ]
 
 
-def answer(job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public) -> Released:
-    """Step 3 for every cell, query after query: what `public` embedded for one cell serves the next."""
+def answer(
+    job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public
+) -> Released:
+    """Step 3 for every cell, query after query: what `public` embedded for one cell serves the
+    next.
+    """
     released: Released = {cell: [] for cell in job.plans}
     for place, (number, query) in enumerate(queries):
         for cell, plan in job.plans.items():
             stream = job.secrets.stream(cell, f"answer {number}")
-            released[cell].append(decide(plan, votes[cell][place], query, job.contract, stream, public))
+            released[cell].append(
+                decide(plan, votes[cell][place], query, job.contract, stream, public)
+            )
     return released
 
 
-def real_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> dict[Cell, tuple[Demonstration, ...]]:
-    """Random rows in one prompt, without noise: what the paper compares with, where the unit asks for epsilon = infinity; benchmarks only."""
+def real_rows(
+    train: PrivateTable, contract: TextContract, unit: Unit
+) -> dict[Cell, tuple[Demonstration, ...]]:
+    """Random rows in one prompt, without noise: what the paper compares with, where the unit asks
+    for epsilon = infinity; benchmarks only.
+    """
     if math.inf not in unit.epsilons:
         return {}
     labels, texts, demonstrations = train.data.column("label"), train.data.column("text"), {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(FEW_SHOT, f"shots={shots}").generator()
         rows = [int(row) for row in generator.permutation(train.row_count)[:shots]]
-        demonstrations[Cell(FEW_SHOT, math.inf, shots)] = tuple(Demonstration(labels[row].as_py(), texts[row].as_py()) for row in rows)
+        demonstrations[Cell(FEW_SHOT, math.inf, shots)] = tuple(
+            Demonstration(labels[row].as_py(), texts[row].as_py()) for row in rows
+        )
     return demonstrations
 
 
@@ -180,8 +245,10 @@ class DpIcl(TextMethod):
         """A run's release is answers: to private texts there are none."""
         if contract.evaluation != "public":
             raise PrivacyError(
-                f"{contract.name}: a run of {self.name} answers queries, and held-out texts with something at stake are no public ones; "
-                "expected `source.queries` with texts declared public, or `dpicl ask` with queries of yours"
+                f"{contract.name}: a run of {self.name} answers queries, and held-out texts with "
+                f"something at stake are no public ones; "
+                "expected `source.queries` with texts declared public, or `dpicl ask` with "
+                "queries of yours"
             )
 
     def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
@@ -220,43 +287,78 @@ class DpIcl(TextMethod):
         return content
 
     def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Scorer, embedder: Embedder | None
+        self,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+        model: Scorer,
+        embedder: Embedder | None,
     ) -> tuple[Released, Released]:
         """Steps 1 to 3."""
         self.check_free(contract, unit)
         draws = draws_for(contract, unit.seed)
         memory, texts = Memory(draws), queries.data.column("text").to_pylist()
-        job, numbered = Job(contract, plans(contract, unit), draws, memory, memory, embedder), list(enumerate(texts))
+        job, numbered = (
+            Job(contract, plans(contract, unit), draws, memory, memory, embedder),
+            list(enumerate(texts)),
+        )
         public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
         return answer(job, consult(train, numbered, model, job), numbered, public), {}
 
-    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
+    def examples(
+        self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
         """The first answers, with their queries."""
         texts = queries.data.column("text").to_pylist()[:EXAMPLES]
         return {
-            cell: [asking_demonstration(contract, text, answer_text(contract, one)) for text, one in zip(texts, given, strict=False)]
+            cell: [
+                asking_demonstration(contract, text, answer_text(contract, one))
+                for text, one in zip(texts, given, strict=False)
+            ]
             for cell, given in released.items()
         }
 
     def prompts(
-        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
+        self,
+        released: Releases,
+        public: Releases,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
     ) -> dict[Cell, list[str]]:
-        """Step 4 for released keywords, and what the paper compares with: real rows, and no demonstrations."""
+        """Step 4 for released keywords, and what the paper compares with: real rows, and no
+        demonstrations.
+        """
         shown = {ZERO_SHOT: (), **real_rows(train, contract, unit)}
-        prompts = {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
+        prompts = {
+            cell: answers.prompts_for(demonstrations, queries, contract)
+            for cell, demonstrations in shown.items()
+        }
         texts = queries.data.column("text").to_pylist()
         for cell, given in released.items():
             if all(isinstance(one, list) for one in given):
-                with_keywords = [keywords_query(contract, text, words) for text, words in zip(texts, given, strict=True)]
+                with_keywords = [
+                    keywords_query(contract, text, words)
+                    for text, words in zip(texts, given, strict=True)
+                ]
                 prompts[cell] = [asking_prompt(contract, [], query) for query in with_keywords]
         return prompts
 
     def final_answers(self, released: Releases, contract: TextContract) -> dict[Cell, np.ndarray]:
         """Of labels, by their number, and of texts; keywords are asked once more."""
         names = list(contract.demonstrated)
-        final = {cell: given for cell, given in released.items() if all(isinstance(one, str) for one in given)}
+        final = {
+            cell: given
+            for cell, given in released.items()
+            if all(isinstance(one, str) for one in given)
+        }
         return {
-            cell: np.array([names.index(one) for one in given] if contract.is_classification else given) for cell, given in final.items()
+            cell: np.array(
+                [names.index(one) for one in given] if contract.is_classification else given
+            )
+            for cell, given in final.items()
         }
 
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:

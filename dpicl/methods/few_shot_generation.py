@@ -1,12 +1,14 @@
-"""DP few-shot generation: demonstrations written token by token, on each of which private rows vote under noise.
+"""DP few-shot generation: demonstrations written token by token, on each of which private rows vote
+under noise.
 
 Trust       Central: a curator and a local model read the rows; only finished texts leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE; under REPLACE_ONE a row may change its label, which is charged too.
-Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with exponential noise and clipped logits.
-            They answer any number of queries.
-Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108) for fixed batches; [VPT25] InvisibleInk
-            (arXiv 2507.02974), by `mechanisms.difference_token`.
+Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0
+            with exponential noise and clipped logits. They answer any number of queries.
+Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108)
+            for fixed batches; [VPT25] InvisibleInk (arXiv 2507.02974), by
+            `mechanisms.difference_token`.
 
     0  y_1 ... y_k <- labels of the public list
     1  for every text z of label y, for t = 1 ... T:
@@ -15,25 +17,33 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
                         every row takes part in one text at most, as a voter of its own     (fixed)
     4    w <- noisy max over S of the sum of LM(instruction, D_i, y, z)
          w <- sampled from the noisy sums: temperature, top-k, nucleus                 (`sampling`)
-         w <- sampled from LM(instruction, y, z) plus the clipped mean of differences to it, of S and what rows
-              could lift among its K likeliest                                         (invisible ink)
-         w <- the likeliest of S, where a sparse-vector test finds enough votes for it; at most r times
-              it does not, and then w is selected by noisy max                          (private tokens)
+         w <- sampled from LM(instruction, y, z) plus the clipped mean of differences to it, of S
+         and what rows
+              could lift among its K likeliest                                         (invisible
+              ink)
+         w <- the likeliest of S, where a sparse-vector test finds enough votes for it; at most r
+         times
+              it does not, and then w is selected by noisy max                          (private
+              tokens)
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
-An empty subset votes as the model does without private rows; with fixed batches that is one more voter. Rows come to fixed batches by
-Bernoulli draws: each stands in one text at most, none in two (without replacement across texts), and the sizes of batches are
-random and secret; with invisible ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T tokens, or for r
-private ones, is charged before the first, whenever the text ends.
+An empty subset votes as the model does without private rows; with fixed batches that is one more
+voter. Rows come to fixed batches by Bernoulli draws: each stands in one text at most, none in two
+(without replacement across texts), and the sizes of batches are random and secret; with invisible
+ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T
+tokens, or for r private ones, is charged before the first, whenever the text ends.
 
-Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q and nothing else of the price.
+Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q
+and nothing else of the price.
 
-Of texts that arrive period by period (`source.deliveries`) step 3 of a period reads those of its file alone, and all periods of a horizon cost
-what one does (`few_shot.plan`).
+Of texts that arrive period by period (`source.deliveries`) step 3 of a period reads those of its
+file alone, and all periods of a horizon cost what one does (`few_shot.plan`).
 
-Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
-Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
+Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling
+            rate.
+Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own;
+running time.
 """
 
 from __future__ import annotations
@@ -57,7 +67,17 @@ from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.few_shot.draft import Choose, Draft, drafts_of, side_by_side
 from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plan_cell, plans, pool_of
 from dpicl.methods.few_shot.statement import amount, statement
-from dpicl.methods.few_shot.voting import Job, Journal, PrivateRows, Prompts, PublicVoting, Text, Voting, open_voting, rule_of
+from dpicl.methods.few_shot.voting import (
+    Job,
+    Journal,
+    PrivateRows,
+    Prompts,
+    PublicVoting,
+    Text,
+    Voting,
+    open_voting,
+    rule_of,
+)
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Releases, TextMethod
@@ -70,52 +90,95 @@ Demonstrations = dict[Cell, tuple[Demonstration, ...]]
 Progress = Callable[[int, int], None]
 
 
-def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:
+def job_of(
+    contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None
+) -> Job:
     """What is to be written for a unit: all its cells that rows vote on, or some."""
-    chosen = {cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells}
+    chosen = {
+        cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells
+    }
     return Job(chosen, journal)
 
 
 def write(
-    train: PrivateTable, contract: TextContract, model: GeneratorModel, jobs: Sequence[Job], progress: Progress | None = None
+    train: PrivateTable,
+    contract: TextContract,
+    model: GeneratorModel,
+    jobs: Sequence[Job],
+    progress: Progress | None = None,
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
     Raises ModelError: the model's context is too small.
 
     Args:
-        progress: called after every token with how many are drawn of a text, on average over all that are written in one way, and how many
-            there may be.
+        progress: called after every token with how many are drawn of a text, on average over all
+            that are written in one way, and how many there may be.
     """
     written: dict[tuple[Job, Cell], list[Demonstration]] = {}
-    ways = {(job, cell): (plan.shape, rule_of(plan.shape, plan)) for job in jobs for cell, plan in job.plans.items()}
+    ways = {
+        (job, cell): (plan.shape, rule_of(plan.shape, plan))
+        for job in jobs
+        for cell, plan in job.plans.items()
+    }
     for shape, rule in dict.fromkeys(ways.values()):
         prompts = Prompts(contract, model, shape)
-        rows, alike = PrivateRows(train, prompts), [key for key, way in ways.items() if way == (shape, rule)]
+        rows, alike = (
+            PrivateRows(train, prompts),
+            [key for key, way in ways.items() if way == (shape, rule)],
+        )
         labels = {(job, cell): job.plans[cell].labels for job, cell in alike}
         # A cell's blocks are its own, whatever is written beside it: they name what is journalled.
-        voters = {key: shape.voters or -(-sum(contract.row_bounds.values()) // len(own)) for key, own in labels.items()}
-        drafts = [draft for key, own in labels.items() for draft in drafts_of(*key, own, prompts, voters[key])]
+        voters = {
+            key: shape.voters or -(-sum(contract.row_bounds.values()) // len(own))
+            for key, own in labels.items()
+        }
+        drafts = [
+            draft
+            for key, own in labels.items()
+            for draft in drafts_of(*key, own, prompts, voters[key])
+        ]
         for group in side_by_side(drafts, shape, max(voters.values())):
-            _finish(group, open_voting(rows, prompts, rule), partial(_select, contract), partial(_report, drafts, progress))
+            _finish(
+                group,
+                open_voting(rows, prompts, rule),
+                partial(_select, contract),
+                partial(_report, drafts, progress),
+            )
         for draft in drafts:
             written.setdefault((draft.job, draft.cell), []).extend(draft.demonstrations())
-    return [{cell: tuple(texts) for (owner, cell), texts in written.items() if owner is job} for job in jobs]
+    return [
+        {cell: tuple(texts) for (owner, cell), texts in written.items() if owner is job}
+        for job in jobs
+    ]
 
 
 def _select(
-    contract: TextContract, texts: Sequence[Text], token: int, private_tokens: Mapping[Text, int], votes: Mapping[Text, Votes]
+    contract: TextContract,
+    texts: Sequence[Text],
+    token: int,
+    private_tokens: Mapping[Text, int],
+    votes: Mapping[Text, Votes],
 ) -> list[tuple[int, bool]]:
-    """Step 4 for the open texts of a block, which follow from what is journalled: so does what their draws are named by."""
+    """Step 4 for the open texts of a block, which follow from what is journalled: so does what
+    their draws are named by.
+    """
     plan = texts[0].plan  # a block is of one cell
-    alike = {plan.drawings[pool_of(contract, label)].noise.token for label in {text.label for text in texts}}
+    alike = {
+        plan.drawings[pool_of(contract, label)].noise.token
+        for label in {text.label for text in texts}
+    }
     noise = next(iter(alike))
     if len(alike) == 1 and isinstance(noise, DifferenceToken):
-        places = noise.select_all([votes[text].scores for text in texts], texts[0].stream("tokens", token))
+        places = noise.select_all(
+            [votes[text].scores for text in texts], texts[0].stream("tokens", token)
+        )
         return [(place, True) for place in places]
     return [_select_one(contract, text, token, private_tokens[text], votes[text]) for text in texts]
 
 
-def _select_one(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:
+def _select_one(
+    contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes
+) -> tuple[int, bool]:
     """Step 4 for one text."""
     drawing = text.plan.drawings[pool_of(contract, text.label)]
     test = drawing.noise.test
@@ -126,29 +189,60 @@ def _select_one(contract: TextContract, text: Text, token: int, private_tokens: 
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    chosen, stream, sampling = drawing.noise.token, text.stream("token", token), text.plan.shape.sampling
+    chosen, stream, sampling = (
+        drawing.noise.token,
+        text.stream("token", token),
+        text.plan.shape.sampling,
+    )
     if isinstance(chosen, TokenNoise) and sampling is not None:
         return sampling.draw(chosen.noisy(votes.sums, stream), text.stream("sample", token)), True
     return chosen.select(votes.scores, stream), True
 
 
 def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
-    """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
-    prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
+    """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no
+    row and costs nothing.
+    """
+    prompts, draws = (
+        Prompts(contract, model, Shape.of(contract, unit)),
+        draws_for(contract, unit.seed),
+    )
     job = Job({}, Memory(draws))
     cells = {Cell("icl", 0.0, shots): labels_of(contract, unit, shots) for shots in unit.shots}
-    drafts = [draft for cell, labels in cells.items() for draft in drafts_of(job, cell, labels, prompts, 1)]
+    drafts = [
+        draft
+        for cell, labels in cells.items()
+        for draft in drafts_of(job, cell, labels, prompts, 1)
+    ]
 
-    def sample(texts: Sequence[Text], token: int, _: Mapping[Text, int], votes: Mapping[Text, Votes]) -> list[tuple[int, bool]]:
-        generators = (draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator() for text in texts)
+    def sample(
+        texts: Sequence[Text], token: int, _: Mapping[Text, int], votes: Mapping[Text, Votes]
+    ) -> list[tuple[int, bool]]:
+        generators = (
+            draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
+            for text in texts
+        )
         shares = (votes[text].sums / votes[text].sums.sum() for text in texts)
-        return [(int(one.choice(len(some), p=some)), False) for one, some in zip(generators, shares, strict=True)]
+        return [
+            (int(one.choice(len(some), p=some)), False)
+            for one, some in zip(generators, shares, strict=True)
+        ]
 
     _finish(drafts, PublicVoting(prompts), sample)
-    return {cell: tuple(text for draft in drafts if draft.cell == cell for text in draft.demonstrations()) for cell in cells}
+    return {
+        cell: tuple(
+            text for draft in drafts if draft.cell == cell for text in draft.demonstrations()
+        )
+        for cell in cells
+    }
 
 
-def _finish(drafts: Sequence[Draft], voting: Voting, choose: Choose, report: Callable[[], None] = lambda: None) -> None:
+def _finish(
+    drafts: Sequence[Draft],
+    voting: Voting,
+    choose: Choose,
+    report: Callable[[], None] = lambda: None,
+) -> None:
     while written := {text: tokens for draft in drafts for text, tokens in draft.open.items()}:
         votes = voting.votes(written)
         for draft in drafts:
@@ -160,22 +254,35 @@ def _finish(drafts: Sequence[Draft], voting: Voting, choose: Choose, report: Cal
 def _report(drafts: Sequence[Draft], progress: Progress | None) -> None:
     if progress is not None:
         most = drafts[0].most
-        progress(sum(draft.steps if draft.is_open else most for draft in drafts) // len(drafts), most)
+        progress(
+            sum(draft.steps if draft.is_open else most for draft in drafts) // len(drafts), most
+        )
 
 
 def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demonstrations:
-    """Real rows in place of texts, where the unit asks for epsilon = infinity: what the paper compares with; benchmarks only."""
+    """Real rows in place of texts, where the unit asks for epsilon = infinity: what the paper
+    compares with; benchmarks only.
+    """
     if math.inf not in unit.epsilons:
         return {}
-    texts, labels = train.data.column("text"), np.array(train.data.column("label").to_pylist(), dtype=object)
+    texts, labels = (
+        train.data.column("text"),
+        np.array(train.data.column("label").to_pylist(), dtype=object),
+    )
     demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(RANDOM_ROWS, f"shots={shots}").generator()
         every = np.arange(len(labels))
-        of_label = {label: np.flatnonzero(labels == label) for label in set(labels) if contract.is_classification}
+        of_label = {
+            label: np.flatnonzero(labels == label)
+            for label in set(labels)
+            if contract.is_classification
+        }
         pools = [of_label.get(label, every) for label in labels_of(contract, unit, shots)]
         rows = [int(generator.choice(pool)) for pool in pools]
-        demonstrations[Cell(RANDOM_ROWS, math.inf, shots)] = tuple(Demonstration(str(labels[row]), texts[row].as_py()) for row in rows)
+        demonstrations[Cell(RANDOM_ROWS, math.inf, shots)] = tuple(
+            Demonstration(str(labels[row]), texts[row].as_py()) for row in rows
+        )
     return demonstrations
 
 
@@ -243,7 +350,13 @@ class FewShotGeneration(TextMethod):
         return {cell: [one.text for one in texts] for cell, texts in released.items()}
 
     def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
+        self,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+        model: GeneratorModel,
+        embedder: Embedder | None,
     ) -> tuple[Demonstrations, Demonstrations]:
         """Steps 0 to 5."""
         self.check_free(contract, unit)
@@ -251,18 +364,35 @@ class FewShotGeneration(TextMethod):
         (released,) = write(train, contract, model, [job_of(contract, unit, journal)])
         return released, write_public(contract, unit, model)
 
-    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
+    def examples(
+        self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
         """All of them, as they stand in a prompt."""
-        return {cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()}
+        return {
+            cell: answers.shown(texts, contract) for cell, texts in {**released, **public}.items()
+        }
 
     def prompts(
-        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
+        self,
+        released: Releases,
+        public: Releases,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
     ) -> dict[Cell, list[str]]:
         """Step 6, and without demonstrations."""
         shown = {ZERO_SHOT: (), **released, **public, **random_rows(train, contract, unit)}
-        return {cell: answers.prompts_for(demonstrations, queries, contract) for cell, demonstrations in shown.items()}
+        return {
+            cell: answers.prompts_for(demonstrations, queries, contract)
+            for cell, demonstrations in shown.items()
+        }
 
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """One row per text."""
         noisy = {cell: texts for cell, texts in released.items() if cell.epsilon != math.inf}
-        return [{"cell": cell.key, "label": one.label, "text": one.text} for cell, texts in noisy.items() for one in texts]
+        return [
+            {"cell": cell.key, "label": one.label, "text": one.text}
+            for cell, texts in noisy.items()
+            for one in texts
+        ]

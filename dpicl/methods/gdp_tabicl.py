@@ -2,9 +2,11 @@
 
 Trust       Central: a curator holds the rows; only noisy averages leave.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows: group privacy of the amplified release.
-Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The demonstrations answer any number of
-            queries. Of a table that grows neighbours are histories of it, with Gaussian noise, a delta and no subsample (`gdp_series`).
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows:
+            group privacy of the amplified release.
+Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The
+            demonstrations answer any number of queries. Of a table that grows neighbours are
+            histories of it, with Gaussian noise, a delta and no subsample (`gdp_series`).
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
     0  D <- at most m rows of every person (where persons are protected)
@@ -79,7 +81,9 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     prepare_stage, draw_stage = "subsample", "aggregate"
     makes_series = True
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+    def default_options(
+        self, contract: Contract, stated: Mapping[str, Any], epsilon: float
+    ) -> dict[str, Any]:
         """See `Method`; the groups of a series share their counts."""
         return {"allocation": _OF_SERIES} if self.is_series(contract) else {}
 
@@ -88,28 +92,56 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return ()
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
-        """Numbers of shots that the contract has no groups for; a subsample, or another division of epsilon, of a series, which has none."""
+        """Numbers of shots that the contract has no groups for; a subsample, or another division of
+        epsilon, of a series, which has none.
+        """
         missing = [shots for shots in unit.shots if shots not in contract.shots]
         if missing:
-            raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
+            raise ParameterError(
+                "shots",
+                missing[0],
+                f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for "
+                f"these",
+            )
         if self.is_series(contract):
             _refuse_of_series(contract, unit)
 
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> GroupSeries:
-        """See `TabularMethod`; its delta is the budget's. Raises ParameterError: the options are of no series."""
+        """See `TabularMethod`; its delta is the budget's. Raises ParameterError: the options are of
+        no series.
+        """
         self.refuse(contract, unit)
         chosen, delta = unit.chosen(GdpOptions), float(contract.privacy.budget.delta or 0)
-        return GroupSeries.of(contract, shots_of(cell), origin=chosen.sum_origin, epsilon=epsilon_of(cell), delta=delta)
+        return GroupSeries.of(
+            contract,
+            shots_of(cell),
+            origin=chosen.sum_origin,
+            epsilon=epsilon_of(cell),
+            delta=delta,
+        )
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """Before and after amplification, under the contract's neighbours; of a series there is none."""
+        """Before and after amplification, under the contract's neighbours; of a series there is
+        none.
+        """
         if self.is_series(contract):
-            return {cell: Cost(self.series(contract, unit, cell).guarantee) for cell in unit.cells("icl")}
+            return {
+                cell: Cost(self.series(contract, unit, cell).guarantee)
+                for cell in unit.cells("icl")
+            }
         costs = {}
         for cell in unit.cells("icl"):
-            groups, epsilon = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell)
-            nominal = aggregate.guarantee(groups, contract, epsilon=epsilon, options=options_of(unit))
-            costs[cell] = Cost(for_unit(nominal, contract), for_unit(amplify(nominal, rate_of(contract, cell)), contract))
+            groups, epsilon = (
+                partition(contract, shots_of(cell)),
+                nominal_epsilon(contract, unit, cell),
+            )
+            nominal = aggregate.guarantee(
+                groups, contract, epsilon=epsilon, options=options_of(unit)
+            )
+            costs[cell] = Cost(
+                for_unit(nominal, contract),
+                for_unit(amplify(nominal, rate_of(contract, cell)), contract),
+            )
         return costs
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
@@ -120,71 +152,138 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """See `Method`."""
         if self.is_series(contract):
             delta, origin = contract.privacy.budget.delta, unit.chosen(GdpOptions).sum_origin
-            return {"delta": float(delta or 0), "sum_origin": origin, **horizon_facts(contract), "series": VERSION}
-        return {"sampling_rate": str(rate_of(contract, cell)), **unit.chosen(GdpOptions).model_dump(mode="json")}
+            return {
+                "delta": float(delta or 0),
+                "sum_origin": origin,
+                **horizon_facts(contract),
+                "series": VERSION,
+            }
+        return {
+            "sampling_rate": str(rate_of(contract, cell)),
+            **unit.chosen(GdpOptions).model_dump(mode="json"),
+        }
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         if self.is_series(contract):
             return (
-                f"{charged_together(contract, cost.nominal)}; averages of any window of them, of all rows and no subsample, demonstrate for any number "
+                f"{charged_together(contract, cost.nominal)}; averages of any window of them, of "
+                f"all rows and no subsample, demonstrate for any number "
                 "of queries. Every number of shots and every seed is a release of its own."
             )
         return (
-            f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
-            "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
+            f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and "
+            f"{cost.charged.epsilon:.4g}-DP counting the secret "
+            "subsample; it answers any number of queries. Every number of shots and every seed is "
+            "a release of its own."
         )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """See `TabularMethod`: some numbers of groups, where epsilon is what is charged; none of a series, which is no release of one table."""
+        """See `TabularMethod`: some numbers of groups, where epsilon is what is charged; none of a
+        series, which is no release of one table.
+        """
         if self.is_series(contract):
             return ()
         few = [shots for shots in contract.shots if 1 < shots <= _FEW_SHOTS] or [1]
-        return [({"allocation": "shared-count", "epsilon_is": "amplified"}, shots) for shots in few[:1] + few[1:][-1:]]
+        return [
+            ({"allocation": "shared-count", "epsilon_is": "amplified"}, shots)
+            for shots in few[:1] + few[1:][-1:]
+        ]
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
         """See `TabularMethod`: of group averages, in widths of a column's bounds."""
         if self.is_series(contract):
             return self.series(contract, unit, cell).column_errors(rows)
-        groups, epsilon, sample = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell), rows * rate_of(contract, cell)
-        return aggregate.expected_errors(groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample))
+        groups, epsilon, sample = (
+            partition(contract, shots_of(cell)),
+            nominal_epsilon(contract, unit, cell),
+            rows * rate_of(contract, cell),
+        )
+        return aggregate.expected_errors(
+            groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample)
+        )
 
-    def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+    def prepare(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, np.ndarray]:
         """Steps 0 to 2: each row's group number or `LEFT_OUT`; private."""
         bounded = contributing_rows(train, contract, draws)
         members = {}
         for cell in cells:
             stream = draws.secret("subsample", cell.key)
-            rows = bounded[poisson_subsample(len(bounded), sampling_rate=rate_of(contract, cell), stream=stream)]
+            rows = bounded[
+                poisson_subsample(
+                    len(bounded), sampling_rate=rate_of(contract, cell), stream=stream
+                )
+            ]
             members[cell] = np.full(train.row_count, LEFT_OUT, dtype=np.int16)
             members[cell][rows] = assign(train, contract, shots_of(cell), rows)
         return members
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3."""
         sums = {}
         for cell in cells:
-            rows, groups = np.flatnonzero(prepared[cell] != LEFT_OUT), partition(contract, shots_of(cell))
-            sums[cell] = aggregate.exact_sums(train, rows, prepared[cell][rows], groups, contract, options=options_of(unit))
+            rows, groups = (
+                np.flatnonzero(prepared[cell] != LEFT_OUT),
+                partition(contract, shots_of(cell)),
+            )
+            sums[cell] = aggregate.exact_sums(
+                train, rows, prepared[cell][rows], groups, contract, options=options_of(unit)
+            )
         return _noised(sums, contract, unit, draws)
 
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+    def count(
+        self,
+        batch: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, Arrays]:
         """Steps 1 and 2 on one batch, and its exact sums of step 3; `draws` are the batch's own."""
         streams = {cell: draws.secret("subsample", cell.key) for cell in cells}
 
         def of_block(start: int, cell: Cell) -> GroupSums:
             count = min(_ROWS_PER_BLOCK, batch.row_count - start)
-            rows = start + poisson_subsample(count, sampling_rate=rate_of(contract, cell), stream=streams[cell])
-            members, groups = assign(batch, contract, shots_of(cell), rows), partition(contract, shots_of(cell))
-            return aggregate.exact_sums(batch, rows, members, groups, contract, options=options_of(unit))
+            rows = start + poisson_subsample(
+                count, sampling_rate=rate_of(contract, cell), stream=streams[cell]
+            )
+            members, groups = (
+                assign(batch, contract, shots_of(cell), rows),
+                partition(contract, shots_of(cell)),
+            )
+            return aggregate.exact_sums(
+                batch, rows, members, groups, contract, options=options_of(unit)
+            )
 
         starts = range(0, max(batch.row_count, 1), _ROWS_PER_BLOCK)
-        return {cell: reduce(add, (of_block(start, cell) for start in starts)).arrays for cell in cells}
+        return {
+            cell: reduce(add, (of_block(start, cell) for start in starts)).arrays for cell in cells
+        }
 
     def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+        self,
+        batches: Sequence[Mapping[Cell, Arrays]],
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
     ) -> dict[Cell, ReleasedGroups]:
         """Step 3 from all batches' sums."""
         sums = {cell: reduce(add, (GroupSums(batch[cell]) for batch in batches)) for cell in cells}
@@ -192,17 +291,31 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def encode(self, drawn: ReleasedGroups) -> bytes:
         """See `TabularMethod`."""
-        rows = [{"key": list(group.key), "values": dict(group.values), "label": group.label} for group in drawn.groups]
+        rows = [
+            {"key": list(group.key), "values": dict(group.values), "label": group.label}
+            for group in drawn.groups
+        ]
         return json.dumps(rows, allow_nan=False).encode()
 
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> ReleasedGroups:
         """See `TabularMethod`."""
-        return ReleasedGroups(tuple(ReleasedGroup(tuple(one["key"]), one["values"], one["label"]) for one in json.loads(content)))
+        return ReleasedGroups(
+            tuple(
+                ReleasedGroup(tuple(one["key"]), one["values"], one["label"])
+                for one in json.loads(content)
+            )
+        )
 
-    def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """The same for all queries, labels in turn and the first group first: by released labels and public keys."""
+    def examples(
+        self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """The same for all queries, labels in turn and the first group first: by released labels
+        and public keys.
+        """
         return {
-            cell: central_demonstrations(ReleasedGroups(tuple(in_turn(groups.groups, lambda group: group.label))), contract)
+            cell: central_demonstrations(
+                ReleasedGroups(tuple(in_turn(groups.groups, lambda group: group.label))), contract
+            )
             for cell, groups in released.draws.items()
         }
 
@@ -211,7 +324,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return longest_demonstration(contract)
 
     def prompts(
-        self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[ReleasedGroups],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, list[str]]:
         """Step 4: one prompt per query and cell, and the zero-shot ones."""
         texts = central_queries(queries, contract)
@@ -219,22 +337,40 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return {cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}
 
     def baselines(
-        self, released: Released[ReleasedGroups], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[ReleasedGroups],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at infinity: on benchmarks only."""
+        """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at
+        infinity: on benchmarks only.
+        """
         assert train is not None
         measured = {}
         for epsilon in unit.epsilons:
             stream = draws.secret("baselines", f"epsilon={epsilon}")
-            rows = poisson_subsample(train.row_count, sampling_rate=contract.privacy.sampling_rate, stream=stream)
+            rows = poisson_subsample(
+                train.row_count, sampling_rate=contract.privacy.sampling_rate, stream=stream
+            )
             sample = PrivateTable(train.data.take(rows))
-            for name, metrics in central_baselines(train, sample, test, contract, epsilon=epsilon, stream=stream).items():
+            for name, metrics in central_baselines(
+                train, sample, test, contract, epsilon=epsilon, stream=stream
+            ).items():
                 measured[Cell(name, epsilon)] = metrics
         return measured
 
-    def shown(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+    def shown(
+        self, released: Released[ReleasedGroups], contract: Contract, unit: Unit
+    ) -> list[dict[str, Any]]:
         """One row per group, dates as people write them."""
-        dates = {name: column for name in contract.features if isinstance(column := contract.columns[name], DateColumn)}
+        dates = {
+            name: column
+            for name in contract.features
+            if isinstance(column := contract.columns[name], DateColumn)
+        }
         return [
             {
                 "cell": cell.key,
@@ -248,8 +384,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         ]
 
 
-def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
-    """Step 3 from exact sums of the whole subsample: the only draw of noise. Raises PrivacyError: of a series, which has counters."""
+def _noised(
+    sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws
+) -> dict[Cell, ReleasedGroups]:
+    """Step 3 from exact sums of the whole subsample: the only draw of noise. Raises PrivacyError:
+    of a series, which has counters.
+    """
     if contract.releases.horizon is not None:
         raise no_whole_table(contract)
     released = {}
@@ -259,30 +399,45 @@ def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draw
             nominal_epsilon(contract, unit, cell),
             draws.secret("aggregate", cell.key),
         )
-        released[cell] = aggregate.noised(of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream)
+        released[cell] = aggregate.noised(
+            of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream
+        )
     return released
 
 
 def _refuse_of_series(contract: Contract, unit: Unit) -> None:
-    """Raises ParameterError: a subsample is stated, or another division of epsilon than counters have."""
+    """Raises ParameterError: a subsample is stated, or another division of epsilon than counters
+    have.
+    """
     chosen, privacy = unit.chosen(GdpOptions), contract.privacy
     of_contract = [privacy.sampling_rate] if "sampling_rate" in privacy.model_fields_set else []
     if less := sorted(rate for rate in unit.sampling_rates or of_contract if rate < 1):
         expected = (
-            f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no secret subsample; a pipeline's `sampling_rates: [1]`, "
-            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of its horizons anew"
+            f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no "
+            f"secret subsample; a pipeline's `sampling_rates: [1]`, "
+            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of "
+            "its horizons anew"
         )
         raise ParameterError("sampling_rate", str(less[0]), expected)
     if chosen.allocation != _OF_SERIES:
         raise ParameterError(
-            "allocation", chosen.allocation, f"{_OF_SERIES}: {contract.name} has a horizon of periods, whose groups have one count each"
+            "allocation",
+            chosen.allocation,
+            f"{_OF_SERIES}: {contract.name} has a horizon of periods, whose groups have one count "
+            f"each",
         )
     if chosen.epsilon_is != "nominal":
-        raise ParameterError("epsilon_is", chosen.epsilon_is, f"nominal: {contract.name} has a horizon of periods, which nothing amplifies")
+        raise ParameterError(
+            "epsilon_is",
+            chosen.epsilon_is,
+            f"nominal: {contract.name} has a horizon of periods, which nothing amplifies",
+        )
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:
-    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own is what is charged."""
+    """Of the averages, before amplification; with `epsilon_is: amplified`, so that the cell's own
+    is what is charged.
+    """
     if unit.chosen(GdpOptions).epsilon_is == "nominal":
         return epsilon_of(cell)
     times = for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon

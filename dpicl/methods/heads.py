@@ -1,4 +1,5 @@
-"""The head of a module that states its terms, as fields: what it says of trust, unit, neighbours, guarantee and limits.
+"""The head of a module that states its terms, as fields: what it says of trust, unit, neighbours,
+guarantee and limits.
 
 Guarantee   none spent: reads docstrings.
 """

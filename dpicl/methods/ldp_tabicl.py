@@ -1,10 +1,11 @@
 """LDP-TabICL: randomised at the client, reconstructed, sampled afresh for every query.
 
 Trust       Local: only the client sees a true answer.
-Unit        One client, who reports every attribute and the label, if any, once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
+Unit        One client, who reports every attribute and the label, if any, once; where the contract
+            protects persons, a client is a person and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
-Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling and prompting are post-processing.
+Guarantee   epsilon-LDP per client and epsilon asked for; delta = 0. Reconstruction, sampling and
+            prompting are post-processing.
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 1.
 
     1  D^ <- every client reports attribute i under epsilon_i = epsilon / d, or by another design
@@ -83,29 +84,46 @@ class LdpTabicl(RowMethod[Collected]):
         return (*raw, *variants)
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
-        """The number of clients is seen without noise: no row's content may decide whether it is one."""
+        """The number of clients is seen without noise: no row's content may decide whether it is
+        one.
+        """
         check_width(contract, self.name)
         if contract.privacy.budget.benchmark:
             return
-        for key, states in (("split", contract.split is not None), ("missing", contract.drops_marked_rows)):
+        for key, states in (
+            ("split", contract.split is not None),
+            ("missing", contract.drops_marked_rows),
+        ):
             if states:
                 raise PrivacyError(
-                    f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
+                    f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a "
+                    f"row's content decide that; expected no "
                     "such key (queries may come from a public file: `queries`)"
                 )
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
-        """A few columns and the label from each client, or whether they agree, and a model of the population; prototypes of each label in turn
-        demonstrate.
+    def default_options(
+        self, contract: Contract, stated: Mapping[str, Any], epsilon: float
+    ) -> dict[str, Any]:
+        """A few columns and the label from each client, or whether they agree, and a model of the
+        population; prototypes of each label in turn demonstrate.
         """
         shown = {"shot_selection": SHOWN}
-        if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
+        if (
+            stated.get("encoding", "k-ary") != "k-ary"
+            or stated.get("estimator", "tree") not in OF_ANY_DESIGN
+        ):
             return shown  # the paper's way, all columns at once
         sizes = encoding_of(contract, LdpVariant()).sizes
-        design = "agreement" if stated.get("columns") is None and suits_agreement(sizes, epsilon) else "subset"
+        design = (
+            "agreement"
+            if stated.get("columns") is None and suits_agreement(sizes, epsilon)
+            else "subset"
+        )
         return {"design": design, "estimator": usual_estimator(sizes), **shown}
 
-    def collection_options(self, contract: Contract, options: LdpOptions, words: Mapping[str, Any]) -> LdpOptions:
+    def collection_options(
+        self, contract: Contract, options: LdpOptions, words: Mapping[str, Any]
+    ) -> LdpOptions:
         """See `TabularMethod`."""
         usual = {**words, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
         collection = validate(LdpVariant, usual, "reports").model_dump()
@@ -117,14 +135,21 @@ class LdpTabicl(RowMethod[Collected]):
                     raise ParameterError(
                         f"options.{self.name}.{name}",
                         stated[name],
-                        "no such option: how clients are asked stands beside the place of their reports, `reports: {at: PLACE, design: …}`",
+                        "no such option: how clients are asked stands beside the place of their "
+                        "reports, `reports: {at: PLACE, design: …}`",
                     )
             return {**collection, **stated}
 
         variants = {name: counted(chosen) for name, chosen in options.variants.items()}
-        return validate(LdpOptions, {**counted(options), "variants": variants}, f"options.{self.name} with reports")
+        return validate(
+            LdpOptions,
+            {**counted(options), "variants": variants},
+            f"options.{self.name} with reports",
+        )
 
-    def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
+    def collections(
+        self, contract: Contract, unit: Unit, sending_epsilon: float | None
+    ) -> dict[Cell, Collection]:
         """See `TabularMethod`."""
         return {
             cell: Collection.of(
@@ -144,45 +169,80 @@ class LdpTabicl(RowMethod[Collected]):
         return releases(contract, unit)
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-        """See `Method`; the sampling rate changes nothing of a collection, but releases of before are named so."""
+        """See `Method`; the sampling rate changes nothing of a collection, but releases of before
+        are named so.
+        """
         rate = str(cell.sampling_rate or contract.privacy.sampling_rate)
         return {"sampling_rate": rate, **release_cells(unit)[cell].model_dump(mode="json")}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         return (
-            f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the client; everything after is post-processing."
+            f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the "
+            f"client; everything after is post-processing."
         )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """See `TabularMethod`: every design with the best model that is fitted in a moment, the usual one with a tree, and the paper's."""
+        """See `TabularMethod`: every design with the best model that is fitted in a moment, the
+        usual one with a tree, and the paper's.
+        """
         few = prod(LocalEncoding.of(contract, "k-ary").sizes) <= _FEW_CELLS
         whole: Estimator = "log-linear" if few else "tree"
         ways = [(design, whole) for design in get_args(Design)]
         more = [("subset", "tree"), ("all-columns", "simplex")] if few else []
-        return [({"design": design, "estimator": estimator}, 4) for design, estimator in (*ways, *more)]
+        return [
+            ({"design": design, "estimator": estimator}, 4) for design, estimator in (*ways, *more)
+        ]
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
         """See `TabularMethod`: of every attribute's parts."""
         return expected_errors(contract, release_cells(unit)[cell], epsilon_of(cell), rows)
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Collected]:
         """Step 1."""
         return collect(train, contract, unit, draws, cells=cells)
 
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+    def count(
+        self,
+        batch: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, Arrays]:
         """What the clients of a batch sent."""
-        return {cell: {"reports": one.stored} for cell, one in collect(batch, contract, unit, draws, cells=cells).items()}
+        return {
+            cell: {"reports": one.stored}
+            for cell, one in collect(batch, contract, unit, draws, cells=cells).items()
+        }
 
     def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+        self,
+        batches: Sequence[Mapping[Cell, Arrays]],
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
     ) -> dict[Cell, Collected]:
         """What all clients sent."""
         chosen = release_cells(unit)
         return {
-            cell: merged([read_collected(one[cell]["reports"], contract, chosen[cell], epsilon_of(cell)) for one in batches])
+            cell: merged(
+                [
+                    read_collected(one[cell]["reports"], contract, chosen[cell], epsilon_of(cell))
+                    for one in batches
+                ]
+            )
             for cell in cells
         }
 
@@ -197,10 +257,20 @@ class LdpTabicl(RowMethod[Collected]):
         stored = np.load(io.BytesIO(content), allow_pickle=False)
         return read_collected(stored, contract, release_cells(unit)[cell], epsilon_of(cell))
 
-    def rows(self, drawn: Collected, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+    def rows(
+        self,
+        drawn: Collected,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+        count: int | None = None,
+    ) -> ReleasedRows:
         """Step 2."""
         variant = release_cells(unit)[cell]
-        chance = draws.public("rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}")
+        chance = draws.public(
+            "rows", f"{variant.design},{variant.columns},{variant.estimator},epsilon={cell.epsilon}"
+        )
         return estimated_rows(drawn, variant.estimator, chance, count)
 
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
@@ -215,28 +285,56 @@ class LdpTabicl(RowMethod[Collected]):
         """See `TabularMethod`."""
         return drawn.clients
 
-    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Collected:
+    def replicate(
+        self,
+        truth: PrivateCodes,
+        row_count: int,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+    ) -> Collected:
         """Step 1 of made-up clients."""
-        clients, chosen = PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))), release_cells(unit)[cell]
-        return collect_codes(clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws)
+        clients, chosen = (
+            PrivateCodes(np.resize(truth.codes, (row_count, truth.codes.shape[1]))),
+            release_cells(unit)[cell],
+        )
+        return collect_codes(
+            clients, encoding_of(contract, chosen), chosen, epsilon_of(cell), draws
+        )
 
-    def pools(self, released: Released[Collected], contract: Contract, unit: Unit) -> dict[Cell, Pool]:
-        """Reconstructed rows; at every finite epsilon also raw reports, which show what reconstruction is worth."""
+    def pools(
+        self, released: Released[Collected], contract: Contract, unit: Unit
+    ) -> dict[Cell, Pool]:
+        """Reconstructed rows; at every finite epsilon also raw reports, which show what
+        reconstruction is worth.
+        """
         pools = super().pools(released, contract, unit)
         for cell in [cell for cell in pools if cell.system == "raw-rows"]:
             if len(sent := released.draws[Cell("reports", cell.epsilon)].stored):
                 pools[cell] = replace(pools[cell], codes=sent)
-        return {cell: pool for cell, pool in pools.items() if cell.system != "raw-rows" or not np.isinf(epsilon_of(cell))}
+        return {
+            cell: pool
+            for cell, pool in pools.items()
+            if cell.system != "raw-rows" or not np.isinf(epsilon_of(cell))
+        }
 
-    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
+    def demonstrations(
+        self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator
+    ) -> list[str]:
         """Step 3 as text: a number reads as the part that clients report, as it does in a query."""
-        return local_demonstrations(ReleasedRows(pool.codes[places]), pool.encoding.decode, contract)
+        return local_demonstrations(
+            ReleasedRows(pool.codes[places]), pool.encoding.decode, contract
+        )
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
         """See `TabularMethod`."""
         encoding = encoding_of(contract, unit.chosen(LdpOptions))
         return longest_text(
-            encoding.bin_counts, lambda bins: local_demonstrations(ReleasedRows(encoding.encode(bins)), encoding.decode, contract)
+            encoding.bin_counts,
+            lambda bins: local_demonstrations(
+                ReleasedRows(encoding.encode(bins)), encoding.decode, contract
+            ),
         )
 
     def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:

@@ -15,12 +15,16 @@ class Secrets(Protocol):
     """Secret randomness of a release."""
 
     def stream(self, cell: Cell, name: str) -> Stream:
-        """For one purpose of one cell: the same whenever it is taken up again, so that nothing is drawn twice."""
+        """For one purpose of one cell: the same whenever it is taken up again, so that nothing is
+        drawn twice.
+        """
         ...
 
 
 class StoredVotes(Protocol):
-    """Clean votes, and where texts lie, that survive a lost worker: of two that store the same the first stands."""
+    """Clean votes, and where texts lie, that survive a lost worker: of two that store the same the
+    first stands.
+    """
 
     def read(self, cell: Cell, name: str) -> bytes | None:
         """What is stored for a cell under this name."""
@@ -53,4 +57,6 @@ class Memory:
         """See `Secrets`."""
         if self._draws.simulated:
             return self._draws.public("journal", f"{cell.key},{name}")
-        return Stream(self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False)
+        return Stream(
+            self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False
+        )

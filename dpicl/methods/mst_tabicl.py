@@ -1,21 +1,28 @@
 """MST-TabICL: rows drawn from a private graphical model demonstrate.
 
-Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
+Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from
+            these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows. With Gaussian noise epsilon is for the
-            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added. Of a table that
-            grows neighbours are histories of it, and a person's rows are bounded in the whole horizon (`mst_series`).
-Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
+            With Gaussian noise epsilon is for the contract's unit and neighbours: the noise is for
+            m rows, and under REPLACE_ONE for one removed and one added. Of a table that grows
+            neighbours are histories of it, and a person's rows are bounded in the whole horizon
+            (`mst_series`).
+Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn
+            from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
-Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
+Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and
+            Wu 2024 (arXiv 2403.05681).
 
     0  D  <- at most m rows of every person (where persons are protected)
     1  c  <- noisy counts of columns with the label, and of chosen pairs with it     `spanning_tree`
-    2  P  <- the graphical model of these counts                                     `graphical_model`
+    2  P  <- the graphical model of these counts
+       `graphical_model`
     3  z  <- k rows of P for each query
     4  E  <- serialise(z);  ask the model with (E, query)
 
-Rows differ by the contract's public bins of every column (`bins`); a missing value is a bin of its own.
+Rows differ by the contract's public bins of every column (`bins`); a missing value is a bin of its
+own.
 
 Symbols     k shots, m the contract's most rows per person.
 Not covered queries, which are sent as they are; every (epsilon, seed) is a release of its own.
@@ -45,7 +52,12 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model, row_count
+from dpicl.tabular.central.graphical_model import (
+    GraphicalModel,
+    NoisyMarginal,
+    graphical_model,
+    row_count,
+)
 from dpicl.tabular.central.spanning_tree import expected_errors, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
@@ -73,35 +85,52 @@ class MstTabicl(CentralRows[Counts]):
     """Whether every pair of columns is looked at again for each column that joins."""
     makes_series = is_default_of_series = True
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+    def default_options(
+        self, contract: Contract, stated: Mapping[str, Any], epsilon: float
+    ) -> dict[str, Any]:
         """See `CentralRows`; a series has Gaussian noise."""
         usual = super().default_options(contract, stated, epsilon)
         return {**usual, **({"noise": "gaussian"} if self.is_series(contract) else {})}
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
-        """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the options say otherwise, or there are
-        many columns.
+        """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the
+        options say otherwise, or there are many columns.
         """
         if self.every_pair:
             check_width(contract, self.name)
         chosen = unit.chosen(self.options)
         if chosen.structure is not None and not self.is_series(contract):
             raise ParameterError(
-                "structure", chosen.structure, f"no such option but of mst_tabicl and with releases.horizon in {contract.name}"
+                "structure",
+                chosen.structure,
+                f"no such option but of mst_tabicl and with releases.horizon in {contract.name}",
             )
         if self.is_series(contract) and chosen.noise != "gaussian":
             raise ParameterError(
-                "noise", chosen.noise, f"gaussian: {contract.name} has a horizon of periods, which is counted with that noise"
+                "noise",
+                chosen.noise,
+                f"gaussian: {contract.name} has a horizon of periods, which is counted with that "
+                f"noise",
             )
 
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
-        """The horizon that a contract states. Raises PrivacyError: its budget has no such delta; ParameterError: there is no such structure."""
+        """The horizon that a contract states. Raises PrivacyError: its budget has no such delta;
+        ParameterError: there is no such structure.
+        """
         self.refuse(contract, unit)
-        chosen, delta, sizes = unit.chosen(self.options), self._checked_delta(contract, unit), row_encoding(contract).sizes
-        return Series.of(contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure)
+        chosen, delta, sizes = (
+            unit.chosen(self.options),
+            self._checked_delta(contract, unit),
+            row_encoding(contract).sizes,
+        )
+        return Series.of(
+            contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure
+        )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """Both kinds of noise, where the contract's budget has a delta to spend; none of a series, which is no release of one table."""
+        """Both kinds of noise, where the contract's budget has a delta to spend; none of a series,
+        which is no release of one table.
+        """
         if self.is_series(contract):
             return ()
         return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
@@ -109,10 +138,15 @@ class MstTabicl(CentralRows[Counts]):
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
-        return {cell: Cost(self._priced(contract, unit, cell)[1]) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)}
+        return {
+            cell: Cost(self._priced(contract, unit, cell)[1])
+            for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
+        }
 
     def _priced(self, contract: Contract, unit: Unit, cell: Cell) -> tuple[StepBudget, Guarantee]:
-        """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is no delta to spend."""
+        """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is
+        no delta to spend.
+        """
         options, privacy = unit.chosen(self.options), contract.privacy
         if self.is_series(contract):
             series = self.series(contract, unit, cell)
@@ -120,44 +154,79 @@ class MstTabicl(CentralRows[Counts]):
         if options.noise == "laplace":
             pure = PureBudget.of(epsilon_of(cell))
             return pure, for_unit(pure.guarantee(), contract)
-        rows, delta = privacy.person.max_rows if privacy.person else 1, self._checked_delta(contract, unit)
-        total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
+        rows, delta = (
+            privacy.person.max_rows if privacy.person else 1,
+            self._checked_delta(contract, unit),
+        )
+        total = GaussianTotal.of(
+            epsilon_of(cell),
+            delta=delta,
+            neighbours=Neighbours(privacy.neighbours),
+            unit=privacy.unit,
+            rows=rows,
+        )
         return total.budget, total.guarantee()
 
     def _checked_delta(self, contract: Contract, unit: Unit) -> float:
-        """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above the budget's."""
+        """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above
+        the budget's.
+        """
         privacy, delta = contract.privacy, self._delta(contract, unit)
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
-                f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
+                f"{contract.name}: its budget has no delta, which gaussian noise needs; expected "
+                f"budget.delta, or noise laplace"
             )
         if not privacy.budget.benchmark and delta > float(privacy.budget.delta):
             raise PrivacyError(
-                f"{contract.name}: delta {delta:g} is above its budget's, {float(privacy.budget.delta):g}; expected at most that"
+                f"{contract.name}: delta {delta:g} is above its budget's, "
+                f"{float(privacy.budget.delta):g}; expected at most that"
             )
         return delta
 
     def _delta(self, contract: Contract, unit: Unit) -> float | None:
         """Of every release; None without Gaussian noise, or where nobody states one."""
         chosen = unit.chosen(self.options)
-        return (chosen.delta or contract.privacy.budget.delta or None) if chosen.noise == "gaussian" else None
+        return (
+            (chosen.delta or contract.privacy.budget.delta or None)
+            if chosen.noise == "gaussian"
+            else None
+        )
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-        """See `Method`; a delta that is the budget's is written out: the budget is no part of a name."""
-        chosen, delta = unit.chosen(self.options).model_dump(mode="json"), self._delta(contract, unit)
+        """See `Method`; a delta that is the budget's is written out: the budget is no part of a
+        name.
+        """
+        chosen, delta = (
+            unit.chosen(self.options).model_dump(mode="json"),
+            self._delta(contract, unit),
+        )
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
             return named
-        return {**named, **horizon_facts(contract), "structure": self.series(contract, unit, cell).structure, "series": VERSION}
+        return {
+            **named,
+            **horizon_facts(contract),
+            "structure": self.series(contract, unit, cell).structure,
+            "series": VERSION,
+        }
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         nominal = cost.nominal
         if self.is_series(contract):
-            return f"{charged_together(contract, nominal)}; rows of any window of them demonstrate for any number of queries and shots."
-        promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
+            return (
+                f"{charged_together(contract, nominal)}; rows of any window of them demonstrate "
+                f"for any number of queries and shots."
+            )
+        promise = (
+            f"({nominal.epsilon:.4g}, {nominal.delta:.2g})"
+            if nominal.delta
+            else f"{nominal.epsilon:.4g}"
+        )
         return (
-            f"The released counts are {promise}-DP; rows drawn from their model demonstrate for any number of queries and "
+            f"The released counts are {promise}-DP; rows drawn from their model demonstrate for "
+            f"any number of queries and "
             "shots. Every seed is a release of its own."
         )
 
@@ -166,32 +235,61 @@ class MstTabicl(CentralRows[Counts]):
         return measure(exact, budget=budget, stream=stream)
 
     def expected_errors(self, sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
-        """Of every column but the label, the expected total variation between its noisy counts and so many rows."""
+        """Of every column but the label, the expected total variation between its noisy counts and
+        so many rows.
+        """
         return expected_errors(sizes, budget, rows)
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
         if self.is_series(contract):
             errors = self.series(contract, unit, cell).column_errors(rows)
         else:
-            errors = self.expected_errors(row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows)
+            errors = self.expected_errors(
+                row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows
+            )
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Counts]:
         """Steps 0 and 1."""
-        return self._measured(dict.fromkeys(cells, self._exact_counts(train, contract, draws)), contract, unit, draws)
+        return self._measured(
+            dict.fromkeys(cells, self._exact_counts(train, contract, draws)), contract, unit, draws
+        )
 
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+    def count(
+        self,
+        batch: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, Arrays]:
         """Exact counts of a batch."""
         return dict.fromkeys(cells, self._exact_counts(batch, contract, draws).arrays())
 
     def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+        self,
+        batches: Sequence[Mapping[Cell, Arrays]],
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
     ) -> dict[Cell, Counts]:
         """Step 1 from all batches' counts."""
-        exact = {cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}
+        exact = {
+            cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches))
+            for cell in cells
+        }
         return self._measured(exact, contract, unit, draws)
 
     def encode(self, drawn: Counts) -> bytes:
@@ -206,17 +304,39 @@ class MstTabicl(CentralRows[Counts]):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Counts:
         """See `TabularMethod`."""
         return [
-            NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"], one.get("noise") == "gaussian")
+            NoisyMarginal(
+                tuple(one["columns"]),
+                np.array(one["counts"]),
+                one["scale"],
+                one.get("noise") == "gaussian",
+            )
             for one in json.loads(content)
         ]
 
-    def rows(self, drawn: Counts, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+    def rows(
+        self,
+        drawn: Counts,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+        count: int | None = None,
+    ) -> ReleasedRows:
         """Step 2, and rows to draw from."""
         chance = draws.public("rows", cell.key).generator()
         model = graphical_model(row_encoding(contract).sizes, drawn)
-        return ReleasedRows(self.model_rows(model, drawn, contract, count or LEAST_ROWS, chance).astype(np.uint8))
+        return ReleasedRows(
+            self.model_rows(model, drawn, contract, count or LEAST_ROWS, chance).astype(np.uint8)
+        )
 
-    def model_rows(self, model: GraphicalModel, drawn: Counts, contract: Contract, count: int, chance: np.random.Generator) -> np.ndarray:
+    def model_rows(
+        self,
+        model: GraphicalModel,
+        drawn: Counts,
+        contract: Contract,
+        count: int,
+        chance: np.random.Generator,
+    ) -> np.ndarray:
         """Step 3's rows: codes of shape (count, columns), int64."""
         return model.rows(count, chance)
 
@@ -228,19 +348,40 @@ class MstTabicl(CentralRows[Counts]):
         """See `TabularMethod`."""
         return graphical_model(row_encoding(contract).sizes, drawn).counted
 
-    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Counts:
+    def replicate(
+        self,
+        truth: PrivateCodes,
+        row_count: int,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+    ) -> Counts:
         """Step 1."""
-        exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(row_count / len(truth.codes))
+        exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(
+            row_count / len(truth.codes)
+        )
         return self._measured({cell: exact}, contract, unit, draws)[cell]
 
     def _exact_counts(self, train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
-        """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
+        """What step 1 needs to know of the rows; private. Those of all batches of a table add
+        up.
+        """
         codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
-        return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples)
+        return ExactCounts.of(
+            PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples
+        )
 
-    def _measured(self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Counts]:
-        """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError: of a series, which has counters."""
+    def _measured(
+        self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, Counts]:
+        """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError:
+        of a series, which has counters.
+        """
         if self.is_series(contract):
             raise no_whole_table(contract)
         budgets = {cell: self._priced(contract, unit, cell)[0] for cell in exact}
-        return {cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key)) for cell, counts in exact.items()}
+        return {
+            cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key))
+            for cell, counts in exact.items()
+        }

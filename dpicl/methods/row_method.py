@@ -1,4 +1,5 @@
-"""What methods have in common that make rows of their releases: which of these demonstrate for which query, and what is fitted on them.
+"""What methods have in common that make rows of their releases: which of these demonstrate for
+which query, and what is fitted on them.
 
 Guarantee   none spent: post-processing of released rows, and public queries.
 """
@@ -28,7 +29,9 @@ from dpicl.tabular.reading.encode import LocalEncoding, label_numbers
 from dpicl.types import LABEL, EncodedQueries, PrivateTable, QueryTable
 
 SHOWN = ["prototype"]
-"""How shots are selected where no pipeline says it: one draw at random may be the same row over and over, or all of one label."""
+"""How shots are selected where no pipeline says it: one draw at random may be the same row over and
+over, or all of one label.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Pool:
 
 
 class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
-    """A method that makes rows of its releases: any number of shots and queries for the price of one release."""
+    """A method that makes rows of its releases: any number of shots and queries for the price of
+    one release.
+    """
 
     baselines_read: ClassVar[Reads] = "released"
     draws_shots = True
@@ -49,9 +54,11 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     """The system of its releases; that of a variant has the variant's name behind it."""
 
     @abstractmethod
-    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
-        """How the rows at these places of a pool read as demonstrations, one each; each row the same at all its places, given `chance` as it
-        is when it was just made.
+    def demonstrations(
+        self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator
+    ) -> list[str]:
+        """How the rows at these places of a pool read as demonstrations, one each; each row the
+        same at all its places, given `chance` as it is when it was just made.
         """
 
     @abstractmethod
@@ -59,12 +66,19 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """How queries read."""
 
     def handed_out(self, unit: Unit) -> str:
-        """The system whose demonstrations suit any query: of the first rule that looks at none, or at random for more than a prompt takes."""
+        """The system whose demonstrations suit any query: of the first rule that looks at none, or
+        at random for more than a prompt takes.
+        """
         rules = (f"icl-{rule}" for rule in unit.chosen(self.options).shot_selection)
-        return next((rule for rule in rules if rule in SAME_FOR_ALL and max(unit.shots) <= MOST_SHOTS), "icl")
+        return next(
+            (rule for rule in rules if rule in SAME_FOR_ALL and max(unit.shots) <= MOST_SHOTS),
+            "icl",
+        )
 
     def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
-        """See `Method`; where shots are drawn several times, every further draw is a cell of its own."""
+        """See `Method`; where shots are drawn several times, every further draw is a cell of its
+        own.
+        """
         for cell in super().evaluated_cells(unit):
             yield cell
             if is_drawn(cell):
@@ -73,14 +87,24 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     def released_by(self, cell: Cell, known: Container[Cell]) -> Cell:
         """The release that a cell's rows come from, of these."""
         named = Cell(cell.system.replace("icl-", f"{self.source}-", 1), cell.epsilon)
-        return named if cell.system.startswith("icl-") and named in known else Cell(self.source, cell.epsilon)
+        return (
+            named
+            if cell.system.startswith("icl-") and named in known
+            else Cell(self.source, cell.epsilon)
+        )
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """Those of the releases."""
         paid = self.releases(contract, unit)
         evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells}
-        averaged = {averaged_cell(cell): cost for cell, cost in evaluated.items() if cell.draw is not None}
-        return {**evaluated, **averaged, **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in FITTED}}
+        averaged = {
+            averaged_cell(cell): cost for cell, cost in evaluated.items() if cell.draw is not None
+        }
+        return {
+            **evaluated,
+            **averaged,
+            **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in FITTED},
+        }
 
     def _fitted_on(self, cell: Cell, name: str) -> Cell:
         return Cell(name + cell.system.removeprefix(self.source), cell.epsilon)
@@ -90,86 +114,145 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         pools = {}
         for cell in unit.evaluated_cells:
             source = self.released_by(cell, released.draws or released.rows)
-            pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
+            pools[cell] = Pool(
+                released.rows[source].codes, self.form(contract, unit, source).encoding
+            )
         return pools
 
-    def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """The demonstrations of every in-context cell for one query: what `prompts` puts before its first one, without any."""
+    def examples(
+        self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
+        """The demonstrations of every in-context cell for one query: what `prompts` puts before its
+        first one, without any.
+        """
         examples = {}
         for cell, pool in self.pools(released, contract, unit).items():
             if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
                 bins = pool.encoding.decode(pool.codes)
-                picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
+                picked = picked_rows(
+                    bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws
+                )
                 examples[cell] = self.texts(cell, pool, picked[0], contract, draws)
         return examples
 
-    def texts(self, cell: Cell, pool: Pool, places: np.ndarray, contract: Contract, draws: Draws) -> list[str]:
-        """`demonstrations` of a cell: a row reads alike in all cells of a release, whatever the shots and the rule that chose it, but anew in
-        each further draw.
+    def texts(
+        self, cell: Cell, pool: Pool, places: np.ndarray, contract: Contract, draws: Draws
+    ) -> list[str]:
+        """`demonstrations` of a cell: a row reads alike in all cells of a release, whatever the
+        shots and the rule that chose it, but anew in each further draw.
         """
         source = replace(self.released_by(cell, ()), draw=cell.draw)
         distinct, which = np.unique(places, return_inverse=True)
-        texts = self.demonstrations(pool, distinct, contract, draws.public("demonstrations", source.key).generator())
+        texts = self.demonstrations(
+            pool, distinct, contract, draws.public("demonstrations", source.key).generator()
+        )
         return [texts[place] for place in which.tolist()]
 
     def prompts(
-        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, list[str]]:
         """See `prompts_in_turn`."""
         return dict(self.prompts_in_turn(released, queries, contract, unit, draws))
 
     def prompts_in_turn(
-        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> Iterator[tuple[Cell, list[str]]]:
         """One prompt per query and cell, and the zero-shot ones.
 
-        Where measuring is charged, or all queries share shots, every query gets the demonstrations that it would get if it were the only one: its
-        place does not matter.
+        Where measuring is charged, or all queries share shots, every query gets the demonstrations
+        that it would get if it were the only one: its place does not matter.
         """
-        query_bins, query_texts = self.bins(queries, contract, unit, Cell(self.source)), self.query_texts(queries, contract)
-        pools, alone = self.pools(released, contract, unit), contract.evaluation == "charged" or unit.options.same_shots
+        query_bins, query_texts = (
+            self.bins(queries, contract, unit, Cell(self.source)),
+            self.query_texts(queries, contract),
+        )
+        pools, alone = (
+            self.pools(released, contract, unit),
+            contract.evaluation == "charged" or unit.options.same_shots,
+        )
 
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
             picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=alone)
             texts = self.texts(cell, pool, picked.ravel(), contract, draws)
-            return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
+            return [
+                prompt(texts[i * shots : (i + 1) * shots], query)
+                for i, query in enumerate(query_texts)
+            ]
 
         yield ZERO_SHOT, query_texts
         for cell in pools:
             yield cell, prompts_of(cell)
 
     def baselines(
-        self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, Metrics]:
         """Classifiers of every release: fitted on its rows, at no further cost."""
-        queries, numbers = EncodedQueries(self.bins(test, contract, unit, Cell(self.source))), label_numbers(test, contract)
+        queries, numbers = (
+            EncodedQueries(self.bins(test, contract, unit, Cell(self.source))),
+            label_numbers(test, contract),
+        )
         return {
             self._fitted_on(cell, name): metrics
             for cell, rows in released.rows.items()
-            for name, metrics in local_baselines(rows, self.form(contract, unit, cell).encoding, queries, numbers).items()
+            for name, metrics in local_baselines(
+                rows, self.form(contract, unit, cell).encoding, queries, numbers
+            ).items()
         }
 
-    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+    def shown(
+        self, released: Released[Drawn], contract: Contract, unit: Unit
+    ) -> list[dict[str, Any]]:
         """Share of every level among the rows of each release; nothing of a label that is none."""
         pools: Mapping[Cell, Pool] = {
-            cell: Pool(rows.codes, self.form(contract, unit, cell).encoding) for cell, rows in released.rows.items()
+            cell: Pool(rows.codes, self.form(contract, unit, cell).encoding)
+            for cell, rows in released.rows.items()
         }
         return [
-            {"cell": cell.key, "attribute": name, "level": level, "share": round(float((bins[:, i] == level).mean()), 4)}
+            {
+                "cell": cell.key,
+                "attribute": name,
+                "level": level,
+                "share": round(float((bins[:, i] == level).mean()), 4),
+            }
             for cell, pool in pools.items()
             for bins in [pool.encoding.decode(pool.codes)]
-            for i, (name, count) in enumerate(zip(pool.encoding.names, pool.encoding.bin_counts, strict=True))
+            for i, (name, count) in enumerate(
+                zip(pool.encoding.names, pool.encoding.bin_counts, strict=True)
+            )
             if count > 1 or name != LABEL
             for level in range(count)
         ]
 
 
-def _picked(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws, *, alone: bool) -> np.ndarray:
+def _picked(
+    rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws, *, alone: bool
+) -> np.ndarray:
     """`picked_rows`; `alone` each query's as if it were the only one."""
     if not alone:
         return picked_rows(rows, queries, cell, draws)
-    distinct = queries if cell.system == "icl-near" else queries[:1]  # only the nearest rows depend on which query it is
-    each = [picked_rows(rows, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
+    distinct = (
+        queries if cell.system == "icl-near" else queries[:1]
+    )  # only the nearest rows depend on which query it is
+    each = [
+        picked_rows(rows, distinct[place : place + 1], cell, draws)
+        for place in range(len(distinct))
+    ]
     none = np.empty((0, shots_of(cell)), dtype=np.int64)
     return np.resize(np.concatenate([none, *each]), (len(queries), shots_of(cell)))

@@ -1,23 +1,33 @@
-"""TabPATE: teachers on disjoint parts of the rows vote on the labels of rows that nobody's data made.
+"""TabPATE: teachers on disjoint parts of the rows vote on the labels of rows that nobody's data
+made.
 
-Trust       Central: a curator holds the rows; only noisy numbers of votes leave (and noisy counts of columns, where queries are `released`).
+Trust       Central: a curator holds the rows; only noisy numbers of votes leave (and noisy counts
+            of columns, where queries are `released`).
 Unit        One row; or one person, all of whose rows, at most m, teach one teacher.
-Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query; a contract with REPLACE_ONE is charged twice.
-Guarantee   epsilon-DP, delta = 0. Rows made of queries and votes, and which of them demonstrate, are post-processing. A person's votes cost
-            what a row's do, and released counts of columns m times as much.
-Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 2606.31474), of which the abstract was at hand; the votes are
-            PATE's (arXiv 1610.05755). Ours: teachers by a keyed hash, naive Bayes in the place of foundation models, noise for
-            every query alike, and no epsilon that depends on the votes.
+Neighbours  ADD_OR_REMOVE_ONE: one row or person changes one vote on each query; a contract with
+            REPLACE_ONE is charged twice.
+Guarantee   epsilon-DP, delta = 0. Rows made of queries and votes, and which of them demonstrate,
+            are post-processing. A person's votes cost what a row's do, and released counts of
+            columns m times as much.
+Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 2606.31474), of which
+            the abstract was at hand; the votes are PATE's (arXiv 1610.05755). Ours: teachers by a
+            keyed hash, naive Bayes in the place of foundation models, noise for every query alike,
+            and no epsilon that depends on the votes.
 
     0  D        <- at most m rows of every person (where persons are protected)
-    1  x_1 ...  <- Q queries: every bin as likely as any other, or by noisy counts of each column, for an eighth of epsilon
-    2  D_1 ...  <- D in M parts, each row by a keyed hash; every part teaches a teacher                     `teachers`
+    1  x_1 ...  <- Q queries: every bin as likely as any other, or by noisy counts of each column,
+       for an eighth of epsilon
+    2  D_1 ...  <- D in M parts, each row by a keyed hash; every part teaches a teacher
+       `teachers`
     3  v_q(y)   <- how many teachers say y of x_q, with noise for all Q queries
-    4  z        <- rows x_q, each with a label as often as its share of v_q; k of them for each query
+    4  z        <- rows x_q, each with a label as often as its share of v_q; k of them for each
+       query
     5  E        <- serialise(z);  ask the model with (E, query)
 
-Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and the contract's `population`.
-Not covered less memory than all rows take: equal rows are numbered all at once; queries of the user, which are sent as they are; every
+Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and
+            the contract's `population`.
+Not covered less memory than all rows take: equal rows are numbered all at once; queries of the
+user, which are sent as they are; every
             (epsilon, seed) is a release of its own.
 """
 
@@ -79,12 +89,20 @@ class Sizes:
         columns = None if total is None else total * COLUMNS_SHARE * counts_columns
         left = None if total is None or columns is None else Fraction(float(total - columns))
         teachers = chosen.teachers or usual_teachers(units)
-        return Sizes(teachers, chosen.labelled or usual_queries(teachers, epsilon), counts_columns, columns, left)
+        return Sizes(
+            teachers,
+            chosen.labelled or usual_queries(teachers, epsilon),
+            counts_columns,
+            columns,
+            left,
+        )
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """One release: queries, codes of shape (queries, columns but the label), and noisy numbers of votes, shape (queries, labels)."""
+    """One release: queries, codes of shape (queries, columns but the label), and noisy numbers of
+    votes, shape (queries, labels).
+    """
 
     queries: np.ndarray
     votes: np.ndarray
@@ -105,7 +123,11 @@ class TabPate(CentralRows[Labelled]):
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """Where nothing is predicted there is nothing to vote on."""
         if contract.target.count == 1:
-            raise ParameterError("label", "none", f"one to vote on: {contract.name} predicts nothing; mst_tabicl takes it")
+            raise ParameterError(
+                "label",
+                "none",
+                f"one to vote on: {contract.name} predicts nothing; mst_tabicl takes it",
+            )
 
     def sizes(self, contract: Contract, unit: Unit, cell: Cell) -> Sizes:
         """By options, epsilon and what the contract says of its rows."""
@@ -114,57 +136,97 @@ class TabPate(CentralRows[Labelled]):
         return Sizes.of(unit.chosen(PateOptions), epsilon_of(cell), units)
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """None: on no table that was measured is it the most accurate, and `dpicl plan` takes longer for each."""
+        """None: on no table that was measured is it the most accurate, and `dpicl plan` takes
+        longer for each.
+        """
         return ()
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon."""
-        return {cell: Cost(cost(contract, self.sizes(contract, unit, cell))) for cell in (Cell("votes", one) for one in unit.epsilons)}
+        return {
+            cell: Cost(cost(contract, self.sizes(contract, unit, cell)))
+            for cell in (Cell("votes", one) for one in unit.epsilons)
+        }
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """Options, with the numbers that they lead to."""
         sizes = self.sizes(contract, unit, cell)
-        return unit.chosen(PateOptions).model_dump(mode="json") | {"teachers": sizes.teachers, "labelled": sizes.queries}
+        return unit.chosen(PateOptions).model_dump(mode="json") | {
+            "teachers": sizes.teachers,
+            "labelled": sizes.queries,
+        }
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         sizes = self.sizes(contract, unit, cell)
         return (
-            f"The votes of {sizes.teachers} teachers on {sizes.queries} queries are {cost.nominal.epsilon:.4g}-DP; rows with labels by these "
+            f"The votes of {sizes.teachers} teachers on {sizes.queries} queries are "
+            f"{cost.nominal.epsilon:.4g}-DP; rows with labels by these "
             "demonstrate for any number of queries and shots. Every seed is a release of its own."
         )
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
         """See `TabularMethod`: of counted columns' bins."""
         sizes, bins = self.sizes(contract, unit, cell), row_encoding(contract).sizes
         if not sizes.counts_columns:
             return {}
         each = PureBudget(sizes.columns_epsilon).times(Fraction(1, len(contract.features)))
-        return dict(zip(contract.features, variation_of_noise((*bins[:-1], 1), each.deviation, rows), strict=True))
+        return dict(
+            zip(
+                contract.features,
+                variation_of_noise((*bins[:-1], 1), each.deviation, rows),
+                strict=True,
+            )
+        )
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Labelled]:
         """Steps 0 to 3."""
         rows = contributing_rows(train, contract, draws)
         person = contract.privacy.person
         persons = None if person is None else train.numbers(person.id_column)[rows]
         codes, bins = row_bins(train, contract)[rows], row_encoding(contract).sizes
-        return {cell: labelled(codes, persons, bins, self.sizes(contract, unit, cell), draws, cell.key) for cell in cells}
+        return {
+            cell: labelled(codes, persons, bins, self.sizes(contract, unit, cell), draws, cell.key)
+            for cell in cells
+        }
 
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
-        return json.dumps({"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}).encode()
+        return json.dumps(
+            {"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}
+        ).encode()
 
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Labelled:
         """See `TabularMethod`."""
         stored = json.loads(content)
-        return Labelled(np.array(stored["queries"], dtype=np.int64), np.array(stored["votes"], dtype=np.int64))
+        return Labelled(
+            np.array(stored["queries"], dtype=np.int64), np.array(stored["votes"], dtype=np.int64)
+        )
 
-    def rows(self, drawn: Labelled, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+    def rows(
+        self,
+        drawn: Labelled,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+        count: int | None = None,
+    ) -> ReleasedRows:
         """Step 4's rows to draw from."""
         chance = draws.public("rows", cell.key).generator()
-        return ReleasedRows(labelled_rows(drawn.queries, drawn.votes, count or LEAST_ROWS, chance).astype(np.uint8))
+        return ReleasedRows(
+            labelled_rows(drawn.queries, drawn.votes, count or LEAST_ROWS, chance).astype(np.uint8)
+        )
 
 
 def cost(contract: Contract, sizes: Sizes) -> Guarantee:
@@ -176,15 +238,39 @@ def cost(contract: Contract, sizes: Sizes) -> Guarantee:
     return compose_sequential(parts) if len(parts) > 1 else parts[0]
 
 
-def labelled(codes: np.ndarray, persons: np.ndarray | None, bins: Sequence[int], sizes: Sizes, draws: Draws, replicate: str) -> Labelled:
-    """Steps 1 to 3 on codes of all rows, shape (rows, columns), and ids of their persons: the only draw of noise."""
+def labelled(
+    codes: np.ndarray,
+    persons: np.ndarray | None,
+    bins: Sequence[int],
+    sizes: Sizes,
+    draws: Draws,
+    replicate: str,
+) -> Labelled:
+    """Steps 1 to 3 on codes of all rows, shape (rows, columns), and ids of their persons: the only
+    draw of noise.
+    """
     chance = draws.public("queries", replicate).generator()
     if sizes.counts_columns:
-        share, stream = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1), draws.secret("columns", replicate)
-        exact = [np.bincount(codes[:, column], minlength=size).tolist() for column, size in enumerate(bins[:-1])]
-        queries = drawn_queries([np.array(noisy_counts(one, epsilon=share, stream=stream)) for one in exact], sizes.queries, chance)
+        share, stream = (
+            sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1),
+            draws.secret("columns", replicate),
+        )
+        exact = [
+            np.bincount(codes[:, column], minlength=size).tolist()
+            for column, size in enumerate(bins[:-1])
+        ]
+        queries = drawn_queries(
+            [np.array(noisy_counts(one, epsilon=share, stream=stream)) for one in exact],
+            sizes.queries,
+            chance,
+        )
     else:
         queries = public_queries(bins, sizes.queries, chance)
-    taught = teachers_of(codes, persons, teachers=sizes.teachers, key=draws.secret("teachers", replicate).bytes(32))
+    taught = teachers_of(
+        codes, persons, teachers=sizes.teachers, key=draws.secret("teachers", replicate).bytes(32)
+    )
     voted = votes(codes, taught, queries, bins, teachers=sizes.teachers)
-    return Labelled(queries, noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", replicate)))
+    return Labelled(
+        queries,
+        noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", replicate)),
+    )

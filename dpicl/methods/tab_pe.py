@@ -3,18 +3,22 @@
 Trust       Central: a curator holds the rows; only noisy votes leave, and rows are drawn by these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0. Rows drawn by the votes, and which of them demonstrate, are post-processing: any number of shots and
-            queries for the price of one release.
-Paper       Tran, Backurs, Lin, Reis, Li and Yekhanin 2026, Tab-PE (arXiv 2606.08259), with pure noise; `evolution` says what differs.
+Guarantee   epsilon-DP, delta = 0. Rows drawn by the votes, and which of them demonstrate, are
+            post-processing: any number of shots and queries for the price of one release.
+Paper       Tran, Backurs, Lin, Reis, Li and Yekhanin 2026, Tab-PE (arXiv 2606.08259), with pure
+            noise; `evolution` says what differs.
 
     0  D  <- at most m rows of every person (where persons are protected)
     1  C  <- candidates by public bins, or by noisy counts of columns with the label    `evolution`
-    2  h  <- votes of D for the nearest of C, noisy; C <- those with most votes, and variations of them; h again
-    3  z  <- rows of the last C: of each label as many as all histograms say, as likely as its votes in h, none below 0
+    2  h  <- votes of D for the nearest of C, noisy; C <- those with most votes, and variations of
+       them; h again
+    3  z  <- rows of the last C: of each label as many as all histograms say, as likely as its votes
+       in h, none below 0
     4  E  <- serialise(z);  ask the model with (E, query)
 
 Symbols     k shots, m the contract's most rows per person.
-Not covered less memory than all rows take, since every iteration reads them; queries, which are sent as they are; every (epsilon, seed) is a
+Not covered less memory than all rows take, since every iteration reads them; queries, which are
+sent as they are; every (epsilon, seed) is a
             release of its own.
 """
 
@@ -34,7 +38,14 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Histogram, Voters, evolve, expected_errors, label_counts, voted_rows
+from dpicl.tabular.central.evolution import (
+    Histogram,
+    Voters,
+    evolve,
+    expected_errors,
+    label_counts,
+    voted_rows,
+)
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateCodes, PrivateTable, ReleasedRows
@@ -57,7 +68,10 @@ class TabPe(CentralRows[Votes]):
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon."""
-        return {Cell(self.source, one): Cost(for_unit(PureBudget.of(one).guarantee(), contract)) for one in unit.epsilons}
+        return {
+            Cell(self.source, one): Cost(for_unit(PureBudget.of(one).guarantee(), contract))
+            for one in unit.epsilons
+        }
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -66,25 +80,47 @@ class TabPe(CentralRows[Votes]):
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         return (
-            f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them demonstrate for any number of queries and "
+            f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
+            f"demonstrate for any number of queries and "
             "shots. Every seed is a release of its own."
         )
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        return dict(zip(contract.features, expected_errors(Space.of(contract), epsilon_of(cell), rows), strict=True))
+        return dict(
+            zip(
+                contract.features,
+                expected_errors(Space.of(contract), epsilon_of(cell), rows),
+                strict=True,
+            )
+        )
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Votes]:
         """Steps 0 to 2."""
-        voters = Voters.of(PrivateCodes(row_bins(train, contract)[contributing_rows(train, contract, draws)]))
+        voters = Voters.of(
+            PrivateCodes(row_bins(train, contract)[contributing_rows(train, contract, draws)])
+        )
         return {cell: self._evolved(voters, contract, cell, draws) for cell in cells}
 
     def encode(self, drawn: Votes) -> bytes:
         """See `TabularMethod`."""
         histograms = [
-            {"columns": list(one.columns), "candidates": one.candidates.tolist(), "votes": one.votes.tolist(), "scale": one.scale}
+            {
+                "columns": list(one.columns),
+                "candidates": one.candidates.tolist(),
+                "votes": one.votes.tolist(),
+                "scale": one.scale,
+            }
             for one in drawn
         ]
         return json.dumps(histograms, allow_nan=False).encode()
@@ -92,11 +128,24 @@ class TabPe(CentralRows[Votes]):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Votes:
         """See `TabularMethod`."""
         return [
-            Histogram(tuple(one["columns"]), np.array(one["candidates"]), np.array(one["votes"]), one["scale"])
+            Histogram(
+                tuple(one["columns"]),
+                np.array(one["candidates"]),
+                np.array(one["votes"]),
+                one["scale"],
+            )
             for one in json.loads(content)
         ]
 
-    def rows(self, drawn: Votes, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
+    def rows(
+        self,
+        drawn: Votes,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+        count: int | None = None,
+    ) -> ReleasedRows:
         """Step 3."""
         chance = draws.public("rows", cell.key).generator()
         return ReleasedRows(voted_rows(drawn, count or LEAST_ROWS, chance).astype(np.uint8))
@@ -105,11 +154,26 @@ class TabPe(CentralRows[Votes]):
         """See `TabularMethod`."""
         return float(label_counts(drawn).sum())
 
-    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Votes:
+    def replicate(
+        self,
+        truth: PrivateCodes,
+        row_count: int,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+    ) -> Votes:
         """Steps 1 and 2."""
-        return self._evolved(Voters.of(truth).scaled(row_count / len(truth.codes)), contract, cell, draws)
+        return self._evolved(
+            Voters.of(truth).scaled(row_count / len(truth.codes)), contract, cell, draws
+        )
 
     def _evolved(self, voters: Voters, contract: Contract, cell: Cell, draws: Draws) -> Votes:
         """Steps 1 and 2: the only draw of noise."""
-        noise, chance = draws.secret("votes", cell.key), draws.public("candidates", cell.key).generator()
-        return evolve(voters, Space.of(contract), epsilon=epsilon_of(cell), stream=noise, chance=chance)
+        noise, chance = (
+            draws.secret("votes", cell.key),
+            draws.public("candidates", cell.key).generator(),
+        )
+        return evolve(
+            voters, Space.of(contract), epsilon=epsilon_of(cell), stream=noise, chance=chance
+        )

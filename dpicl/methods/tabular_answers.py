@@ -1,12 +1,14 @@
 """From prompts on rows of a table to answers, and from answers to accuracy.
 
 Guarantee   none spent: works on released values, queries and model scores only.
-Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of the contract.
+Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of
+            the contract.
 
-    (1)  log p(y) = log (1/D) sum_d p_d(y) / sum_y' p_d(y'),   d one of D draws of demonstrations for the same query
+    (1)  log p(y) = log (1/D) sum_d p_d(y) / sum_y' p_d(y'),   d one of D draws of demonstrations
+         for the same query
 
-Of the mean of probabilities in (1) a draw that a model is unsure of moves little; the mean of their logarithms would let one sure draw
-outvote all others.
+Of the mean of probabilities in (1) a draw that a model is unsure of moves little; the mean of their
+logarithms would let one sure draw outvote all others.
 """
 
 from __future__ import annotations
@@ -29,11 +31,19 @@ from dpicl.types import QueryTable
 CONTENT_FREE, AVERAGED = "N/A.", "averaged"
 
 
-def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
+def ask_cell(
+    model: Scorer,
+    texts: Sequence[str],
+    contract: Contract,
+    cell: Cell,
+    progress: Progress | None = None,
+) -> np.ndarray:
     """Summed log-probabilities of every answer after every prompt: shape (prompts, answers).
     Raises PrivacyError: the prompts hold private rows and the model is not local.
     """
-    return score_prompts(model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress)
+    return score_prompts(
+        model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress
+    )
 
 
 def wanted_of(contract: Contract) -> Wanted:
@@ -48,7 +58,10 @@ def continuations_of(contract: Contract) -> tuple[str, ...]:
 
 def public_prompts(contract: Contract) -> list[str]:
     """Prompts of several lengths that hold nothing of anybody's."""
-    return [f"{' '.join([CONTENT_FREE] * count)} {contract.target.question} {contract.target.cue}" for count in (1, 5, 20)]
+    return [
+        f"{' '.join([CONTENT_FREE] * count)} {contract.target.question} {contract.target.cue}"
+        for count in (1, 5, 20)
+    ]
 
 
 def answers_of(scores: np.ndarray, contract: Contract) -> np.ndarray:
@@ -61,17 +74,29 @@ def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
     return label_codes(queries, contract)
 
 
-def metrics_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract) -> dict[Cell, Metrics]:
+def metrics_of(
+    scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract
+) -> dict[Cell, Metrics]:
     """Metrics of every cell, and of always answering the most frequent label."""
     truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
-    measured = {cell: measure_scores(truth, table, numbers=numbers) for cell, table in _measured(scores).items()}
+    measured = {
+        cell: measure_scores(truth, table, numbers=numbers)
+        for cell, table in _measured(scores).items()
+    }
     return {**measured, MAJORITY: majority(truth, classes=contract.target.count, numbers=numbers)}
 
 
-def values_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract) -> dict[Cell, np.ndarray]:
-    """By cell, and of always answering the most frequent label: for every query 1 or 0, right or wrong; of a number its error."""
+def values_of(
+    scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract
+) -> dict[Cell, np.ndarray]:
+    """By cell, and of always answering the most frequent label: for every query 1 or 0, right or
+    wrong; of a number its error.
+    """
     truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
-    return {cell: values(truth, one, numbers) for cell, one in {**answered(scores), MAJORITY: most_frequent(truth)}.items()}
+    return {
+        cell: values(truth, one, numbers)
+        for cell, one in {**answered(scores), MAJORITY: most_frequent(truth)}.items()
+    }
 
 
 def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
@@ -99,7 +124,9 @@ def averaged(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
 
 
 def mean_of_draws(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Equation (1): one table of scores for the same queries with several draws of demonstrations, shape (prompts, answers)."""
+    """Equation (1): one table of scores for the same queries with several draws of demonstrations,
+    shape (prompts, answers).
+    """
     shares = [table - np.logaddexp.reduce(table, axis=1, keepdims=True) for table in tables]
     return np.asarray(np.logaddexp.reduce(shares, axis=0) - np.log(len(shares)))
 

@@ -52,36 +52,70 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     draw_stage: ClassVar[str]
     """What the stage is called that draws: the task's name on the orchestrator's pages."""
     derive_stage: ClassVar[str | None] = None
-    """What the stage is called in which `derive` makes rows; None of methods whose draws demonstrate as they are, and have no `rows`."""
+    """What the stage is called in which `derive` makes rows; None of methods whose draws
+    demonstrate as they are, and have no `rows`.
+    """
 
-    def prepare(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+    def prepare(
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, np.ndarray]:
         """Private marks of rows, shape (rows,), that `draw` gets again; charged before."""
         raise NotImplementedError
 
     @abstractmethod
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Drawn]:
-        """These releases: the only step that sees rows, in memory and charged before; `prepared` is what `prepare` gave."""
+        """These releases: the only step that sees rows, in memory and charged before; `prepared` is
+        what `prepare` gave.
+        """
 
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
+    def count(
+        self,
+        batch: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+    ) -> dict[Cell, Arrays]:
         """What `merge` needs of one batch of a table; private."""
         raise NotImplementedError
 
     def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
+        self,
+        batches: Sequence[Mapping[Cell, Arrays]],
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
     ) -> dict[Cell, Drawn]:
         """These releases from all batches of a table, in order; draws the noise."""
         raise NotImplementedError
 
     def collection_options(self, contract: Contract, options: Any, words: Mapping[str, Any]) -> Any:
-        """Its options where clients' reports are counted: how clients are asked is as these words say, `design`, `columns` and `about`; the
-        estimator is the usual one where none is stated. Raises DpiclError: the options say otherwise, or no client answers so.
+        """Its options where clients' reports are counted: how clients are asked is as these words
+        say, `design`, `columns` and `about`; the estimator is the usual one where none is stated.
+        Raises DpiclError: the options say otherwise, or no client answers so.
         """
         raise NotImplementedError
 
-    def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
-        """What clients were asked whose reports stand in the place of each release. Raises ParameterError: no client answers so."""
+    def collections(
+        self, contract: Contract, unit: Unit, sending_epsilon: float | None
+    ) -> dict[Cell, Collection]:
+        """What clients were asked whose reports stand in the place of each release. Raises
+        ParameterError: no client answers so.
+        """
         raise NotImplementedError
 
     stated = (("draw_stage", str, "a text"),)
@@ -107,16 +141,23 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return type(self).merge is not TabularMethod.merge
 
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> CountedHorizon[Any, Drawn]:
-        """The horizon that a contract states, of methods that count it. Raises DpiclError: it has no such horizon, or the options say otherwise."""
+        """The horizon that a contract states, of methods that count it. Raises DpiclError: it has
+        no such horizon, or the options say otherwise.
+        """
         raise NotImplementedError
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """Options to state for a release, and a number of demonstrations each, that are worth comparing before one is chosen."""
+        """Options to state for a release, and a number of demonstrations each, that are worth
+        comparing before one is chosen.
+        """
         return (({}, 4),)
 
-    def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
-        """What noise alone does to each column of a release from so many rows, about: a share, of all rows or of a column's bounds.
-        From public facts, in no time; nothing where it is not known beforehand.
+    def column_errors(
+        self, contract: Contract, unit: Unit, cell: Cell, rows: int
+    ) -> Mapping[str, float]:
+        """What noise alone does to each column of a release from so many rows, about: a share, of
+        all rows or of a column's bounds. From public facts, in no time; nothing where it is not
+        known beforehand.
         """
         return {}
 
@@ -128,8 +169,18 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Drawn:
         """A release from its published bytes."""
 
-    def rows(self, drawn: Drawn, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
-        """Rows like the population's, from one release: so many, or as many as `derive` makes; the same again for the same number."""
+    def rows(
+        self,
+        drawn: Drawn,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+        count: int | None = None,
+    ) -> ReleasedRows:
+        """Rows like the population's, from one release: so many, or as many as `derive` makes; the
+        same again for the same number.
+        """
         raise NotImplementedError
 
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
@@ -137,7 +188,9 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         raise NotImplementedError
 
     def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
-        """A table's rows as released ones are once these are decoded: shape (rows, columns), the label last."""
+        """A table's rows as released ones are once these are decoded: shape (rows, columns), the
+        label last.
+        """
         raise NotImplementedError
 
     def row_count(self, drawn: Drawn) -> float:
@@ -145,63 +198,113 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         raise NotImplementedError
 
     def counted(self, drawn: Drawn, contract: Contract) -> Mapping[tuple[int, ...], np.ndarray]:
-        """Shares of cells in the model that rows are drawn from, by the columns that were counted together; none where it has none."""
+        """Shares of cells in the model that rows are drawn from, by the columns that were counted
+        together; none where it has none.
+        """
         return {}
 
     def uncounted(self, drawn: Drawn, contract: Contract) -> frozenset[int]:
         """Columns of which a release says nothing."""
         return frozenset()
 
-    def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
-        """A release of this cell of made-up rows with codes of shape (rows, answers), that stand for `row_count` rows."""
+    def replicate(
+        self,
+        truth: PrivateCodes,
+        row_count: int,
+        contract: Contract,
+        unit: Unit,
+        cell: Cell,
+        draws: Draws,
+    ) -> Drawn:
+        """A release of this cell of made-up rows with codes of shape (rows, answers), that stand
+        for `row_count` rows.
+        """
         raise NotImplementedError
 
-    def derive(self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedRows]:
+    def derive(
+        self, drawn: Mapping[Cell, Drawn], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, ReleasedRows]:
         """Rows of every release."""
         return {cell: self.rows(one, contract, unit, cell, draws) for cell, one in drawn.items()}
 
     @abstractmethod
-    def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+    def examples(
+        self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
         """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
-        """The longest demonstration that the contract allows: known before any row is read. Empty where it is not known."""
+        """The longest demonstration that the contract allows: known before any row is read. Empty
+        where it is not known.
+        """
         return ""
 
     @abstractmethod
     def prompts(
-        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, list[str]]:
         """One prompt per query and cell, and the zero-shot ones."""
 
     def prompts_in_turn(
-        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> Iterator[tuple[Cell, list[str]]]:
         """The same, cell by cell: all of them may be more than memory holds."""
         yield from self.prompts(released, queries, contract, unit, draws).items()
 
     def baselines(
-        self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        train: PrivateTable | None,
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """Classifiers beside the model; `train` is given where `baselines_read` is `private`. Called by `fitted` alone."""
+        """Classifiers beside the model; `train` is given where `baselines_read` is `private`.
+        Called by `fitted` alone.
+        """
         raise NotImplementedError
 
     def fitted(
-        self, released: Released[Drawn], rows: Callable[[], PrivateTable], test: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[Drawn],
+        rows: Callable[[], PrivateTable],
+        test: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, Metrics]:
-        """Baselines, where they are fitted: the only way in which rows reach them. `rows` reads these, and is called only for baselines
-        that need them, never of a table that has a budget or protects persons. Raises PrivacyError: they are not fitted here.
+        """Baselines, where they are fitted: the only way in which rows reach them. `rows` reads
+        these, and is called only for baselines that need them, never of a table that has a budget
+        or protects persons. Raises PrivacyError: they are not fitted here.
         """
         if not self.fits_baselines(contract, unit):
-            raise PrivacyError(self.without_baselines(contract) or f"{contract.name}: there are no baselines of {self.title} to fit")
+            raise PrivacyError(
+                self.without_baselines(contract)
+                or f"{contract.name}: there are no baselines of {self.title} to fit"
+            )
         train = rows() if self.baselines_read == "private" else None
         return self.baselines(released, train, test, contract, unit, draws)
 
-    def shown(self, released: Released[Drawn], contract: Contract, unit: Unit) -> list[dict[str, Any]]:
+    def shown(
+        self, released: Released[Drawn], contract: Contract, unit: Unit
+    ) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
         return []
 
-    def in_memory(self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws) -> Released[Drawn]:
+    def in_memory(
+        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> Released[Drawn]:
         """All releases of a unit, and the rows derived from them; nothing is charged.
         Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
         """
@@ -209,4 +312,6 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         cells = list(self.releases(contract, unit))
         prepared = self.prepare(train, contract, unit, draws, cells) if self.prepare_stage else {}
         drawn = self.draw(train, contract, unit, draws, cells, prepared)
-        return Released(drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {})
+        return Released(
+            drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {}
+        )

@@ -1,4 +1,5 @@
-"""From prompts of a text task to answers, and from answers to accuracy: labels by score, open answers by text.
+"""From prompts of a text task to answers, and from answers to accuracy: labels by score, open
+answers by text.
 
 Guarantee   none spent: works on released texts, queries and the model's answers to them.
 Paper       [Z21] Zhao et al. 2021 (arXiv 2102.09690), contextual calibration: (1).
@@ -22,35 +23,65 @@ from dpicl.lm.requests import Progress, Scorer, TextGenerator
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell
-from dpicl.text.prompts import CONTENT_FREE, PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text.prompts import (
+    CONTENT_FREE,
+    PUBLIC_TEXT,
+    asking_demonstration,
+    asking_prompt,
+    asking_query,
+    continuations,
+)
 from dpicl.text_metrics import measure_texts, rouge1
 from dpicl.types import Demonstration, QueryTable
 
 
 def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> list[str]:
     """Demonstrations as a prompt puts them."""
-    return [asking_demonstration(contract, one.text, contract.label_text(one.label)) for one in demonstrations]
+    return [
+        asking_demonstration(contract, one.text, contract.label_text(one.label))
+        for one in demonstrations
+    ]
 
 
-def prompts_for(demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract) -> list[str]:
-    """One prompt per query, all with the same demonstrations; those without content come last, where the contract calibrates."""
-    texts = [*queries.data.column("text").to_pylist(), *(CONTENT_FREE if contract.calibrate else ())]
-    return [asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text)) for text in texts]
+def prompts_for(
+    demonstrations: Sequence[Demonstration], queries: QueryTable, contract: TextContract
+) -> list[str]:
+    """One prompt per query, all with the same demonstrations; those without content come last,
+    where the contract calibrates.
+    """
+    texts = [
+        *queries.data.column("text").to_pylist(),
+        *(CONTENT_FREE if contract.calibrate else ()),
+    ]
+    return [
+        asking_prompt(contract, shown(demonstrations, contract), asking_query(contract, text))
+        for text in texts
+    ]
 
 
-def ask_cell(model: Scorer, texts: Sequence[str], contract: TextContract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
-    """The model's answer to every prompt: scores of shape (prompts, labels), or texts of shape (prompts,).
-    Raises PrivacyError: the prompts hold private rows and the model is not local; ModelError: the answers are texts, and the model only
-    scores.
+def ask_cell(
+    model: Scorer,
+    texts: Sequence[str],
+    contract: TextContract,
+    cell: Cell,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """The model's answer to every prompt: scores of shape (prompts, labels), or texts of shape
+    (prompts,). Raises PrivacyError: the prompts hold private rows and the model is not local;
+    ModelError: the answers are texts, and the model only scores.
     """
     prompts = prompts_of(texts, contract, cell)
     if isinstance(contract.task, Classification):
         return score_prompts(model, prompts, continuations(contract), progress=progress)
     if not isinstance(model, TextGenerator):
         raise ModelError(
-            f"model {model.description.name!r} writes no text; expected one that does, for the open answers of {contract.name}"
+            f"model {model.description.name!r} writes no text; expected one that does, for the "
+            f"open answers of {contract.name}"
         )
-    return np.array(generate_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)), dtype=np.str_)
+    return np.array(
+        generate_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)),
+        dtype=np.str_,
+    )
 
 
 def wanted_of(contract: TextContract) -> Wanted:
@@ -79,7 +110,9 @@ def truth_of(queries: QueryTable, contract: TextContract) -> np.ndarray:
 
 
 def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
-    """Answers to the queries: numbers of labels, by equation (1) where they are not given, or trimmed texts; shape (queries,)."""
+    """Answers to the queries: numbers of labels, by equation (1) where they are not given, or
+    trimmed texts; shape (queries,).
+    """
     if not contract.is_classification:
         return np.char.strip(outputs)
     if outputs.ndim == 1:
@@ -91,18 +124,28 @@ def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
 
 def calibrated(scores: np.ndarray, free: np.ndarray) -> np.ndarray:
     """Equation (1) up to the argmax, in logarithms: of the shape of `scores`, (..., labels).
-    `free`: scores of the queries without content behind the same demonstrations, shape (..., queries, labels).
+    `free`: scores of the queries without content behind the same demonstrations, shape (...,
+    queries, labels).
     """
-    from scipy.special import log_softmax, logsumexp  # a third of a second to import: only where it is called
+    from scipy.special import (
+        log_softmax,
+        logsumexp,
+    )  # a third of a second to import: only where it is called
 
     return np.asarray(log_softmax(scores, axis=-1) - logsumexp(log_softmax(free, axis=-1), axis=-2))
 
 
-def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, Metrics]:
-    """Accuracy of every cell, exact match for open answers, and of always giving the most frequent answer.
-    Answers that are texts of their own are measured by how near they come; no answer is frequent among them.
+def metrics_of(
+    outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract
+) -> dict[Cell, Metrics]:
+    """Accuracy of every cell, exact match for open answers, and of always giving the most frequent
+    answer. Answers that are texts of their own are measured by how near they come; no answer is
+    frequent among them.
     """
-    truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}
+    truth, answered = (
+        truth_of(queries, contract),
+        {cell: answers_of(one, contract) for cell, one in outputs.items()},
+    )
     if isinstance(contract.task, FreeText):
         return {cell: measure_texts(truth, one) for cell, one in answered.items()}
     balanced = contract.is_classification
@@ -110,9 +153,19 @@ def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract
     return {**metrics, MAJORITY: majority(truth, balanced=balanced)}
 
 
-def values_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, np.ndarray]:
-    """By cell, and of always giving the most frequent answer, for every query: 1 or 0, right or wrong; of texts of their own ROUGE-1."""
-    truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}
+def values_of(
+    outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract
+) -> dict[Cell, np.ndarray]:
+    """By cell, and of always giving the most frequent answer, for every query: 1 or 0, right or
+    wrong; of texts of their own ROUGE-1.
+    """
+    truth, answered = (
+        truth_of(queries, contract),
+        {cell: answers_of(one, contract) for cell, one in outputs.items()},
+    )
     if isinstance(contract.task, FreeText):
         return {cell: rouge1(truth, one) for cell, one in answered.items()}
-    return {cell: values(truth, one) for cell, one in {**answered, MAJORITY: most_frequent(truth)}.items()}
+    return {
+        cell: values(truth, one)
+        for cell, one in {**answered, MAJORITY: most_frequent(truth)}.items()
+    }

@@ -31,7 +31,9 @@ class TextMethod(Method, abstract=True):
     data: ClassVar[Data] = "texts"
     model_reads_rows: ClassVar[bool] = True
     votes_on_tokens: ClassVar[bool]
-    """Whether rows vote on tokens of the model's own process, several units together; else whole prompts are answered, one unit at a time."""
+    """Whether rows vote on tokens of the model's own process, several units together; else whole
+    prompts are answered, one unit at a time.
+    """
 
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"
@@ -45,7 +47,9 @@ class TextMethod(Method, abstract=True):
         """What the contract states for this method; None where it is not meant for it."""
 
     def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
-        """Whether an embedder places what rows led to, so that another one makes another release."""
+        """Whether an embedder places what rows led to, so that another one makes another
+        release.
+        """
         return False
 
     def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
@@ -65,30 +69,57 @@ class TextMethod(Method, abstract=True):
         """A release from what `encode` made of it."""
 
     def read(self, stored: Mapping[str, Any], unit: Unit) -> dict[Cell, Any]:
-        """Encoded releases by cell, as far as they are there; of what is written without private rows too."""
-        return {cell: self.decode(stored[cell.key]) for cell in unit.evaluated_cells if cell.key in stored}
+        """Encoded releases by cell, as far as they are there; of what is written without private
+        rows too.
+        """
+        return {
+            cell: self.decode(stored[cell.key])
+            for cell in unit.evaluated_cells
+            if cell.key in stored
+        }
 
     @abstractmethod
-    def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
-        """What people see of a release, by cell; `public` is the same, written without private rows."""
+    def examples(
+        self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract
+    ) -> dict[Cell, list[str]]:
+        """What people see of a release, by cell; `public` is the same, written without private
+        rows.
+        """
 
     def written(self, released: Releases) -> dict[Cell, list[str]]:
-        """Texts of the contract's kind that a release holds, by cell: what its `form` is said of. None where answers are released."""
+        """Texts of the contract's kind that a release holds, by cell: what its `form` is said of.
+        None where answers are released.
+        """
         return {}
 
     @abstractmethod
     def in_memory(
-        self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
+        self,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
+        model: Any,
+        embedder: Embedder | None,
     ) -> tuple[Releases, Releases]:
-        """All releases, and the same written without private rows; nothing is charged, and nothing outlives this process.
-        Raises PrivacyError: the method refuses the contract, or it is not a benchmark's.
+        """All releases, and the same written without private rows; nothing is charged, and nothing
+        outlives this process. Raises PrivacyError: the method refuses the contract, or it is not a
+        benchmark's.
         """
 
     @abstractmethod
     def prompts(
-        self, released: Releases, public: Releases, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit
+        self,
+        released: Releases,
+        public: Releases,
+        train: PrivateTable,
+        queries: QueryTable,
+        contract: TextContract,
+        unit: Unit,
     ) -> dict[Cell, list[str]]:
-        """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks only, without noise."""
+        """One prompt per query and cell that is still to be asked; rows of `train` on benchmarks
+        only, without noise.
+        """
 
     def final_answers(self, released: Releases, contract: TextContract) -> dict[Cell, np.ndarray]:
         """Released answers that need no further question: shape (queries,)."""

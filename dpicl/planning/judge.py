@@ -3,8 +3,8 @@
 Guarantee   none needed: works on made-up rows.
 
     rows      logistic regression on one indicator for each bin, of several answers one for each
-    groups    every average votes for its label with weight e^(columns in which it is like the row): what a model in context
-              makes of averages, in short
+    groups    every average votes for its label with weight e^(columns in which it is like the row):
+              what a model in context makes of averages, in short
 
 AUC is the mean over answers, each against all others.
 """
@@ -41,10 +41,16 @@ def quality_of(scores: np.ndarray, truth: np.ndarray) -> Quality:
 
 def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding) -> Quality:
     """Of a classifier fitted on rows of codes, label last, both of shape (rows, columns)."""
-    from sklearn.linear_model import LogisticRegression  # a second to import: only where something is fitted
+    from sklearn.linear_model import (
+        LogisticRegression,
+    )  # a second to import: only where something is fitted
 
     bins, learned = encoding.decode(fresh), encoding.decode(rows[:_MOST_FITTED])
-    seen, shown, scores = local_design(learned, encoding), local_design(bins, encoding), np.zeros((len(fresh), encoding.bin_counts[-1]))
+    seen, shown, scores = (
+        local_design(learned, encoding),
+        local_design(bins, encoding),
+        np.zeros((len(fresh), encoding.bin_counts[-1])),
+    )
     answers = np.unique(learned[:, -1])
     for code in answers.tolist() if len(answers) > 2 else answers[-1:].tolist():
         if len(answers) == 1:
@@ -57,16 +63,22 @@ def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding)
     return quality_of(scores, bins[:, -1])
 
 
-def voting_quality(groups: ReleasedGroups, fresh: Table, truth: np.ndarray, contract: Contract) -> Quality:
+def voting_quality(
+    groups: ReleasedGroups, fresh: Table, truth: np.ndarray, contract: Contract
+) -> Quality:
     """Of averages that vote for their labels."""
     likeness = np.zeros((fresh.row_count, len(groups.groups)))
     for name in contract.features:
         column, values = contract.columns[name], [group.values[name] for group in groups.groups]
         if isinstance(column, CategoryColumn):
-            likeness += fresh.codes(name)[:, np.newaxis] == np.array([column.categories.index(str(value)) for value in values])
+            likeness += fresh.codes(name)[:, np.newaxis] == np.array(
+                [column.categories.index(str(value)) for value in values]
+            )
         else:
             width = column.bounds[1] - column.bounds[0]
-            apart = np.abs(fresh.numbers(name)[:, np.newaxis] - np.array(values, dtype=float)) / width
+            apart = (
+                np.abs(fresh.numbers(name)[:, np.newaxis] - np.array(values, dtype=float)) / width
+            )
             likeness += 1 - np.nan_to_num(np.minimum(apart, 1), nan=1.0)
     weights, scores = np.exp(likeness), np.zeros((fresh.row_count, contract.target.count))
     for place, group in enumerate(groups.groups):

@@ -1,8 +1,10 @@
-"""Whether a release would be little but noise: known from the contract, epsilon and the stated number of rows, in no time.
+"""Whether a release would be little but noise: known from the contract, epsilon and the stated
+number of rows, in no time.
 
 Guarantee   none needed: nothing private is looked at.
 
-    (1)  error of a column   what noise alone does to it, a share of all rows or of the column's bounds (`TabularMethod.column_errors`)
+    (1)  error of a column   what noise alone does to it, a share of all rows or of the column's
+         bounds (`TabularMethod.column_errors`)
     (2)  error of a release  the median of (1)
 
 Not covered how well a classifier does on what is released: `plan`.
@@ -35,7 +37,8 @@ class NoisyRelease:
 
     Attributes:
         error: equation (2); `HOPELESS` or more is refused.
-        enough: one of the least epsilons at which it is below `NOTABLE`; infinity if a million is not.
+        enough: one of the least epsilons at which it is below `NOTABLE`; infinity if a million is
+            not.
     """
 
     contract: str
@@ -59,13 +62,18 @@ class NoisyRelease:
         better = f"epsilon {self.enough:.3g} or more, " if self.enough < math.inf else ""
         compared = "`session.plan(schema)`" if self.given else f"`dpicl plan {self.contract}`"
         return (
-            f"{self.contract}: at {self.rows:,} rows and epsilon {self.epsilon:g}, {share} of what {self.method} releases of a typical column "
-            f"would be noise; expected {better}fewer columns or bins, more rows, or another method ({compared} compares them)"
+            f"{self.contract}: at {self.rows:,} rows and epsilon {self.epsilon:g}, {share} of "
+            f"what {self.method} releases of a typical column "
+            f"would be noise; expected {better}fewer columns or bins, more rows, or another "
+            f"method ({compared} compares them)"
         )
 
 
-def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> Iterator[NoisyRelease]:
-    """The releases of a unit that are notably noisy at this number of rows, or the one that the contract states; none if it states none.
+def noisy_releases(
+    contract: Contract, unit: Unit, rows: int | None = None
+) -> Iterator[NoisyRelease]:
+    """The releases of a unit that are notably noisy at this number of rows, or the one that the
+    contract states; none if it states none.
 
     Raises:
         DpiclError: a release has no price.
@@ -77,15 +85,33 @@ def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> I
         error = _error(method, contract, unit, cell, count)
         if error >= NOTABLE and cell.epsilon is not None:
             enough = _enough(method, contract, unit, cell, count)
-            yield NoisyRelease(contract.name, method.title, cell.epsilon, count, error, enough, contract.source.frame)
+            yield NoisyRelease(
+                contract.name,
+                method.title,
+                cell.epsilon,
+                count,
+                error,
+                enough,
+                contract.source.frame,
+            )
 
 
-def _enough(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int) -> float:
-    """One of the least epsilons at which noise is no notable part; infinity where none is that the method takes."""
+def _enough(
+    method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int
+) -> float:
+    """One of the least epsilons at which noise is no notable part; infinity where none is that the
+    method takes.
+    """
     enough = cell.epsilon or _MOST
     while enough < _MOST:
         try:
-            error = _error(method, contract, replace(unit, epsilons=(enough,)), replace(cell, epsilon=enough), rows)
+            error = _error(
+                method,
+                contract,
+                replace(unit, epsilons=(enough,)),
+                replace(cell, epsilon=enough),
+                rows,
+            )
         except ParameterError:  # with Gaussian noise there is a largest one
             break
         if error < NOTABLE:
@@ -94,7 +120,9 @@ def _enough(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Ce
     return math.inf
 
 
-def _error(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int) -> float:
+def _error(
+    method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int
+) -> float:
     """Equation (2); 0 where nothing is known beforehand."""
     return median(method.column_errors(contract, unit, cell, rows).values() or [0.0])
 

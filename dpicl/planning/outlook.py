@@ -1,9 +1,11 @@
-"""What a plan says: the expected worth of every way to release a table, and the one that is recommended.
+"""What a plan says: the expected worth of every way to release a table, and the one that is
+recommended.
 
 Guarantee   none needed: works on made-up rows.
 
     (1)  expected AUC     the signal less the mean loss over populations
-    (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release each, where one more would fall;
+    (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release
+         each, where one more would fall;
                           no less than two deviations, since tables differ more than populations do
     (3)  useful           what keeps half of what the signal has above chance
 """
@@ -33,8 +35,13 @@ class Interval:
     @staticmethod
     def of(values: Sequence[float]) -> Interval:
         """Of one value for each population, at least two."""
-        factor = max(_LEAST_DEVIATIONS, float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values)))
-        return Interval(float(np.mean(values)), max(_LEAST_HALF, factor * float(np.std(values, ddof=1))))
+        factor = max(
+            _LEAST_DEVIATIONS,
+            float(stdtrit(len(values) - 1, 0.95)) * math.sqrt(1 + 1 / len(values)),
+        )
+        return Interval(
+            float(np.mean(values)), max(_LEAST_HALF, factor * float(np.std(values, ddof=1)))
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,11 @@ class Outlook:
     @property
     def auc(self) -> float | None:
         """Equation (1)."""
-        return None if self.signal is None or self.auc_loss is None else self.signal - self.auc_loss.mean
+        return (
+            None
+            if self.signal is None or self.auc_loss is None
+            else self.signal - self.auc_loss.mean
+        )
 
     @property
     def auc_interval(self) -> tuple[float, float] | None:
@@ -108,7 +119,8 @@ class TablePlan:
 
     Attributes:
         rows: as stated, and `simulated_rows` as many as were made up.
-        signals: by name, the AUCs of a classifier on the raw rows that were simulated; none where nothing is predicted.
+        signals: by name, the AUCs of a classifier on the raw rows that were simulated; none where
+            nothing is predicted.
         outlooks: of every way, epsilon and signal.
         refused: methods that the contract rules out, and why.
     """
@@ -128,13 +140,23 @@ class TablePlan:
 
     def best(self, epsilon: float, signal: float | None) -> Outlook:
         """The best way at an epsilon, by this signal."""
-        return max((one for one in self.outlooks if one.epsilon == epsilon and one.signal == signal), key=lambda one: one.value)
+        return max(
+            (one for one in self.outlooks if one.epsilon == epsilon and one.signal == signal),
+            key=lambda one: one.value,
+        )
 
     @property
     def recommended(self) -> Outlook | None:
-        """The best way at the least epsilon at which it loses next to nothing, else at the best epsilon; None if that is not useful."""
-        bests = [self.best(epsilon, self.middle) for epsilon in sorted({one.epsilon for one in self.outlooks})]
-        chosen = next((one for one in bests if one.value >= -_GOOD), max(bests, key=lambda one: one.value))
+        """The best way at the least epsilon at which it loses next to nothing, else at the best
+        epsilon; None if that is not useful.
+        """
+        bests = [
+            self.best(epsilon, self.middle)
+            for epsilon in sorted({one.epsilon for one in self.outlooks})
+        ]
+        chosen = next(
+            (one for one in bests if one.value >= -_GOOD), max(bests, key=lambda one: one.value)
+        )
         return chosen if chosen.is_useful else None
 
     @property
@@ -150,10 +172,14 @@ class TablePlan:
             most = max(one.epsilon for one in self.outlooks)
             best = self.best(most, self.middle)
             return (
-                f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, {METHODS[best.method].title}, {_worth(best)}; "
+                f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, "
+                f"{METHODS[best.method].title}, {_worth(best)}; "
                 "expected a larger epsilon, fewer columns or bins, or more rows."
             )
-        return f"Recommended: {METHODS[chosen.method].title} at epsilon {chosen.epsilon:g}, which {_worth(chosen)}."
+        return (
+            f"Recommended: {METHODS[chosen.method].title} at epsilon {chosen.epsilon:g}, which "
+            f"{_worth(chosen)}."
+        )
 
 
 def _worth(outlook: Outlook) -> str:
@@ -162,6 +188,7 @@ def _worth(outlook: Outlook) -> str:
     if interval is None or outlook.signal is None:
         return errors
     return (
-        f"has an expected AUC of {outlook.auc:.2f} ({interval[0]:.2f} to {interval[1]:.2f}) where a classifier on the raw rows has "
+        f"has an expected AUC of {outlook.auc:.2f} ({interval[0]:.2f} to {interval[1]:.2f}) where "
+        f"a classifier on the raw rows has "
         f"{outlook.signal:.2f}, and {errors}"
     )

@@ -2,10 +2,14 @@
 
 Guarantee   none needed: the rows are made up.
 
-    (1)  loss of AUC          of a classifier fitted on released rows under the same one fitted on the true rows, on fresh rows
-    (2)  error of a column    total variation between released and true shares of its bins; of a group's average its distance to
-                              the one without noise, in widths of the bounds, of a group's category whether it is another one
-    (3)  error of a pair      total variation between released and true shares of two columns' cells; of so many pairs at most
+    (1)  loss of AUC          of a classifier fitted on released rows under the same one fitted on
+         the true rows, on fresh rows
+    (2)  error of a column    total variation between released and true shares of its bins; of a
+         group's average its distance to
+                              the one without noise, in widths of the bounds, of a group's category
+                              whether it is another one
+    (3)  error of a pair      total variation between released and true shares of two columns'
+         cells; of so many pairs at most
 """
 
 from __future__ import annotations
@@ -53,15 +57,25 @@ class Candidate:
 
     def unit(self, contract: Contract, epsilons: Sequence[float]) -> Unit:
         """As a release has it."""
-        chosen = {**METHODS[self.method].default_options(contract, self.options, max(epsilons)), **self.options}
+        chosen = {
+            **METHODS[self.method].default_options(contract, self.options, max(epsilons)),
+            **self.options,
+        }
         options = Options.model_validate({self.method: chosen})
         return unit_of(self.method, contract.name, 0, epsilons, (self.shots,), (), False, options)
 
 
-def candidates(contract: Contract, epsilons: Sequence[float]) -> tuple[list[Candidate], dict[str, str]]:
-    """What all methods on tables propose for a contract; and of those that it refuses, why. Raises ParameterError: simulating it takes hours."""
+def candidates(
+    contract: Contract, epsilons: Sequence[float]
+) -> tuple[list[Candidate], dict[str, str]]:
+    """What all methods on tables propose for a contract; and of those that it refuses, why. Raises
+    ParameterError: simulating it takes hours.
+    """
     if len(contract.columns) > MOST_COLUMNS:
-        expected = f"at most {MOST_COLUMNS} in a plan, which takes hours for more; without one, choose aim_tabicl"
+        expected = (
+            f"at most {MOST_COLUMNS} in a plan, which takes hours for more; without one, choose "
+            f"aim_tabicl"
+        )
         raise ParameterError("columns", len(contract.columns), expected)
     chosen, refused = [], {}
     for name, method in METHODS.items():
@@ -76,7 +90,9 @@ def candidates(contract: Contract, epsilons: Sequence[float]) -> tuple[list[Cand
                     refused[name] = str(error)
                 else:
                     chosen.append(candidate)
-    return chosen, {name: why for name, why in refused.items() if name not in {one.method for one in chosen}}
+    return chosen, {
+        name: why for name, why in refused.items() if name not in {one.method for one in chosen}
+    }
 
 
 @dataclass(frozen=True)
@@ -95,42 +111,80 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Trial:
-    """One population: how good the true rows are there, and every release by candidate and epsilon."""
+    """One population: how good the true rows are there, and every release by candidate and
+    epsilon.
+    """
 
     truth: Quality | None
     outcomes: Mapping[tuple[int, float], Outcome]
 
 
-def trial(contract: Contract, rows: int, epsilons: Sequence[float], ways: Sequence[Candidate], signal: float, number: int) -> Trial:
+def trial(
+    contract: Contract,
+    rows: int,
+    epsilons: Sequence[float],
+    ways: Sequence[Candidate],
+    signal: float,
+    number: int,
+) -> Trial:
     """Make a population up and release it in every way; the same number gives the same."""
     with threadpool_limits(1):  # matrices are small: threads would wait for each other
-        made = population(contract, rows, signal, stream(number, "plan", contract.name, repr(signal)).generator())
+        made = population(
+            contract, rows, signal, stream(number, "plan", contract.name, repr(signal)).generator()
+        )
         return measure(contract, made, epsilons, ways, number)
 
 
-def measure(contract: Contract, made: Population, epsilons: Sequence[float], ways: Sequence[Candidate], number: int) -> Trial:
+def measure(
+    contract: Contract,
+    made: Population,
+    epsilons: Sequence[float],
+    ways: Sequence[Candidate],
+    number: int,
+) -> Trial:
     """Release a population in every way."""
     fresh = QueryTable(made.table.data.slice(made.rows))
     train = PrivateTable(made.table.data.slice(0, made.rows))
 
     @cache
     def coded(form: RowForm) -> tuple[np.ndarray, _Shares]:
-        codes = made.codes if form == central_form(contract) else encode_queries(QueryTable(made.table.data), contract).codes
-        return codes[made.rows :], _Shares.of(form.encoding.encode(codes[: made.rows]), form.encoding)
+        codes = (
+            made.codes
+            if form == central_form(contract)
+            else encode_queries(QueryTable(made.table.data), contract).codes
+        )
+        return codes[made.rows :], _Shares.of(
+            form.encoding.encode(codes[: made.rows]), form.encoding
+        )
 
     outcomes: dict[tuple[int, float], Outcome] = {}
     for place, way in enumerate(ways):
         method, unit = tabular(way.method), way.unit(contract, epsilons)
         for cell, drawn, draws in _drawn(method, contract, unit, train, number):
             if method.derive_stage:
-                released, form = method.rows(drawn, contract, unit, cell, draws).codes, method.form(contract, unit, cell)
+                released, form = (
+                    method.rows(drawn, contract, unit, cell, draws).codes,
+                    method.form(contract, unit, cell),
+                )
                 test, shares = coded(form)
-                quality = None if made.truth is None else fitted_quality(released, form.encoding.encode(test), form.encoding)
+                quality = (
+                    None
+                    if made.truth is None
+                    else fitted_quality(released, form.encoding.encode(test), form.encoding)
+                )
                 columns, pairs = shares.errors(_Shares.of(released, form.encoding), form)
                 outcomes[place, epsilon_of(cell)] = Outcome(quality, columns, pairs)
             elif isinstance(drawn, ReleasedGroups):
-                voted = None if made.truth is None else voting_quality(drawn, fresh, made.codes[made.rows :, -1].astype(np.int64), contract)
-                ((_, exact, _),) = _drawn(method, contract, way.unit(contract, (math.inf,)), train, number)
+                voted = (
+                    None
+                    if made.truth is None
+                    else voting_quality(
+                        drawn, fresh, made.codes[made.rows :, -1].astype(np.int64), contract
+                    )
+                )
+                ((_, exact, _),) = _drawn(
+                    method, contract, way.unit(contract, (math.inf,)), train, number
+                )
                 outcomes[place, epsilon_of(cell)] = Outcome(voted, _moved(drawn, exact, contract))
     return Trial(made.truth, outcomes)
 
@@ -139,7 +193,10 @@ def _drawn(
     method: TabularMethod[Any], contract: Contract, unit: Unit, train: PrivateTable, number: int
 ) -> Iterator[tuple[Cell, Any, Draws]]:
     """Every release of a unit."""
-    draws, cells = Draws(number, contract.name, simulated=True), list(method.releases(contract, unit))
+    draws, cells = (
+        Draws(number, contract.name, simulated=True),
+        list(method.releases(contract, unit)),
+    )
     prepared = method.prepare(train, contract, unit, draws, cells) if method.prepare_stage else {}
     for cell, drawn in method.draw(train, contract, unit, draws, cells, prepared).items():
         yield cell, drawn, draws
@@ -150,11 +207,16 @@ def _moved(released: ReleasedGroups, truth: ReleasedGroups, contract: Contract) 
     errors: dict[str, float] = {}
     for name in contract.features:
         column = contract.columns[name]
-        both = [(one.values[name], other.values[name]) for one, other in zip(released.groups, truth.groups, strict=True)]
+        both = [
+            (one.values[name], other.values[name])
+            for one, other in zip(released.groups, truth.groups, strict=True)
+        ]
         if isinstance(column, CategoryColumn):
             errors[name] = float(np.mean([one != other for one, other in both]))
         else:
-            apart = np.abs(np.subtract(*np.array(both, dtype=float).T)) / (column.bounds[1] - column.bounds[0])
+            apart = np.abs(np.subtract(*np.array(both, dtype=float).T)) / (
+                column.bounds[1] - column.bounds[0]
+            )
             errors[name] = float(np.nan_to_num(apart, nan=1.0).mean())
     return errors
 
@@ -170,16 +232,31 @@ class _Shares:
     def of(answers: np.ndarray, encoding: LocalEncoding) -> _Shares:
         bins, sizes = encoding.decode(answers), encoding.bin_counts
         known = np.where(bins < 0, 0, bins)
-        columns = [np.bincount(known[:, place], minlength=size) / len(bins) for place, size in enumerate(sizes)]
+        columns = [
+            np.bincount(known[:, place], minlength=size) / len(bins)
+            for place, size in enumerate(sizes)
+        ]
         both = list(combinations(range(len(sizes) - 1), 2))
         some = both if len(both) <= MOST_PAIRS else both[:: -(-len(both) // MOST_PAIRS)]
-        pairs = {(i, j): np.bincount(known[:, i] * sizes[j] + known[:, j], minlength=sizes[i] * sizes[j]) / len(bins) for i, j in some}
+        pairs = {
+            (i, j): np.bincount(known[:, i] * sizes[j] + known[:, j], minlength=sizes[i] * sizes[j])
+            / len(bins)
+            for i, j in some
+        }
         return _Shares(columns, pairs)
 
-    def errors(self, other: _Shares, form: RowForm) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+    def errors(
+        self, other: _Shares, form: RowForm
+    ) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
         """Equations (2) and (3): total variations."""
         names = form.encoding.names[:-1]
         return (
-            {name: float(np.abs(one - two).sum() / 2) for name, one, two in zip(names, self.columns[:-1], other.columns[:-1], strict=True)},
-            {(names[i], names[j]): float(np.abs(self.pairs[i, j] - other.pairs[i, j]).sum() / 2) for i, j in self.pairs},
+            {
+                name: float(np.abs(one - two).sum() / 2)
+                for name, one, two in zip(names, self.columns[:-1], other.columns[:-1], strict=True)
+            },
+            {
+                (names[i], names[j]): float(np.abs(self.pairs[i, j] - other.pairs[i, j]).sum() / 2)
+                for i, j in self.pairs
+            },
         )

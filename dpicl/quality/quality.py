@@ -1,17 +1,22 @@
-"""How good a release is, from what was released alone: errors of marginals, effective rows, a classifier with an interval.
+"""How good a release is, from what was released alone: errors of marginals, effective rows, a
+classifier with an interval.
 
 Guarantee   none spent: post-processing; see `replicates` for how errors are simulated.
 
     (1)  expected error of a marginal: the mean of its total variation over replicates
-    (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected error of n rows without noise, over the columns
-         that the release says something of
-    (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there, and where it is with 90 %
-    (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing counted
+    (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected
+         error of n rows without noise, over the columns that the release says something of
+    (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there,
+         and where it is with 90 %
+    (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
+         counted
 
-The same counts fit the classifier and judge it: what its own rows promise, p, is too good, and (3) says by how much. No replicate
-says how far the model is from the population; (4) takes it from public tables released without noise.
+The same counts fit the classifier and judge it: what its own rows promise, p, is too good, and (3)
+says by how much. No replicate says how far the model is from the population; (4) takes it from
+public tables released without noise.
 
-Symbols     k columns with the label; p what the classifier scores on released rows, t in the population.
+Symbols     k columns with the label; p what the classifier scores on released rows, t in the
+            population.
 """
 
 from __future__ import annotations
@@ -51,8 +56,10 @@ _NEAR = 0.5
 """The share of replicates, the nearest ones, that (3) is fitted on."""
 _EDGE = 1e-4
 _MISFIT = 0.15
-"""Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645 times this share of what rows of their
-model promise; the ninth, `car`, whose label is a rule over all columns, scores far better than these."""
+"""Of nine public tables whose counts have no noise, eight have a probit of the score within 1.645
+times this share of what rows of their model promise; the ninth, `car`, whose label is a rule over
+all columns, scores far better than these.
+"""
 
 
 def quality_of(
@@ -71,7 +78,8 @@ def quality_of(
     Args:
         cell: of `method.releases`.
         drawn: the release, as `method.decode` gives it.
-        test: of a benchmark, the rows that were released and those that were held out: true values are stated beside.
+        test: of a benchmark, the rows that were released and those that were held out: true values
+            are stated beside.
         count: how often the release is simulated for the classifier; half as often for marginals.
 
     Raises:
@@ -79,7 +87,12 @@ def quality_of(
     """
     quality = Quality(contract.name, method.title, cell.epsilon or 0.0)
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
-        return replace(quality, noise=method.column_errors(contract, unit, cell, contract.population) if contract.population else {})
+        return replace(
+            quality,
+            noise=method.column_errors(contract, unit, cell, contract.population)
+            if contract.population
+            else {},
+        )
     release = Release(method, contract, unit, cell, drawn)
     modelled = release.modelled(drawn, Draws(seed, contract.name, simulated=True))
     sizes, names = release.sizes, release.encoding.names
@@ -97,7 +110,11 @@ def quality_of(
         Marginal(
             tuple(names[column] for column in columns if sizes[column] > 1),
             error,
-            None if real is None else total_variation(shares_of(modelled, columns, sizes), marginal(real, columns, sizes)),
+            None
+            if real is None
+            else total_variation(
+                shares_of(modelled, columns, sizes), marginal(real, columns, sizes)
+            ),
         )
         for columns, error in errors.items()
     ]
@@ -105,21 +122,35 @@ def quality_of(
     return replace(
         quality,
         row_count=method.row_count(drawn),
-        effective_rows=_effective_rows(release, modelled, {columns: errors[columns] for columns in with_label or singles}),
+        effective_rows=_effective_rows(
+            release, modelled, {columns: errors[columns] for columns in with_label or singles}
+        ),
         untold=tuple(name for column, name in enumerate(names) if not release.tells((column,))),
         columns=tuple(found[: ends[0]]),
         with_label=tuple(found[ends[0] : ends[1]]),
         pairs=tuple(found[ends[1] :]),
-        scores=_scores(again, count, None if test is None else method.bins(test.test, contract, unit, cell)),
+        scores=_scores(
+            again, count, None if test is None else method.bins(test.test, contract, unit, cell)
+        ),
         actual=None if test is None else actual(release, modelled.bins, test),
     )
 
 
-def _effective_rows(release: Release, modelled: Modelled, errors: Mapping[Columns, float]) -> float | None:
+def _effective_rows(
+    release: Release, modelled: Modelled, errors: Mapping[Columns, float]
+) -> float | None:
     """Equation (2); None where there is no noise, or no column of which anything is said."""
     told = [columns for columns in errors if release.tells(columns)]
     noisy = sum(errors[columns] for columns in told)
-    return (sum(sampling_variation(shares_of(modelled, columns, release.sizes)) for columns in told) / noisy) ** 2 if noisy else None
+    return (
+        (
+            sum(sampling_variation(shares_of(modelled, columns, release.sizes)) for columns in told)
+            / noisy
+        )
+        ** 2
+        if noisy
+        else None
+    )
 
 
 def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Score, ...]:
@@ -133,12 +164,18 @@ def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Sco
     found = []
     for i, measure in enumerate(MEASURES):
         judged = promised[:, i], kept[:, i], np.array(seen[i])
-        low, estimate, high = _interval(*(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged))
-        found.append(Score(measure, seen[i], estimate, low, high, None if true is None else true[i]))
+        low, estimate, high = _interval(
+            *(special.ndtri(np.clip(scored, _EDGE, 1 - _EDGE)) for scored in judged)
+        )
+        found.append(
+            Score(measure, seen[i], estimate, low, high, None if true is None else true[i])
+        )
     return tuple(found)
 
 
-def _interval(promised: np.ndarray, kept: np.ndarray, seen: np.ndarray) -> tuple[float, float, float]:
+def _interval(
+    promised: np.ndarray, kept: np.ndarray, seen: np.ndarray
+) -> tuple[float, float, float]:
     """Low, estimate and high of equations (3) and (4); nearer replicates count more."""
     at = float(np.clip(seen, promised.min(), promised.max()))
     distances = np.abs(promised - at)
@@ -153,7 +190,9 @@ def _interval(promised: np.ndarray, kept: np.ndarray, seen: np.ndarray) -> tuple
     freedom = max(size - 2, 1.0)
     leverage = 1 / size + (at - mean) ** 2 / max(spread * size, 1e-12)
     centre = float(weights @ kept + slope * (at - mean))
-    deviation = np.sqrt(float(weights @ left**2) * size / freedom * (1 + leverage) + (_MISFIT * centre) ** 2)
+    deviation = np.sqrt(
+        float(weights @ left**2) * size / freedom * (1 + leverage) + (_MISFIT * centre) ** 2
+    )
     far = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * deviation
     low, estimate, high = special.ndtr([centre - far, centre, centre + far]).tolist()
     return low, estimate, high

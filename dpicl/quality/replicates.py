@@ -1,15 +1,22 @@
-"""A release simulated again: how far its rows are from the rows they stand for, and what a classifier promises and keeps.
+"""A release simulated again: how far its rows are from the rows they stand for, and what a
+classifier promises and keeps.
 
-Guarantee   none spent: rows are drawn from what was released, and released again with the same law of noise.
-Paper       parametric bootstrap: Efron 1979; the regression of what is true on what is seen: Beaumont, Zhang and Balding 2002.
+Guarantee   none spent: rows are drawn from what was released, and released again with the same law
+            of noise.
+Paper       parametric bootstrap: Efron 1979; the regression of what is true on what is seen:
+            Beaumont, Zhang and Balding 2002.
 
     1  Z   <- rows of the release's model, as many as there are rows
     2  D   <- a release of Z with the same epsilon and law of noise;  R <- rows of D's model
-    3  error of a marginal: its total variation between R (or the model's own shares) and Z, where it is counted
-    4  Z'  <- of a share 1 - s of Z, labels are shuffled:   s even from nothing to all that the release shows
-    5  a classifier fitted on R' of Z' scores p on R', where it is promised, and t on Z', where it is true
+    3  error of a marginal: its total variation between R (or the model's own shares) and Z, where
+       it is counted
+    4  Z'  <- of a share 1 - s of Z, labels are shuffled:   s even from nothing to all that the
+       release shows
+    5  a classifier fitted on R' of Z' scores p on R', where it is promised, and t on Z', where it
+       is true
 
-Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong one whether or not there is any.
+Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
+one whether or not there is any.
 
 Symbols     s strength of the signal.
 Not covered dependence between columns that nothing counted: Z has none.
@@ -43,7 +50,9 @@ Features = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 
 
 def marginal(bins: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    """Shares of the cells of some columns among rows of bins, shape (sizes of these columns); rows that name no bin are in none."""
+    """Shares of the cells of some columns among rows of bins, shape (sizes of these columns); rows
+    that name no bin are in none.
+    """
     shape = tuple(sizes[column] for column in columns)
     known = (bins[:, list(columns)] != UNKNOWN).all(axis=1)
     cells = np.ravel_multi_index(tuple(bins[known, column] for column in columns), shape)
@@ -56,14 +65,18 @@ def total_variation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def sampling_variation(shares: np.ndarray) -> float:
-    """What total variation times the root of n is expected to be between these shares and those of n rows drawn from them, n large."""
+    """What total variation times the root of n is expected to be between these shares and those of
+    n rows drawn from them, n large.
+    """
     inside = np.clip(shares, 0, 1)
     return float(np.sqrt(2 * inside * (1 - inside) / np.pi).sum() / 2)
 
 
 def indicators(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """One column for each bin of all columns given: shape (rows, bins)."""
-    return np.hstack([bins[:, [i]] == np.arange(size) for i, size in enumerate(sizes)]).astype(np.float64)
+    return np.hstack([bins[:, [i]] == np.arange(size) for i, size in enumerate(sizes)]).astype(
+        np.float64
+    )
 
 
 def as_numbers(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
@@ -71,14 +84,26 @@ def as_numbers(bins: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return bins.astype(np.float64)
 
 
-def fitted(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> Any:
-    """A classifier of the label, which is the last column; None where the rows have one label only."""
+def fitted(
+    model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators
+) -> Any:
+    """A classifier of the label, which is the last column; None where the rows have one label
+    only.
+    """
     labels = bins[:, -1]
-    return model.fit(features(bins[:, :-1], sizes[:-1]), labels) if len(np.unique(labels)) > 1 else None
+    return (
+        model.fit(features(bins[:, :-1], sizes[:-1]), labels)
+        if len(np.unique(labels)) > 1
+        else None
+    )
 
 
-def scores(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators) -> tuple[float, float]:
-    """AUC, of several classes the mean over one against the rest, and accuracy of a fitted classifier on these rows."""
+def scores(
+    model: Any, bins: np.ndarray, sizes: Sequence[int], features: Features = indicators
+) -> tuple[float, float]:
+    """AUC, of several classes the mean over one against the rest, and accuracy of a fitted
+    classifier on these rows.
+    """
     labels, classes = bins[:, -1], sizes[-1]
     if model is None:
         return 0.5, float(np.bincount(labels, minlength=classes).max() / len(labels))
@@ -89,7 +114,9 @@ def scores(model: Any, bins: np.ndarray, sizes: Sequence[int], features: Feature
 
 @dataclass(frozen=True)
 class Modelled:
-    """Bins of rows that are derived from a release, and the model's own shares of what it counted."""
+    """Bins of rows that are derived from a release, and the model's own shares of what it
+    counted.
+    """
 
     bins: np.ndarray
     counted: Mapping[Columns, np.ndarray]
@@ -132,9 +159,13 @@ class Release:
 
 def classifier(classes: int = 2) -> Any:
     """The one that is judged: logistic regression on indicators of bins."""
-    from sklearn.linear_model import LogisticRegression  # a second to import: only where it is called
+    from sklearn.linear_model import (
+        LogisticRegression,
+    )  # a second to import: only where it is called
 
-    return LogisticRegression(solver="newton-cholesky" if classes <= 2 else "lbfgs", max_iter=100, tol=1e-3)
+    return LogisticRegression(
+        solver="newton-cholesky" if classes <= 2 else "lbfgs", max_iter=100, tol=1e-3
+    )
 
 
 def learned(bins: np.ndarray, sizes: Sequence[int], draws: Draws) -> Any:
@@ -148,7 +179,9 @@ def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.
     if columns in modelled.counted:
         return modelled.counted[columns]
     if len(columns) == 1:  # counted with the label
-        above = next((wider for wider in modelled.counted if len(wider) == 2 and columns[0] in wider), None)
+        above = next(
+            (wider for wider in modelled.counted if len(wider) == 2 and columns[0] in wider), None
+        )
         if above is not None:
             return modelled.counted[above].sum(axis=1 - above.index(columns[0]))
     return marginal(modelled.bins, columns, sizes)
@@ -166,34 +199,49 @@ class Replicates:
         chance = draws.public("quality-rows", self.release.cell.key).generator()
         table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
         truth = PrivateCodes(self.release.encoding.encode(table))
-        drawn = self.release.method.replicate(truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.release.place, draws)
+        drawn = self.release.method.replicate(
+            truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.release.place, draws
+        )
         return table, self.release.modelled(drawn, draws)
 
     def _draws(self, number: int, count: int, which: str) -> Draws:
-        return Draws(self.seed * count + number, f"{self.release.contract.name} {which}", simulated=True)
+        return Draws(
+            self.seed * count + number, f"{self.release.contract.name} {which}", simulated=True
+        )
 
     def errors(self, marginals: Sequence[Columns], count: int) -> np.ndarray:
-        """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a marginal, or over all if none does.
+        """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a
+        marginal, or over all if none does.
 
-        Where the release says nothing of a column it is 1, the most: Z has such columns uniform, as every release of it has.
+        Where the release says nothing of a column it is 1, the most: Z has such columns uniform, as
+        every release of it has.
         """
         errors = np.empty((count, len(marginals)))
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
             table, modelled = self._released(self.bins, self._draws(number, count, "errors"))
             for place, columns in enumerate(marginals):
-                errors[number, place] = total_variation(shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes))
-                counted[number, place] = not modelled.counted or len(columns) < 3 or columns in modelled.counted
+                errors[number, place] = total_variation(
+                    shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes)
+                )
+                counted[number, place] = (
+                    not modelled.counted or len(columns) < 3 or columns in modelled.counted
+                )
         counted |= ~counted.any(axis=0)
         told = [self.release.tells(columns) for columns in marginals]
         return np.where(told, (errors * counted).sum(axis=0) / counted.sum(axis=0), 1.0)
 
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count, measures)."""
+        """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count,
+        measures).
+        """
         promised, kept = [], []
         for number in range(count):
             draws = self._draws(number, count, "scores")
-            chance, made_up = draws.public("quality-signal", self.release.cell.key).generator(), self.bins.copy()
+            chance, made_up = (
+                draws.public("quality-signal", self.release.cell.key).generator(),
+                self.bins.copy(),
+            )
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
             made_up[shuffled, -1] = made_up[chance.permutation(shuffled), -1]
             bins = self._released(made_up, draws)[1].bins

@@ -1,20 +1,26 @@
-"""What the published sums of a series say by themselves: rows by period, with their noise, and which columns drift.
+"""What the published sums of a series say by themselves: rows by period, with their noise, and
+which columns drift.
 
 Guarantee   none spent: post-processing of published noisy sums.
 
-    (1)  r, e       noisy counts of a column with the label (of group averages: within a group), of the last w periods and of all before;
+    (1)  r, e       noisy counts of a column with the label (of group averages: within a group), of
+         the last w periods and of all before;
                     n_r, n_e their sums
     (2)  d        = r / n_r - e / n_e;   p = (r + e) / (n_r + n_e)
-    (3)  cov d    = (diag p - p p') (1 / n_r + 1 / n_e)  +  (v_r / n_r^2 + v_e / n_e^2 - 2 c / (n_r n_e)) (I - p 1') N (I - 1 p')
-    (4)  d' cov^+ d is chi-square with one degree less than there are cells, where nothing drifts; so is the sum over groups, whose rows and
-         noise are independent
+    (3)  cov d    = (diag p - p p') (1 / n_r + 1 / n_e)  +  (v_r / n_r^2 + v_e / n_e^2 - 2 c / (n_r
+         n_e)) (I - p 1') N (I - 1 p')
+    (4)  d' cov^+ d is chi-square with one degree less than there are cells, where nothing drifts;
+         so is the sum over groups, whose rows and noise are independent
 
-A mean is two cells, the shares of a value's distances to its bounds: (3) has the variance of the widest law with that mean, so that a
-drift is rather missed than feigned. The shares of the groups are one more column.
+A mean is two cells, the shares of a value's distances to its bounds: (3) has the variance of the
+widest law with that mean, so that a drift is rather missed than feigned. The shares of the groups
+are one more column.
 
-Symbols     v_r, v_e, c variances of a counter's noise in both and their covariance, which `continual_counts` states; N how it falls on the
-            cells, the identity where each has its own counter.
-Not covered rows that are not independent of each other, such as a person's; cells of few rows, of which (4) is near.
+Symbols     v_r, v_e, c variances of a counter's noise in both and their covariance, which
+            `continual_counts` states; N how it falls on the cells, the identity where each has its
+            own counter.
+Not covered rows that are not independent of each other, such as a person's; cells of few rows, of
+which (4) is near.
 """
 
 from __future__ import annotations
@@ -31,7 +37,9 @@ from dpicl.methods.counted_horizon import SURE, Arrays, Compared, CountedHorizon
 
 @dataclass(frozen=True)
 class PeriodRows:
-    """How many rows a period let in and how many there are until then, each with the standard deviation of its noise."""
+    """How many rows a period let in and how many there are until then, each with the standard
+    deviation of its noise.
+    """
 
     period: str
     arrived: float
@@ -42,7 +50,9 @@ class PeriodRows:
 
 @dataclass(frozen=True)
 class Drift:
-    """Of one column: equation (4), and how likely as much or more is without drift; None where noise hides it."""
+    """Of one column: equation (4), and how likely as much or more is without drift; None where
+    noise hides it.
+    """
 
     column: str
     statistic: float | None
@@ -50,24 +60,40 @@ class Drift:
     chance: float | None
 
 
-def rows_by_period(series: CountedHorizon[Any, Any], released: Sequence[Arrays], names: Sequence[str]) -> list[PeriodRows]:
+def rows_by_period(
+    series: CountedHorizon[Any, Any], released: Sequence[Arrays], names: Sequence[str]
+) -> list[PeriodRows]:
     """Of each published period."""
     periods = range(1, len(released) + 1)
-    arrived, total = (series.window_rows(released, [(first or last, last) for last in periods]) for first in (0, 1))
-    of_periods = zip(names, arrived.rows, arrived.deviations, total.rows, total.deviations, strict=False)
+    arrived, total = (
+        series.window_rows(released, [(first or last, last) for last in periods])
+        for first in (0, 1)
+    )
+    of_periods = zip(
+        names, arrived.rows, arrived.deviations, total.rows, total.deviations, strict=False
+    )
     return [PeriodRows(name, *map(float, numbers)) for name, *numbers in of_periods]
 
 
-def drifts(series: CountedHorizon[Any, Any], released: Sequence[Arrays], columns: Sequence[str], window: int) -> list[Drift]:
-    """Equation (4) of every column that is counted: the last so many periods against all before; none where there are none before.
-    `columns` are the contract's features, and what `Compared.column` counts after them.
+def drifts(
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    columns: Sequence[str],
+    window: int,
+) -> list[Drift]:
+    """Equation (4) of every column that is counted: the last so many periods against all before;
+    none where there are none before. `columns` are the contract's features, and what
+    `Compared.column` counts after them.
     """
     last = len(released)
     split = last - window
     if split < 1 or window < 1:
         return []
     windows = [(split + 1, last), (1, split)]
-    covariance, parts = series.counters.covariance(windows), defaultdict[int, list[tuple[float | None, int]]](list)
+    covariance, parts = (
+        series.counters.covariance(windows),
+        defaultdict[int, list[tuple[float | None, int]]](list),
+    )
     for one in series.compared(released, windows):
         parts[one.column].append(_statistic(one, covariance))
     return [_drift(columns[column], of_column) for column, of_column in sorted(parts.items())]
@@ -97,4 +123,6 @@ def _statistic(one: Compared, covariance: np.ndarray) -> tuple[float | None, int
     centred = np.eye(cells) - np.outer(shares, np.ones(cells))
     spread = (np.diag(shares) - np.outer(shares, shares)) * (1 / sums).sum()
     spread += (weights @ covariance @ weights) * centred @ one.noise @ centred.T
-    return float(difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference), cells - 1
+    return float(
+        difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference
+    ), cells - 1

@@ -1,14 +1,18 @@
-"""How good what each period releases is, from published sums, and from rows that the contract declares public.
+"""How good what each period releases is, from published sums, and from rows that the contract
+declares public.
 
 Guarantee   none spent: post-processing of published noisy sums, and public rows with their answers.
 Paper       (2) Hanley and McNeil 1982.
 
-    (1)  e_c    what noise alone is expected to do to a column, at as many rows as the sums say there are (`CountedHorizon.error_is`)
-    (2)  AUC    of logistic regression fitted on rows of a window's model, on public rows; the deviation that so few of these give it.
+    (1)  e_c    what noise alone is expected to do to a column, at as many rows as the sums say
+         there are (`CountedHorizon.error_is`)
+    (2)  AUC    of logistic regression fitted on rows of a window's model, on public rows; the
+         deviation that so few of these give it.
                 Of methods that have such rows: group averages are no model of rows
 
 Symbols     a window is all periods until one, or the last w of these.
-Not covered what rows differ by from those that come next, which (1) does not know, and (2) only as far as public rows are like them.
+Not covered what rows differ by from those that come next, which (1) does not know, and (2) only as
+far as public rows are like them.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ MOST_MODELS = 24
 
 @dataclass(frozen=True)
 class PeriodErrors:
-    """Equation (1) until a period: the mean over columns and the largest one's, of all until then and of the last w."""
+    """Equation (1) until a period: the mean over columns and the largest one's, of all until then
+    and of the last w.
+    """
 
     period: str
     total: float
@@ -45,7 +51,9 @@ class PeriodErrors:
 
 @dataclass(frozen=True)
 class PeriodAuc:
-    """Equation (2) until a period, of all until then and of the last w; the deviations are None where there are more than two answers."""
+    """Equation (2) until a period, of all until then and of the last w; the deviations are None
+    where there are more than two answers.
+    """
 
     period: str
     total: float
@@ -55,15 +63,28 @@ class PeriodAuc:
 
 
 def errors_by_period(
-    series: CountedHorizon[Any, Any], released: Sequence[Arrays], names: Sequence[str], columns: Sequence[str], window: int
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    names: Sequence[str],
+    columns: Sequence[str],
+    window: int,
 ) -> list[PeriodErrors]:
     """Of each published period."""
     periods = range(1, len(released) + 1)
-    totals, recents = (series.errors(released, [(max(1, last - reach + 1), last) for last in periods]) for reach in (len(released), window))
+    totals, recents = (
+        series.errors(released, [(max(1, last - reach + 1), last) for last in periods])
+        for reach in (len(released), window)
+    )
     found = []
     for name, total, recent in zip(names, totals, recents, strict=False):
         worst = int(np.argmax(total))
-        measured = (float(total.mean()), float(total[worst]), columns[worst], float(recent.mean()), float(recent.max()))
+        measured = (
+            float(total.mean()),
+            float(total[worst]),
+            columns[worst],
+            float(recent.mean()),
+            float(recent.max()),
+        )
         found.append(PeriodErrors(name, *measured))
     return found
 
@@ -78,22 +99,46 @@ class RowMaker:
     cell: Cell
     series: CountedHorizon[Any, Any]
 
-    def aucs_by_period(self, released: Sequence[Arrays], names: Sequence[str], public: QueryTable, window: int) -> list[PeriodAuc]:
-        """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the public rows have no two answers."""
+    def aucs_by_period(
+        self, released: Sequence[Arrays], names: Sequence[str], public: QueryTable, window: int
+    ) -> list[PeriodAuc]:
+        """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the
+        public rows have no two answers.
+        """
         test = self.method.bins(public, self.contract, self.unit, self.cell)
         if len(np.unique(test[:, -1])) < 2:
             return []
         found = []
         for last in _some(len(released)):
-            total, recent = (self._auc(released, first, last, test) for first in (1, max(1, last - window + 1)))
-            found.append(PeriodAuc(names[last - 1], total, _deviation(total, test), recent, _deviation(recent, test)))
+            total, recent = (
+                self._auc(released, first, last, test) for first in (1, max(1, last - window + 1))
+            )
+            found.append(
+                PeriodAuc(
+                    names[last - 1],
+                    total,
+                    _deviation(total, test),
+                    recent,
+                    _deviation(recent, test),
+                )
+            )
         return found
 
     def _auc(self, released: Sequence[Arrays], first: int, last: int, test: np.ndarray) -> float:
         draws = draws_for(self.contract, self.unit.seed)
-        rows = self.method.rows(self.series.window(released[:last], first, last), self.contract, self.unit, self.cell, draws)
+        rows = self.method.rows(
+            self.series.window(released[:last], first, last),
+            self.contract,
+            self.unit,
+            self.cell,
+            draws,
+        )
         encoding = self.method.form(self.contract, self.unit, self.cell).encoding
-        return scores(learned(encoding.decode(rows.codes), encoding.bin_counts, draws), test, encoding.bin_counts)[0]
+        return scores(
+            learned(encoding.decode(rows.codes), encoding.bin_counts, draws),
+            test,
+            encoding.bin_counts,
+        )[0]
 
 
 def _some(periods: int) -> list[int]:

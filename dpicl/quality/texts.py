@@ -1,15 +1,22 @@
-"""How good a released set of texts is: beside public texts of the same kind, which are no protected rows.
+"""How good a released set of texts is: beside public texts of the same kind, which are no protected
+rows.
 
-Guarantee   none spent: post-processing of what was released; other texts are looked at where they are public only.
+Guarantee   none spent: post-processing of what was released; other texts are looked at where they
+            are public only.
 
-    (1)  accuracy    of logistic regression on hashed words and pairs of words, fitted on the released texts and their labels, asked the public
+    (1)  accuracy    of logistic regression on hashed words and pairs of words, fitted on the
+         released texts and their labels, asked the public
                      texts; on benchmarks also fitted on as many real ones
-    (2)  known       the share of a set's distinct n-grams of words, n = 1, 2, 3, that the other set has too
-    (3)  distance    sqrt(2 E|x - y| - E|x - x'| - E|y - y'|),  x released, y public, as points of `lm.embedding`: the energy distance of Szekely
-                     and Rizzo (2013, J. Statistical Planning and Inference 143:1249); 0 for equal laws, at most sqrt(2) between points of norm 1;
-                     beside it that of two halves of the public texts, which is chance alone
+    (2)  known       the share of a set's distinct n-grams of words, n = 1, 2, 3, that the other set
+         has too
+    (3)  distance    sqrt(2 E|x - y| - E|x - x'| - E|y - y'|),  x released, y public, as points of
+         `lm.embedding`: the energy distance of Szekely
+                     and Rizzo (2013, J. Statistical Planning and Inference 143:1249); 0 for equal
+                     laws, at most sqrt(2) between points of norm 1; beside it that of two halves of
+                     the public texts, which is chance alone
 
-Pairs of a point with itself are left out of (3), so that it is unbiased before the root; what is below 0 by chance is 0.
+Pairs of a point with itself are left out of (3), so that it is unbiased before the root; what is
+below 0 by chance is 0.
 """
 
 from __future__ import annotations
@@ -50,7 +57,8 @@ class TextQuality:
     Attributes:
         released, public: how many texts are compared.
         distinct: the share of released texts that no other released text equals.
-        accuracy, chance: (1) on public texts, and the share of their most frequent label; None where answers are written.
+        accuracy, chance: (1) on public texts, and the share of their most frequent label; None
+            where answers are written.
         real: (1) fitted on as many real texts, on benchmarks only.
         known: (2) of the released texts' n-grams, by n; `covered` of the public texts' n-grams.
         distance, floor: (3), and that of two halves of the public texts; None of too few.
@@ -74,18 +82,37 @@ class TextQuality:
     public_lengths: Lengths
 
     def __str__(self) -> str:
-        lines = [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: {self.released:,d} texts beside {self.public:,d} public ones"]
+        lines = [
+            (
+                f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: {self.released:,d} "
+                f"texts "
+                f"beside {self.public:,d} public ones"
+            )
+        ]
         if self.accuracy is not None:
             real = "" if self.real is None else f"; fitted on as many real texts {self.real:.3f}"
             lines.append(
-                f"  accuracy on public texts of a classifier fitted on released ones: {self.accuracy:.3f}; "
+                f"  accuracy on public texts of a classifier fitted on released ones: "
+                f"{self.accuracy:.3f}; "
                 f"the most frequent label {self.chance:.3f}{real}"
             )
-        shares = (", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, one, strict=True)) for one in (self.known, self.covered))
-        lines.append("  n-grams of words that public texts have too: {}; public ones that released texts have: {}".format(*shares))
+        shares = (
+            ", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, one, strict=True))
+            for one in (self.known, self.covered)
+        )
+        lines.append(
+            "  n-grams of words that public texts have too: {}; public ones that released texts "
+            "have: {}".format(*shares)
+        )
         if self.distance is not None:
-            lines.append(f"  energy distance of points: {self.distance:.3f}; between halves of the public texts {self.floor:.3f}")
-        spans = (f"{one.lower:g} to {one.upper:g}, mean {one.mean:.1f}" for one in (self.lengths, self.public_lengths))
+            lines.append(
+                f"  energy distance of points: {self.distance:.3f}; between halves of the public "
+                f"texts {self.floor:.3f}"
+            )
+        spans = (
+            f"{one.lower:g} to {one.upper:g}, mean {one.mean:.1f}"
+            for one in (self.lengths, self.public_lengths)
+        )
         lines.append("  words, half of the texts: {}; of public texts: {}".format(*spans))
         lines.append(f"  texts that stand once only: {self.distinct:.3f}")
         return "\n".join(lines)
@@ -111,7 +138,11 @@ def text_quality(
     texts, others = [text for _, text in released], [text for _, text in public]
     grams = [[set(_grams(part, n)) for n in N_GRAMS] for part in (texts, others)]
     distance, floor = _distances(texts, others, embedder or HashedNGrams(), dataset)
-    alike = None if real is None else [real[place] for place in _some(len(real), len(released), dataset)]
+    alike = (
+        None
+        if real is None
+        else [real[place] for place in _some(len(real), len(released), dataset)]
+    )
     return TextQuality(
         dataset,
         method,
@@ -146,7 +177,9 @@ def _share(mine: set[tuple[str, ...]], theirs: set[tuple[str, ...]]) -> float:
 
 def _lengths(texts: Sequence[str]) -> Lengths:
     counts = np.array([len(_words(text)) for text in texts])
-    return Lengths(*(float(value) for value in (*np.quantile(counts, (0.25, 0.5, 0.75)), counts.mean())))
+    return Lengths(
+        *(float(value) for value in (*np.quantile(counts, (0.25, 0.5, 0.75)), counts.mean()))
+    )
 
 
 def _chance(public: Labelled) -> float:
@@ -155,35 +188,53 @@ def _chance(public: Labelled) -> float:
 
 def _accuracy(fitted: Labelled, public: Labelled) -> float:
     """Equation (1); of a single label, how often that is the right one."""
-    from sklearn.feature_extraction.text import HashingVectorizer  # a second to import: only where it is called
+    from sklearn.feature_extraction.text import (
+        HashingVectorizer,
+    )  # a second to import: only where it is called
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    labels, truth = [label for label, _ in fitted], np.array([label for label, _ in public], dtype=object)
+    labels, truth = (
+        [label for label, _ in fitted],
+        np.array([label for label, _ in public], dtype=object),
+    )
     if len(set(labels)) == 1:
         return float(np.mean(truth == labels[0]))
     hashed = HashingVectorizer(n_features=FEATURES, ngram_range=(1, 2), token_pattern=r"\w+")  # noqa: S106 - of words
-    model = make_pipeline(hashed, LogisticRegression(C=10.0, max_iter=1_000)).fit([text for _, text in fitted], labels)
+    model = make_pipeline(hashed, LogisticRegression(C=10.0, max_iter=1_000)).fit(
+        [text for _, text in fitted], labels
+    )
     return float(np.mean(model.predict([text for _, text in public]) == truth))
 
 
 def _some(count: int, most: int, purpose: str) -> np.ndarray:
     """So many places of a public set, always the same."""
-    return np.sort(stream(0, "text-quality", purpose, f"{count},{most}").generator().permutation(count)[:most])
+    return np.sort(
+        stream(0, "text-quality", purpose, f"{count},{most}").generator().permutation(count)[:most]
+    )
 
 
-def _distances(texts: Sequence[str], others: Sequence[str], embedder: Embedder, purpose: str) -> tuple[float | None, float | None]:
+def _distances(
+    texts: Sequence[str], others: Sequence[str], embedder: Embedder, purpose: str
+) -> tuple[float | None, float | None]:
     """Equation (3) between the sets, and within the public one."""
     if len(texts) < _FEWEST or len(others) < 2 * _FEWEST:
         return None, None
-    points = [embedder.embed([part[place] for place in _some(len(part), MOST_POINTS, purpose)]) for part in (texts, others)]
-    mixed = points[1][stream(0, "text-quality", purpose, "halves").generator().permutation(len(points[1]))]
+    points = [
+        embedder.embed([part[place] for place in _some(len(part), MOST_POINTS, purpose)])
+        for part in (texts, others)
+    ]
+    mixed = points[1][
+        stream(0, "text-quality", purpose, "halves").generator().permutation(len(points[1]))
+    ]
     return energy_distance(*points), energy_distance(mixed[::2], mixed[1::2])
 
 
 def energy_distance(points: np.ndarray, others: np.ndarray) -> float:
     """Equation (3) of points, shapes (n, dimensions) and (m, dimensions), at least two of each."""
-    between, within, among = (_distances_of(*pair) for pair in ((points, others), (points, points), (others, others)))
+    between, within, among = (
+        _distances_of(*pair) for pair in ((points, others), (points, points), (others, others))
+    )
     own = [table.sum() / (len(table) * (len(table) - 1)) for table in (within, among)]
     return float(np.sqrt(max(0.0, 2 * between.mean() - sum(own))))
 

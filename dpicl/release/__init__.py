@@ -1,4 +1,6 @@
-"""A release as a program uses it: a table, demonstrations, a predictor, each from what was published, at no further cost."""
+"""A release as a program uses it: a table, demonstrations, a predictor, each from what was
+published, at no further cost.
+"""
 
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release

@@ -1,11 +1,13 @@
-"""Rows and demonstrations of reports that real clients have sent: what `Release` makes of a release, made of a collection.
+"""Rows and demonstrations of reports that real clients have sent: what `Release` makes of a
+release, made of a collection.
 
     collected = collect("survey", "reports/", settings, epsilon=1)
     print(collected.received)
     collected.table(10_000)
 
-Guarantee   none spent: clients randomise before they send, each wallet pays for its own client, and all here is post-processing. No account is
-            charged and no true value exists on this side. So nothing here can promise what clients did, and there is no certificate.
+Guarantee   none spent: clients randomise before they send, each wallet pays for its own client, and
+            all here is post-processing. No account is charged and no true value exists on this
+            side. So nothing here can promise what clients did, and there is no certificate.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ class CollectedRelease(Release):
         Raises:
             ParameterError: always.
         """
-        raise ParameterError("certificate", self.dataset, "none: what clients did before they sent is not known here")
+        raise ParameterError(
+            "certificate", self.dataset, "none: what clients did before they sent is not known here"
+        )
 
     def quality(self, simulations: int = 20) -> Any:
         """See `Release`.
@@ -66,7 +70,11 @@ class CollectedRelease(Release):
             ParameterError: the collection has two levels, which are not simulated.
         """
         if self.collection.sending_epsilon is not None:
-            raise ParameterError("quality", self.dataset, "a collection without a sending epsilon: two levels are not simulated")
+            raise ParameterError(
+                "quality",
+                self.dataset,
+                "a collection without a sending epsilon: two levels are not simulated",
+            )
         return super().quality(simulations)
 
     def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -91,7 +99,8 @@ def collect(
     shots: int = 4,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> CollectedRelease:
-    """Count the reports at a place, and make a release of them; asked for again on the same reports, it gives the same bytes.
+    """Count the reports at a place, and make a release of them; asked for again on the same
+    reports, it gives the same bytes.
 
     Args:
         reports: a file, a folder, or an address `s3://…`.
@@ -105,17 +114,27 @@ def collect(
         DpiclError: a value breaks a rule, or there is no such place.
     """
     contract = settings.contract(dataset)
-    how: dict[str, Any] = {"design": design, "columns": columns, "about": about, "sending_epsilon": sending_epsilon, "estimator": estimator}
+    how: dict[str, Any] = {
+        "design": design,
+        "columns": columns,
+        "about": about,
+        "sending_epsilon": sending_epsilon,
+        "estimator": estimator,
+    }
     collection = Collection.of(contract, epsilon=epsilon, **how)
     period = read_period(period)
     counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
     unit = _unit(collection, shots)
-    published = Published(contract, unit, Cell("reports", epsilon), counts.tally, period, (), settings)
+    published = Published(
+        contract, unit, Cell("reports", epsilon), counts.tally, period, (), settings
+    )
     return CollectedRelease(published, collection, counts.received)
 
 
 def _unit(collection: Collection, shots: int) -> Unit:
-    options = LdpOptions.model_validate({**collection.variant.model_dump(), "shot_selection": SHOWN})
+    options = LdpOptions.model_validate(
+        {**collection.variant.model_dump(), "shot_selection": SHOWN}
+    )
     return unit_of(
         LdpTabicl.name,
         collection.contract.name,

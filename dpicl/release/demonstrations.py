@@ -22,7 +22,8 @@ class Demonstrations:
     """Texts with their answers, in the order of a prompt.
 
     Attributes:
-        pairs: a text that ends in the question, and its answer; the answer is empty where the table has no label.
+        pairs: a text that ends in the question, and its answer; the answer is empty where the table
+            has no label.
         question: what every text ends in.
         origin: contract, method and epsilon, for a line of JSON.
         instruction: what a model is told first; empty where the question says all.
@@ -53,7 +54,9 @@ class Demonstrations:
     def chat(self) -> list[dict[str, str]]:
         """Turns of a chat: the user asks, the assistant answers."""
         return [
-            {"role": role, "content": content} for text, answer in self.pairs for role, content in (("user", text), ("assistant", answer))
+            {"role": role, "content": content}
+            for text, answer in self.pairs
+            for role, content in (("user", text), ("assistant", answer))
         ]
 
     def alpaca(self) -> list[dict[str, str]]:
@@ -70,22 +73,35 @@ class Demonstrations:
 
     def sharegpt(self) -> list[dict[str, list[dict[str, str]]]]:
         """A conversation of each demonstration."""
-        return [{"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]} for asked, answer in self._turns]
+        return [
+            {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
+            for asked, answer in self._turns
+        ]
 
     def jsonl(self) -> str:
-        """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads it."""
-        return "\n".join(_json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs)
+        """A line of JSON each: text, answer and where they are from; `dpicl ask --demos` reads
+        it.
+        """
+        return "\n".join(
+            _json({**self.origin, "text": text, "answer": answer}) for text, answer in self.pairs
+        )
 
     def to_datasets(self) -> Any:
-        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError: that package is not installed."""
+        """A `datasets.Dataset` of Hugging Face with the columns text and answer. Raises DpiclError:
+        that package is not installed.
+        """
         try:
             from datasets import Dataset
         except ModuleNotFoundError:
-            raise DpiclError("to_datasets: needs the package datasets; type `pip install datasets`") from None
+            raise DpiclError(
+                "to_datasets: needs the package datasets; type `pip install datasets`"
+            ) from None
         return Dataset.from_list([{"text": text, "answer": answer} for text, answer in self.pairs])
 
     def in_form(self, form: str) -> str:
-        """The content of a file: `text`, `jsonl`, `chat` in one line, `alpaca` or `sharegpt` a line each."""
+        """The content of a file: `text`, `jsonl`, `chat` in one line, `alpaca` or `sharegpt` a line
+        each.
+        """
         if form == "chat":
             return _json({"messages": self.chat()})
         if form in ("alpaca", "sharegpt"):

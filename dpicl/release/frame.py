@@ -19,7 +19,9 @@ _WITH_GAPS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 class ReleasedTable(pd.DataFrame):
-    """Rows of a release. What is made of it (a filter, a copy) is a plain DataFrame, and so is what is read back."""
+    """Rows of a release. What is made of it (a filter, a copy) is a plain DataFrame, and so is what
+    is read back.
+    """
 
     _metadata = ["_release", "_schema"]
     _release: Release
@@ -30,8 +32,12 @@ class ReleasedTable(pd.DataFrame):
         """The rows of a release."""
         frame = rows.to_pandas(date_as_object=False)
         for field in rows.schema:
-            if field.nullable and (kind := _WITH_GAPS.get(field.type)):  # else pandas would make floats or objects of them
-                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _, kind=kind: kind)
+            if field.nullable and (
+                kind := _WITH_GAPS.get(field.type)
+            ):  # else pandas would make floats or objects of them
+                frame[field.name] = rows.column(field.name).to_pandas(
+                    types_mapper=lambda _, kind=kind: kind
+                )
         table = cls(frame)
         table._release, table._schema = release, rows.schema
         return table
@@ -57,17 +63,23 @@ class ReleasedTable(pd.DataFrame):
         try:
             import polars
         except ModuleNotFoundError:
-            raise DpiclError("to_polars: needs the package polars; type `pip install polars`") from None
+            raise DpiclError(
+                "to_polars: needs the package polars; type `pip install polars`"
+            ) from None
         return polars.from_arrow(self.to_arrow())
 
     def to_parquet(self, path: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Write the rows and their certificate; with a buffer or options of pandas, as pandas does."""
+        """Write the rows and their certificate; with a buffer or options of pandas, as pandas
+        does.
+        """
         if not _is_plain(path, arguments, options):
             return super().to_parquet(path, *arguments, **options)
         return self._write(path, "parquet")
 
     def to_csv(self, path_or_buf: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Write the rows and their certificate; with a buffer or options of pandas, as pandas does."""
+        """Write the rows and their certificate; with a buffer or options of pandas, as pandas
+        does.
+        """
         if not _is_plain(path_or_buf, arguments, options):
             return super().to_csv(path_or_buf, *arguments, **options)
         return self._write(path_or_buf, "csv")
@@ -75,7 +87,10 @@ class ReleasedTable(pd.DataFrame):
     def _write(self, path: Any, form: str) -> None:
         rows = self._release.arrow(len(self))
         if not rows.equals(self.to_arrow()):
-            raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
+            raise DpiclError(
+                f"to_{form}: this table was changed since it was released; expected "
+                f"pandas.DataFrame(table).to_{form}(…)"
+            )
         self._release.write(Path(path), form, len(self))
         from dpicl.release.release import formulas
 

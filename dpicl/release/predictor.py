@@ -1,12 +1,15 @@
 """A predictor fitted on released rows only, on the bins of every column.
 
-    classes    logistic regression on one indicator for each bin: on the public sets at epsilon 1, boosted trees gained nothing over
-               it for thirty times its work, as rows of the model differ by nothing but bins
-    numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge regression on `calhousing` at epsilon 1. They are
-               fitted on every row, though many are alike: scikit-learn's least size of a leaf counts rows, whatever they weigh
+    classes    logistic regression on one indicator for each bin: on the public sets at epsilon 1,
+               boosted trees gained nothing over it for thirty times its work, as rows of the model
+               differ by nothing but bins
+    numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge
+               regression on `calhousing` at epsilon 1. They are fitted on every row, though many
+               are alike: scikit-learn's least size of a leaf counts rows, whatever they weigh
 
-What is predicted is of the contract's type: a category as the contract writes it, the answer where a rule puts several values together, a
-number or a date. Labels that are given to `score` or `fit` are converted to that, one by one.
+What is predicted is of the contract's type: a category as the contract writes it, the answer where
+a rule puts several values together, a number or a date. Labels that are given to `score` or `fit`
+are converted to that, one by one.
 
 Guarantee   none spent: post-processing of released rows.
 """
@@ -48,9 +51,11 @@ class RowsError(DataError, ValueError):
 
 
 class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """From rows with the contract's columns (others are not looked at) to bins, as numbers or with an indicator for each.
+    """From rows with the contract's columns (others are not looked at) to bins, as numbers or with
+    an indicator for each.
 
-    Rows are a data frame of pandas, polars or Arrow, or an array with these columns, in this order, and no others.
+    Rows are a data frame of pandas, polars or Arrow, or an array with these columns, in this order,
+    and no others.
     """
 
     def __init__(self, meanings: Sequence[Meaning], *, indicators: bool) -> None:
@@ -60,7 +65,9 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def feature_names_in_(self) -> np.ndarray:
         """The columns."""
-        return np.array(list(dict.fromkeys(meaning.column for meaning in self.meanings)), dtype=object)
+        return np.array(
+            list(dict.fromkeys(meaning.column for meaning in self.meanings)), dtype=object
+        )
 
     @property
     def n_features_in_(self) -> int:
@@ -72,24 +79,33 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """Shape (rows, columns), or (rows, bins of all columns), float64; a value that a column cannot hold is nan, or has no indicator.
+        """Shape (rows, columns), or (rows, bins of all columns), float64; a value that a column
+        cannot hold is nan, or has no indicator.
 
         Raises:
-            RowsError: there are no rows, a column is missing, or one is of another kind than the contract's.
+            RowsError: there are no rows, a column is missing, or one is of another kind than the
+                contract's.
         """
         try:
             table = self._table(rows)
-            return self.of(np.stack([one.codes(table.column(one.column)) for one in self.meanings], axis=1))
+            return self.of(
+                np.stack([one.codes(table.column(one.column)) for one in self.meanings], axis=1)
+            )
         except DataError as error:
             raise RowsError(error.where, error.rule, column=error.column) from None
 
     def _table(self, rows: Any) -> pa.Table:
-        """Rows with all columns, and at least one row; of a frame other columns may be of any kind."""
+        """Rows with all columns, and at least one row; of a frame other columns may be of any
+        kind.
+        """
         names = list(self.feature_names_in_)
         if not hasattr(rows, "columns") and not hasattr(rows, "__arrow_c_stream__"):
             array = check_array(rows, dtype=None, ensure_all_finite=False)
             if array.shape[1] != len(names):
-                shape = f"X has {array.shape[1]} features, but Bins is expecting {len(names)} features as input"
+                shape = (
+                    f"X has {array.shape[1]} features, but Bins is expecting {len(names)} "
+                    f"features as input"
+                )
                 raise RowsError("rows", f"{shape}: {', '.join(names)}, in this order")
             rows = pd.DataFrame(array, columns=names)
         elif all(name in getattr(rows, "columns", ()) for name in names):
@@ -97,7 +113,11 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = as_arrow(rows)
         missing = [name for name in names if name not in table.column_names]
         if missing:
-            raise RowsError("rows", f"is not among the columns; expected all of {', '.join(names)}", column=missing[0])
+            raise RowsError(
+                "rows",
+                f"is not among the columns; expected all of {', '.join(names)}",
+                column=missing[0],
+            )
         if not table.num_rows:
             raise RowsError("rows", "Found array with 0 sample(s); expected at least one row")
         return table
@@ -106,7 +126,10 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The same of codes, shape (rows, columns)."""
         if not self.indicators:
             return np.where(codes == UNKNOWN, np.nan, codes)
-        columns = [codes[:, [place]] == np.arange(meaning.count) for place, meaning in enumerate(self.meanings)]
+        columns = [
+            codes[:, [place]] == np.arange(meaning.count)
+            for place, meaning in enumerate(self.meanings)
+        ]
         return np.hstack(columns).astype(np.float64)
 
     def __sklearn_tags__(self) -> Tags:
@@ -127,7 +150,8 @@ class Labels:
 
     Attributes:
         meaning: of its codes.
-        of_code: what each code is predicted as, a category, an answer or a number; None of a missing label.
+        of_code: what each code is predicted as, a category, an answer or a number; None of a
+            missing label.
         is_number: whether it is predicted as a number.
     """
 
@@ -142,25 +166,41 @@ class Labels:
         if is_number:
             assert not isinstance(column, CategoryColumn)
             middles = bin_middles(column, inner_edges(column))
-            return Labels(meaning, tuple(None if isinstance(one, str) else one for one in middles), is_number)
+            return Labels(
+                meaning, tuple(None if isinstance(one, str) else one for one in middles), is_number
+            )
         if meaning.categories and all(len(some) == 1 for some in meaning.categories):
-            return Labels(meaning, tuple(meaning.value(category) for (category,) in meaning.categories), is_number)
+            return Labels(
+                meaning,
+                tuple(meaning.value(category) for (category,) in meaning.categories),
+                is_number,
+            )
         return Labels(meaning, contract.target.answers, is_number)
 
     @cached_property
     def classes(self) -> np.ndarray:
         """What can be predicted, sorted, in its own type; nothing of a number."""
-        return np.unique(np.array([value for value in self.of_code if value is not None and not self.is_number]))
+        return np.unique(
+            np.array([value for value in self.of_code if value is not None and not self.is_number])
+        )
 
     @cached_property
     def targets(self) -> np.ndarray:
-        """What the model learns for each code: the number, or the place of its class; NaN or `UNKNOWN` of a missing label."""
+        """What the model learns for each code: the number, or the place of its class; NaN or
+        `UNKNOWN` of a missing label.
+        """
         if self.is_number:
             return np.array([np.nan if value is None else value for value in self.of_code])
-        return np.array([UNKNOWN if value is None else np.searchsorted(self.classes, value) for value in self.of_code])
+        return np.array(
+            [
+                UNKNOWN if value is None else np.searchsorted(self.classes, value)
+                for value in self.of_code
+            ]
+        )
 
     def read(self, labels: Any) -> np.ndarray:
-        """What the model learns for labels, of values of the column or of answers, each converted by itself: shape (rows,).
+        """What the model learns for labels, of values of the column or of answers, each converted
+        by itself: shape (rows,).
 
         Raises:
             RowsError: one is missing, or neither of the two.
@@ -178,15 +218,30 @@ class Labels:
         except DataError as error:
             raise RowsError("labels", error.rule, column=name) from None
         if not known.all():
-            stated = ", ".join(map(str, self.classes[:_SHOWN])) + (", …" if len(self.classes) > _SHOWN else "")
-            raise RowsError("labels", f"is missing or unknown in some rows; expected {stated or 'a number'}", column=name)
+            stated = ", ".join(map(str, self.classes[:_SHOWN])) + (
+                ", …" if len(self.classes) > _SHOWN else ""
+            )
+            raise RowsError(
+                "labels",
+                f"is missing or unknown in some rows; expected {stated or 'a number'}",
+                column=name,
+            )
         return targets
 
     def _codes(self, values: pa.ChunkedArray) -> np.ndarray:
-        """Of values of the column, and of answers where it has no such value; of a number that is cut, a text that is an answer is one."""
-        answers = {answer: code for code, answer in enumerate(self.of_code) if isinstance(answer, str)}
-        texts = values.to_pylist() if is_text(getattr(values.type, "value_type", values.type)) else []
-        worded = np.array([answers.get(str(text), UNKNOWN) for text in texts or [None] * len(values)], dtype=np.int64)
+        """Of values of the column, and of answers where it has no such value; of a number that is
+        cut, a text that is an answer is one.
+        """
+        answers = {
+            answer: code for code, answer in enumerate(self.of_code) if isinstance(answer, str)
+        }
+        texts = (
+            values.to_pylist() if is_text(getattr(values.type, "value_type", values.type)) else []
+        )
+        worded = np.array(
+            [answers.get(str(text), UNKNOWN) for text in texts or [None] * len(values)],
+            dtype=np.int64,
+        )
         if self.meaning.categories:
             codes = self.meaning.codes(values)
             return np.where(codes == UNKNOWN, worded, codes)
@@ -196,17 +251,23 @@ class Labels:
 
 def _label_column(name: str, labels: Any) -> pa.Array:
     """Labels of pandas, polars, Arrow, numpy or a list, of shape (rows,) or (rows, 1)."""
-    if isinstance(labels, pa.Array | pa.ChunkedArray) or (hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")):
+    if isinstance(labels, pa.Array | pa.ChunkedArray) or (
+        hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")
+    ):
         column = pa.chunked_array(labels).combine_chunks()
-        return column.field(0) if pa.types.is_struct(column.type) and column.type.num_fields == 1 else column  # a table of one column
+        return (
+            column.field(0)
+            if pa.types.is_struct(column.type) and column.type.num_fields == 1
+            else column
+        )  # a table of one column
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)
 
 
 class Predictor(Pipeline):  # type: ignore[misc]
-    """`Bins`, and a model of them that learns places of classes, whose values scikit-learn may take for numbers; labels may come in any type
-    that the contract reads.
+    """`Bins`, and a model of them that learns places of classes, whose values scikit-learn may take
+    for numbers; labels may come in any type that the contract reads.
     """
 
     def __init__(self, steps: list[tuple[str, Any]], labels: Labels) -> None:
@@ -220,7 +281,9 @@ class Predictor(Pipeline):  # type: ignore[misc]
 
     def __getitem__(self, place: Any) -> Any:
         """A step, or a plain pipeline of some."""
-        return Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
+        return (
+            Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
+        )
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
         """Fit the model to other rows than the released ones."""
@@ -241,25 +304,39 @@ class Predictor(Pipeline):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, or R2 of a number."""
-        return float(super().score(X, None if y is None else self.labels.read(y), sample_weight=sample_weight))
+        return float(
+            super().score(
+                X, None if y is None else self.labels.read(y), sample_weight=sample_weight
+            )
+        )
 
 
 def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
-    """A pipeline of `Bins` and a model, which predicts values of the label's column, or else its answers.
+    """A pipeline of `Bins` and a model, which predicts values of the label's column, or else its
+    answers.
 
     Raises:
         DpiclError: the contract has no label.
     """
     if form.label is None or not form.features:
-        raise DpiclError(f"{contract.name}: states no label, or nothing to predict it from; expected `label` and one more column")
+        raise DpiclError(
+            f"{contract.name}: states no label, or nothing to predict it from; expected `label` "
+            f"and one more column"
+        )
     labels, bins, weights = Labels.of(form.label, contract), form.encoding.decode(rows.codes), None
     targets = labels.targets
     if labels.is_number:
-        model: Any = HistGradientBoostingRegressor(max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0)
+        model: Any = HistGradientBoostingRegressor(
+            max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0
+        )
         bins = bins[~np.isnan(targets[bins[:, -1]])]
     else:
         bins, weights = np.unique(bins[targets[bins[:, -1]] != UNKNOWN], axis=0, return_counts=True)
-        model = LogisticRegression(max_iter=1000) if len(np.unique(bins[:, -1])) > 1 else DummyClassifier()
+        model = (
+            LogisticRegression(max_iter=1000)
+            if len(np.unique(bins[:, -1])) > 1
+            else DummyClassifier()
+        )
     features = Bins(form.features, indicators=not labels.is_number)
     model.fit(features.of(bins[:, :-1]), targets[bins[:, -1]], sample_weight=weights)
     return Predictor([("bins", features), ("model", model)], labels)

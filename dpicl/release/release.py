@@ -6,7 +6,8 @@
     release.predictor()          a scikit-learn classifier or regressor
     release.quality()            expected errors, and what a classifier is worth
 
-Guarantee   none spent: everything here is post-processing of what was charged, drawn and published, by public streams.
+Guarantee   none spent: everything here is post-processing of what was charged, drawn and published,
+            by public streams.
 """
 
 from __future__ import annotations
@@ -55,18 +56,35 @@ ROWS = 10_000
 MOST_ROWS = 10_000_000
 TABLE_FORMS = ("parquet", "csv")
 _FEWEST, _SHOWN = 4, 5
-_COUNTED = "Every row reports on its own, so that anybody can count the rows: their number is not protected."
-_SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
+_COUNTED = (
+    "Every row reports on its own, so that anybody can count the rows: their number is not "
+    "protected."
+)
+_SIMULATED = (
+    "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove "
+    "it. Not a release."
+)
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 
 def formulas(contract: Contract | TextContract) -> str:
-    """What to know of its rows in CSV, where every value stands as it is; follows from the contract, and is empty where there is nothing."""
+    """What to know of its rows in CSV, where every value stands as it is; follows from the
+    contract, and is empty where there is nothing.
+    """
     if isinstance(contract, TextContract):  # a model may write anything
         return "; a spreadsheet may take texts for formulas: import them as text"
-    texts = {name: (name, *getattr(column, "categories", ())) for name, column in contract.columns.items()}
-    named = ", ".join(name for name, some in texts.items() if any(harmless(text) != text for text in some))
-    return f"; a spreadsheet would take texts of {named} for formulas: import them as text" if named else ""
+    texts = {
+        name: (name, *getattr(column, "categories", ()))
+        for name, column in contract.columns.items()
+    }
+    named = ", ".join(
+        name for name, some in texts.items() if any(harmless(text) != text for text in some)
+    )
+    return (
+        f"; a spreadsheet would take texts of {named} for formulas: import them as text"
+        if named
+        else ""
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +122,9 @@ class Release:
     @property
     def cost(self) -> Cost:
         """What was charged."""
-        return METHODS[self.method].releases(self.contract, self.published.unit)[self.published.cell]
+        return METHODS[self.method].releases(self.contract, self.published.unit)[
+            self.published.cell
+        ]
 
     @property
     def spent(self) -> tuple[str, ...]:
@@ -114,18 +134,30 @@ class Release:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        benchmark, local = self.contract.privacy.budget.benchmark, METHODS[self.method].trust == "local"
-        said = ((_SIMULATED, benchmark), (_COUNTED, local and not benchmark), (_HELD_OUT, getattr(self.contract, "split", None)))
+        benchmark, local = (
+            self.contract.privacy.budget.benchmark,
+            METHODS[self.method].trust == "local",
+        )
+        said = (
+            (_SIMULATED, benchmark),
+            (_COUNTED, local and not benchmark),
+            (_HELD_OUT, getattr(self.contract, "split", None)),
+        )
         return tuple(sentence for sentence, applies in said if applies)
 
     @property
     def certificate(self) -> Certificate:
-        """What was promised, to whom and under which assumptions, signed: `.to_json()`, `.to_page()`."""
+        """What was promised, to whom and under which assumptions, signed: `.to_json()`,
+        `.to_page()`.
+        """
         one = self.published
-        return certify(self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts)
+        return certify(
+            self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts
+        )
 
     def write(self, path: Path, form: str, count: int | None = None) -> str:
-        """A file of rows or demonstrations, and its certificate beside it; never over another file. Gives what is in it, in words.
+        """A file of rows or demonstrations, and its certificate beside it; never over another file.
+        Gives what is in it, in words.
 
         Args:
             form: `csv` or `parquet`, of a table; else one of `demonstrations.FORMS`.
@@ -136,14 +168,26 @@ class Release:
         """
         if form in TABLE_FORMS:
             table = self.arrow(count)
-            what = f"{table.num_rows} rows of {table.num_columns} columns{formulas(self.contract) if form == 'csv' else ''}"
+            what = (
+                f"{table.num_rows} rows of {table.num_columns} "
+                f"columns{formulas(self.contract) if form == 'csv' else ''}"
+            )
             if form == "parquet":
-                write: Callable[[BinaryIO], object] = partial(pq.write_table, table, compression="zstd")
+                write: Callable[[BinaryIO], object] = partial(
+                    pq.write_table, table, compression="zstd"
+                )
             else:
-                write = partial(pa_csv.write_csv, table, write_options=pa_csv.WriteOptions(quoting_style="needed"))
+                write = partial(
+                    pa_csv.write_csv,
+                    table,
+                    write_options=pa_csv.WriteOptions(quoting_style="needed"),
+                )
         else:
             shown = self.demonstrations(count)
-            write, what = methodcaller("write", f"{shown.in_form(form)}\n".encode()), f"{len(shown)} demonstrations"
+            write, what = (
+                methodcaller("write", f"{shown.in_form(form)}\n".encode()),
+                f"{len(shown)} demonstrations",
+            )
         self._publish(path, write)
         return what
 
@@ -151,7 +195,8 @@ class Release:
         write_certified(path, write, self.certificate, self.published.settings)
 
     def arrow(self, count: int | None = None) -> pa.Table:
-        """Rows of the released model, in the contract's columns and types; the same again for the same number.
+        """Rows of the released model, in the contract's columns and types; the same again for the
+        same number.
 
         Args:
             count: of rows; None is the contract's `population`, or else 10,000.
@@ -165,10 +210,13 @@ class Release:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
         codes = (self._usual if count <= LEAST_ROWS else self._rows(count)).codes
-        return self._form.table(codes[chance.permutation(len(codes))[:count]], self.contract, chance)
+        return self._form.table(
+            codes[chance.permutation(len(codes))[:count]], self.contract, chance
+        )
 
     def table(self, n: int | None = None) -> ReleasedTable:
-        """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come with a certificate.
+        """As `arrow`, as a pandas DataFrame with `.to_arrow()` and `.to_polars()`, whose files come
+        with a certificate.
 
         Raises:
             ParameterError: see `arrow`.
@@ -188,8 +236,22 @@ class Release:
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_ROWS:
             raise ParameterError("k", k, f"a whole number, 1 to {MOST_ROWS:,}")
         if cell.shots not in (None, k):
-            raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases groups for one number of demonstrations")
-        shown = unit_of(unit.method, unit.dataset, unit.seed, unit.epsilons, (k,), unit.sampling_rates, unit.baselines, unit.options)
+            raise ParameterError(
+                "k",
+                k,
+                f"{cell.shots}: {METHODS[self.method].title} releases groups for one number of "
+                f"demonstrations",
+            )
+        shown = unit_of(
+            unit.method,
+            unit.dataset,
+            unit.seed,
+            unit.epsilons,
+            (k,),
+            unit.sampling_rates,
+            unit.baselines,
+            unit.options,
+        )
         has_rows = tabular(self.method).derive_stage is not None
         rows = {cell: self._rows(k if k > len(self._usual.codes) else None)} if has_rows else {}
         released = Released({cell: self.published.drawn}, rows)
@@ -198,12 +260,16 @@ class Release:
         (texts,) = (texts for shown_cell, texts in examples.items() if shown_cell.system == system)
         target = self.contract.target
         question, cue = f"{target.question} {target.cue}".strip(), target.cue
-        parts = [text.rpartition(f"{cue} ") if cue else (text, "", "") for text in "\n".join(texts).split("\n")]
+        parts = [
+            text.rpartition(f"{cue} ") if cue else (text, "", "")
+            for text in "\n".join(texts).split("\n")
+        ]
         pairs = tuple((before + cue, answer) for before, _, answer in parts)
         return Demonstrations(pairs, question, self._origin)
 
     def predictor(self) -> Any:
-        """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the contract's columns and predicts the label.
+        """A scikit-learn pipeline fitted on released rows only: it takes a DataFrame of the
+        contract's columns and predicts the label.
 
         Raises:
             ParameterError: the method releases no rows.
@@ -213,10 +279,12 @@ class Release:
         return fitted(self._usual, self._form, self.contract)
 
     def quality(self, simulations: int = 20) -> Quality:
-        """How good the release is, from what was released alone: errors of marginals, a classifier's score; true values beside on benchmarks.
+        """How good the release is, from what was released alone: errors of marginals, a
+        classifier's score; true values beside on benchmarks.
 
         Args:
-            simulations: of the release, on rows of its own model; fewer are faster, with wider intervals. At least 4.
+            simulations: of the release, on rows of its own model; fewer are faster, with wider
+                intervals. At least 4.
 
         Raises:
             ParameterError: there are fewer, or the release is of texts, or of a horizon.
@@ -228,28 +296,58 @@ class Release:
 
         from dpicl.quality import quality_of
 
-        if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < _FEWEST:
+        if (
+            isinstance(simulations, bool)
+            or not isinstance(simulations, int)
+            or simulations < _FEWEST
+        ):
             raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
         one, settings, test = self.published, self.published.settings, None
         if self.contract.privacy.budget.benchmark and self.contract.split:
-            rows = load_source(self.contract, data_folder=settings.data, cache_folder=settings.cache)
+            rows = load_source(
+                self.contract, data_folder=settings.data, cache_folder=settings.cache
+            )
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
-        with threadpool_limits(1):  # matrices are small: more threads take four times the processor's time
-            return quality_of(tabular(self.method), self.contract, one.unit, one.cell, one.drawn, test=test, count=simulations)
+        with threadpool_limits(
+            1
+        ):  # matrices are small: more threads take four times the processor's time
+            return quality_of(
+                tabular(self.method),
+                self.contract,
+                one.unit,
+                one.cell,
+                one.drawn,
+                test=test,
+                count=simulations,
+            )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what it is, a few rows (or the demonstrations where there are none), what was promised and spent."""
+        """What a notebook shows: what it is, a few rows (or the demonstrations where there are
+        none), what was promised and spent.
+        """
         try:
             rows = self.arrow(_SHOWN)
         except ParameterError:
-            sample = "".join(f"<p>{escape(text)} <b>{escape(answer)}</b></p>" for text, answer in self.demonstrations())
+            sample = "".join(
+                f"<p>{escape(text)} <b>{escape(answer)}</b></p>"
+                for text, answer in self.demonstrations()
+            )
         else:
             heads = "".join(f"<th>{escape(name)}</th>" for name in rows.column_names)
-            cells = ("".join(f"<td>{escape(str(value))}</td>" for value in row.values()) for row in rows.to_pylist())
+            cells = (
+                "".join(f"<td>{escape(str(value))}</td>" for value in row.values())
+                for row in rows.to_pylist()
+            )
             sample = f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-        head = f"<b>{escape(self.dataset)}</b>, released by {escape(self.method)} at &epsilon; = {self.epsilon:g}"
-        notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in (self.statement, *self.spent, *self.caveats))
+        head = (
+            f"<b>{escape(self.dataset)}</b>, released by {escape(self.method)} at &epsilon; = "
+            f"{self.epsilon:g}"
+        )
+        notes = "".join(
+            f"<li>{escape(sentence)}</li>"
+            for sentence in (self.statement, *self.spent, *self.caveats)
+        )
         return f"<div><p>{head}</p>{sample}<ul>{notes}</ul></div>"
 
     def __repr__(self) -> str:
@@ -258,7 +356,12 @@ class Release:
     @property
     def _origin(self) -> dict[str, Any]:
         digest = contract_digest(self.contract)
-        return {"contract": self.dataset, "contract_sha256": digest, "method": self.method, "epsilon": finite(self.epsilon)}
+        return {
+            "contract": self.dataset,
+            "contract_sha256": digest,
+            "method": self.method,
+            "epsilon": finite(self.epsilon),
+        }
 
     @cached_property
     def _usual(self) -> ReleasedRows:
@@ -276,17 +379,31 @@ class Release:
     def _rows(self, count: int | None) -> ReleasedRows:
         check_has_rows(self.method)
         one = self.published
-        return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+        return tabular(self.method).rows(
+            one.drawn, self.contract, one.unit, one.cell, self._draws, count
+        )
 
 
 def check_has_quality(contract: Declared, method: str | None) -> None:
     """Refuse to simulate a release of a horizon. Raises ParameterError: it is one."""
     if any(one.is_series(contract) for name, one in METHODS.items() if method in (None, name)):
-        raise ParameterError("quality", contract.name, "a release that is not of a horizon: periods are not simulated")
+        raise ParameterError(
+            "quality",
+            contract.name,
+            "a release that is not of a horizon: periods are not simulated",
+        )
 
 
 def check_has_rows(method: str) -> None:
-    """Refuse to make a table of what no rows are released of. Raises ParameterError: names the methods that release a model of rows."""
-    able = [name for name, one in METHODS.items() if isinstance(one, TabularMethod) and one.derive_stage is not None]
+    """Refuse to make a table of what no rows are released of. Raises ParameterError: names the
+    methods that release a model of rows.
+    """
+    able = [
+        name
+        for name, one in METHODS.items()
+        if isinstance(one, TabularMethod) and one.derive_stage is not None
+    ]
     if method not in able:
-        raise ParameterError("method", method, f"one that releases a model of rows: {', '.join(able)}")
+        raise ParameterError(
+            "method", method, f"one that releases a model of rows: {', '.join(able)}"
+        )

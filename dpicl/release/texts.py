@@ -1,4 +1,6 @@
-"""Texts that are released, as far as they are like a release of a table: demonstrations, a table of texts, and a certificate."""
+"""Texts that are released, as far as they are like a release of a table: demonstrations, a table of
+texts, and a certificate.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,11 @@ def release_of(
     """The release of a contract, made now, unless it was before.
 
     Args:
-        generator: of texts, the model that reads the private ones and writes; without it, the release that stands.
+        generator: of texts, the model that reads the private ones and writes; without it, the
+            release that stands.
         anyway: of a table, release what is expected to be little but noise.
-        window: of a table with a horizon, how many periods the rows are of; all until the last if left out.
+        window: of a table with a horizon, how many periods the rows are of; all until the last if
+            left out.
         how: further arguments of `plan_of`, or of `wanted_texts`.
 
     Raises:
@@ -72,10 +76,12 @@ def quote_of(
     window: int | None = None,
     **how: Any,
 ) -> list[AccountQuote]:
-    """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts, spends nothing, reads no row.
+    """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts,
+    spends nothing, reads no row.
 
     Raises:
-        DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is false.
+        DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is
+            false.
     """
     if isinstance(settings.declared(dataset), TextContract):
         check_no_window(dataset, window)
@@ -97,7 +103,9 @@ def check_no_window(dataset: str, window: int | None) -> None:
         raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")
 
 
-def _standing_or_plan(dataset: str, method: str | None, settings: Settings, generator: str | None, **how: Any) -> Published | Plan:
+def _standing_or_plan(
+    dataset: str, method: str | None, settings: Settings, generator: str | None, **how: Any
+) -> Published | Plan:
     wanted = wanted_texts(dataset, method, settings, **how)
     standing = standing_texts(wanted, settings, generator)
     if standing is not None:
@@ -116,24 +124,37 @@ class TextRelease(Release):
     """Demonstrations that a language model wrote from private texts."""
 
     def arrow(self, count: int | None = None) -> pa.Table:
-        """The first texts, all of them where no number is given, with the names of their labels: columns `label` and `text`, strings.
-        Raises ParameterError: there are not so many.
+        """The first texts, all of them where no number is given, with the names of their labels:
+        columns `label` and `text`, strings. Raises ParameterError: there are not so many.
         """
         texts, most = self.published.drawn, len(self.published.drawn)
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most):
-            raise ParameterError("rows", count, f"a whole number, 1 to {most:,}: so many texts were released")
-        return pa.table({name: pa.array([getattr(one, name) for one in texts[:count]], pa.string()) for name in ("label", "text")})
+        if count is not None and (
+            isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most
+        ):
+            raise ParameterError(
+                "rows", count, f"a whole number, 1 to {most:,}: so many texts were released"
+            )
+        return pa.table(
+            {
+                name: pa.array([getattr(one, name) for one in texts[:count]], pa.string())
+                for name in ("label", "text")
+            }
+        )
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """See `Release`; and where the contract states a form, how many texts have it."""
         form = self.contract.form
-        formed = () if form is None else (f"{Formed.of((text.text for text in self.published.drawn), form)}.",)
+        formed = (
+            ()
+            if form is None
+            else (f"{Formed.of((text.text for text in self.published.drawn), form)}.",)
+        )
         return (*super().caveats, *formed)
 
     def quality(self, simulations: int = 20) -> TextQuality:  # type: ignore[override]
-        """How good the texts are beside the contract's public ones, which are the only other texts that are read; on benchmarks also beside
-        real ones. Nothing is simulated.
+        """How good the texts are beside the contract's public ones, which are the only other texts
+        that are read; on benchmarks also beside real ones. Nothing is simulated.
 
         Raises:
             SourceError: the contract has no public texts.
@@ -149,17 +170,38 @@ class TextRelease(Release):
             real = _pairs(split_texts(rows, contract).train.data)
         released = [(text.label, text.text) for text in one.drawn]
         name = METHODS[self.method].title
-        return text_quality(self.dataset, name, self.epsilon, released, public, classifies=contract.is_classification, real=real)
+        return text_quality(
+            self.dataset,
+            name,
+            self.epsilon,
+            released,
+            public,
+            classifies=contract.is_classification,
+            real=real,
+        )
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
-        """All of them; `k` may only say how many they are. Raises ParameterError: the release has another number of them."""
+        """All of them; `k` may only say how many they are. Raises ParameterError: the release has
+        another number of them.
+        """
         contract, cell = self.contract, self.published.cell
         if k not in (None, cell.shots):
-            raise ParameterError("k", k, f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations")
+            raise ParameterError(
+                "k",
+                k,
+                f"{cell.shots}: {METHODS[self.method].title} releases one number of demonstrations",
+            )
         words = contract.prompts.answering
-        pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
-        return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")
+        pairs = tuple(
+            (asking_query(contract, one.text), contract.label_text(one.label))
+            for one in self.published.drawn
+        )
+        return Demonstrations(
+            pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n"
+        )
 
 
 def _pairs(table: pa.Table) -> list[tuple[str, str]]:
-    return list(zip(table.column("label").to_pylist(), table.column("text").to_pylist(), strict=True))
+    return list(
+        zip(table.column("label").to_pylist(), table.column("text").to_pylist(), strict=True)
+    )

@@ -15,7 +15,9 @@ from dpicl.report.svg import standalone
 
 __all__ = ["build_report"]
 PICTURES = {"fitted": "fitted.svg", "gain": "gain.svg"}
-"""Logistic regression on what was released, and what the private data add, as pictures of their own."""
+"""Logistic regression on what was released, and what the private data add, as pictures of their
+own.
+"""
 
 
 def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
@@ -25,13 +27,16 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
         by: a column of public queries, by whose values answers are shown too.
 
     Raises:
-        DpiclError: the folder lacks its manifest, or a file in it breaks its schema; or no data set has that column.
+        DpiclError: the folder lacks its manifest, or a file in it breaks its schema; or no data set
+            has that column.
     """
     run = load_run(run_folder)
     gains = gains_of(run)
     figures = figures_of(run, gains)
     answers = answered(run_folder, run)
-    who = Who(tuple(shares(answers)), tuple(by_group(answers, run_folder, by)) if by else (), by or "")
+    who = Who(
+        tuple(shares(answers)), tuple(by_group(answers, run_folder, by)) if by else (), by or ""
+    )
     report = report_of(run, figures, gains, load_cells(run_folder, run), who)
     html, markdown = run_folder / "report.html", run_folder / "report.md"
     html.write_text(to_html(report), encoding="utf-8")

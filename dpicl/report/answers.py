@@ -14,14 +14,19 @@ _PRIVATE = "Prompts of an ensemble hold private rows and are never shown"
 
 
 def answers(cells: Cells) -> Iterator[Block]:
-    """What the section of answers holds: a fold for every number of the tables, all of its seeds in it."""
+    """What the section of answers holds: a fold for every number of the tables, all of its seeds in
+    it.
+    """
     if not cells.shown:
         return
     most = max(len(one.answers) for one in cells.shown)
     yield Text(
-        "What the model saw and what it answered, wrong answers first: of public queries and released demonstrations alone, nothing at ε = ∞. "
-        f"Shown: up to {most} queries each of {len(cells.shown):,} of {cells.count:,} cells and seeds. "
-        "log p is the logarithm of the probability that the model gives a label; without calibration, the largest is the answer."
+        "What the model saw and what it answered, wrong answers first: of public queries and "
+        "released demonstrations alone, nothing at ε = ∞. "
+        f"Shown: up to {most} queries each of {len(cells.shown):,} of {cells.count:,} cells and "
+        f"seeds. "
+        "log p is the logarithm of the probability that the model gives a label; without "
+        "calibration, the largest is the answer."
     )
     by_number: dict[tuple[str, str], dict[str, list[Answered]]] = {}
     for one in cells.shown:
@@ -36,16 +41,30 @@ def answers(cells: Cells) -> Iterator[Block]:
 def _fold(name: str, seeds: list[Answered]) -> Fold:
     system, epsilon, shots, rate = seeds[0].place
     title = [words.system_name(system), f"ε = {words.epsilon(epsilon)}"]
-    title += [f"{sign} = {value:g}" for sign, value in (("k", shots), ("rate", rate)) if not math.isnan(value)]
-    right = (f"{one.right} of {one.count} right" if one.labels else f"{one.count} answers" for one in seeds)
+    title += [
+        f"{sign} = {value:g}"
+        for sign, value in (("k", shots), ("rate", rate))
+        if not math.isnan(value)
+    ]
+    right = (
+        f"{one.right} of {one.count} right" if one.labels else f"{one.count} answers"
+        for one in seeds
+    )
     labels = seeds[0].labels if any(one.scores for cell in seeds for one in cell.answers) else ()
     kind = "text" if seeds[0].labels else "prose"
-    head = (*Cell.of_text("query"), Cell("truth", mark=kind), Cell("answer", mark=kind), *(Cell(f"log p: {label}") for label in labels))
+    head = (
+        *Cell.of_text("query"),
+        Cell("truth", mark=kind),
+        Cell("answer", mark=kind),
+        *(Cell(f"log p: {label}") for label in labels),
+    )
     rows = [_row(one, cell, len(labels)) for cell in seeds for one in cell.answers]
     return Fold(
         ", ".join(title),
         (Table(", ".join(title), head, tuple(rows)), *map(_prompts_fold, seeds)),
-        note=" · ".join(f"seed {one.where[2]}: {text}" for one, text in zip(seeds, right, strict=True)),
+        note=" · ".join(
+            f"seed {one.where[2]}: {text}" for one, text in zip(seeds, right, strict=True)
+        ),
         anchor=name,
     )
 
@@ -53,7 +72,9 @@ def _fold(name: str, seeds: list[Answered]) -> Fold:
 def _row(one: Answer, cell: Answered, width: int) -> tuple[Cell, ...]:
     is_wrong = bool(cell.labels) and one.truth != one.answer
     answer = Cell(one.answer, note="wrong", mark="wrong") if is_wrong else Cell(one.answer)
-    scores = [*(Cell(words.signed(score)) for score in one.scores), *[Cell(words.DASH)] * width][:width]
+    scores = [*(Cell(words.signed(score)) for score in one.scores), *[Cell(words.DASH)] * width][
+        :width
+    ]
     return (Cell(f"seed {cell.where[2]}, query {one.query + 1}"), Cell(one.truth), answer, *scores)
 
 
@@ -61,10 +82,19 @@ def _prompts_fold(cell: Answered) -> Fold:
     """The prompts of one seed; what all begin with stands once."""
     blocks: list[Block] = []
     if cell.is_query_alone:
-        why = "Each was asked with several draws of demonstrations" if cell.key.startswith(AVERAGED) else _PRIVATE
+        why = (
+            "Each was asked with several draws of demonstrations"
+            if cell.key.startswith(AVERAGED)
+            else _PRIVATE
+        )
         blocks.append(Text(f"{why}; these are the queries.", "small"))
     if cell.beginning:
-        blocks += [Text("Every prompt begins with these demonstrations:", "small"), Code(cell.beginning.rstrip("\n"))]
+        blocks += [
+            Text("Every prompt begins with these demonstrations:", "small"),
+            Code(cell.beginning.rstrip("\n")),
+        ]
     for one in cell.answers:
         blocks += [Text(f"Query {one.query + 1}:", "small"), Code(one.prompt)]
-    return Fold(f"{'Queries' if cell.is_query_alone else 'Prompts'}, seed {cell.where[2]}", tuple(blocks))
+    return Fold(
+        f"{'Queries' if cell.is_query_alone else 'Prompts'}, seed {cell.where[2]}", tuple(blocks)
+    )

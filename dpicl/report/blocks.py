@@ -1,4 +1,5 @@
-"""The blocks of a report, as plain text: `html.py` and `markdown.py` render each of them, and escape it.
+"""The blocks of a report, as plain text: `html.py` and `markdown.py` render each of them, and
+escape it.
 
 Markdown leaves out figures and tiles, whose contents are in a sentence or table too.
 """
@@ -41,7 +42,9 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Names with what belongs to them: facts, or tiles with one number each, which Markdown leaves out."""
+    """Names with what belongs to them: facts, or tiles with one number each, which Markdown leaves
+    out.
+    """
 
     pairs: tuple[tuple[str, str], ...]
     are_tiles: bool = False
@@ -56,9 +59,11 @@ class Code:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, a note, what is quoted beside it, how it is marked, and the fold that its text opens.
+    """A cell of a table: its text, a note, what is quoted beside it, how it is marked, and the fold
+    that its text opens.
 
-    A mark is a class of the style sheet; in a table's head it holds for the whole column, and no mark aligns numbers.
+    A mark is a class of the style sheet; in a table's head it holds for the whole column, and no
+    mark aligns numbers.
     """
 
     text: str
@@ -95,8 +100,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that are opened by their title, beside which a note stands, or by a link to the anchor.
-    Markdown shows them below a heading of this level, of level 0 without one.
+    """Blocks that are opened by their title, beside which a note stands, or by a link to the
+    anchor. Markdown shows them below a heading of this level, of level 0 without one.
     """
 
     title: str
@@ -109,7 +114,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading that the contents list, and what stands below it; Markdown leaves out what is for the page only."""
+    """A heading that the contents list, and what stands below it; Markdown leaves out what is for
+    the page only.
+    """
 
     name: str
     title: str
@@ -119,7 +126,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole page: title, what run it is of, what comes before the first section, and the sections."""
+    """The whole page: title, what run it is of, what comes before the first section, and the
+    sections.
+    """
 
     title: str
     about: str

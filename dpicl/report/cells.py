@@ -1,7 +1,8 @@
-"""Answers of the model to public queries, cell by cell: the prompt, the truth, the answer, and the score of every label.
+"""Answers of the model to public queries, cell by cell: the prompt, the truth, the answer, and the
+score of every label.
 
-Guarantee   none spent: shows what was released, and queries that are public. Cells at epsilon = inf, whose prompts hold rows that no
-            mechanism protected, are never read.
+Guarantee   none spent: shows what was released, and queries that are public. Cells at epsilon =
+            inf, whose prompts hold rows that no mechanism protected, are never read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ QUERIES, MOST_CHARACTERS = 4, 400_000
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one query; the prompt without the beginning that all of its cell have, empty where it is not shown."""
+    """The answer to one query; the prompt without the beginning that all of its cell have, empty
+    where it is not shown.
+    """
 
     query: int
     truth: str
@@ -41,7 +44,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answered:
-    """One cell of one unit, and some of its answers, wrong ones first; `labels` are those that were scored, none where answers are free."""
+    """One cell of one unit, and some of its answers, wrong ones first; `labels` are those that were
+    scored, none where answers are free.
+    """
 
     unit: Path
     key: str
@@ -51,7 +56,9 @@ class Answered:
     answers: tuple[Answer, ...]
     beginning: str = ""
     is_query_alone: bool = False
-    """Whether the prompts are shown without demonstrations: those were private, or several draws of them."""
+    """Whether the prompts are shown without demonstrations: those were private, or several draws of
+    them.
+    """
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -83,15 +90,23 @@ class Cells:
         return frozenset(one.anchor for one in self.shown)
 
 
-def anchor(method: str, dataset: str, system: str, epsilon: float, shots: float, rate: float) -> str:
+def anchor(
+    method: str, dataset: str, system: str, epsilon: float, shots: float, rate: float
+) -> str:
     """The name of a cell in the page; shots and rate may be not a number."""
-    return re.sub(r"[^\w.-]", "-", f"cell-{method}-{dataset}-{system}-{epsilon:g}-{shots:g}-{rate:g}".replace("-nan", ""))
+    return re.sub(
+        r"[^\w.-]",
+        "-",
+        f"cell-{method}-{dataset}-{system}-{epsilon:g}-{shots:g}-{rate:g}".replace("-nan", ""),
+    )
 
 
 def unit_of(folder: Path) -> tuple[str, str, str]:
     """Method, data set and seed of a unit's folder. Raises RunError: it is named otherwise."""
     if (parts := parts_of(folder.name)) is None:
-        raise RunError(f"units/{folder.name[:80]}: expected a folder named METHOD__DATASET__seedNUMBER")
+        raise RunError(
+            f"units/{folder.name[:80]}: expected a folder named METHOD__DATASET__seedNUMBER"
+        )
     method, dataset, seed = parts
     return method, dataset, str(seed)
 
@@ -120,12 +135,18 @@ def is_released(key: str) -> bool:
 
 
 def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
-    """Cells of data sets whose queries are public, as far as `MOST_CHARACTERS` go: of every cell of a seed alike, then of the next seed.
+    """Cells of data sets whose queries are public, as far as `MOST_CHARACTERS` go: of every cell of
+    a seed alike, then of the next seed.
 
     Raises:
         RunError: a file is not what its name says.
     """
-    answered = [cell for unit in units if unit_of(unit)[1] in public and (unit / PREDICTIONS).exists() for cell in _answered(unit)]
+    answered = [
+        cell
+        for unit in units
+        if unit_of(unit)[1] in public and (unit / PREDICTIONS).exists()
+        for cell in _answered(unit)
+    ]
     answered.sort(key=lambda cell: (len(cell.where[2]), cell.where[2]))  # seed 2 before seed 10
     shown: list[Answered] = []
     left = MOST_CHARACTERS
@@ -134,7 +155,11 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
         most = left // len(cells)
         for unit, of_unit in groupby(cells, key=attrgetter("unit")):
             of_this = list(of_unit)
-            prompts = read_prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
+            prompts = (
+                read_prompts(unit, {one.query for cell in of_this for one in cell.answers})
+                if left > 0
+                else {}
+            )
             for cell in of_this:
                 if left > 0:
                     shown.append(_with_prompts(cell, prompts, most))
@@ -151,12 +176,22 @@ def _answered(unit: Path) -> Iterator[Answered]:
     labels = tuple(name.removeprefix(LOG_PROBABILITY) for name in scored)
     rows = table.to_pandas()
     for key, cell in rows.groupby("cell", sort=False, observed=True):
-        if not is_released(str(key)) or str(key).startswith("content-free") or "draw" in stated_of(str(key)):
+        if (
+            not is_released(str(key))
+            or str(key).startswith("content-free")
+            or "draw" in stated_of(str(key))
+        ):
             continue
         is_right = cell["truth"].astype(str) == cell["answer"].astype(str)
         first = cell.assign(is_right=is_right).sort_values("is_right", kind="stable").head(QUERIES)
         answers = (
-            Answer(int(row["query"]), str(row["truth"]), str(row["answer"]), tuple(row[scored].dropna())) for _, row in first.iterrows()
+            Answer(
+                int(row["query"]),
+                str(row["truth"]),
+                str(row["answer"]),
+                tuple(row[scored].dropna()),
+            )
+            for _, row in first.iterrows()
         )
         yield Answered(unit, str(key), labels, len(cell), int(is_right.sum()), tuple(answers))
 
@@ -168,17 +203,23 @@ def read_prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, st
     with _readable(unit, PROMPTS):
         for key, texts in stored_prompts(unit / PROMPTS):
             start, counts[key] = counts[key], counts[key] + len(texts)
-            here = {query: str(texts[query - start]) for query in queries if start <= query < counts[key]}
+            here = {
+                query: str(texts[query - start])
+                for query in queries
+                if start <= query < counts[key]
+            }
             prompts.setdefault(key, {}).update(here)
     return prompts
 
 
 def _with_prompts(cell: Answered, prompts: dict[str, dict[int, str]], most: int) -> Answered:
-    """As many answers as have prompts of `most` characters together, at least one; of answers of an ensemble, or of averaged draws, which
-    have several prompts, the queries alone.
+    """As many answers as have prompts of `most` characters together, at least one; of answers of an
+    ensemble, or of averaged draws, which have several prompts, the queries alone.
     """
     _, model = asked_by(cell.place[0])
-    key = cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key  # another model was asked the same
+    key = (
+        cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key
+    )  # another model was asked the same
     is_query_alone = key not in prompts
     stored = prompts.get(ZERO_SHOT.key if is_query_alone else key, {})
     answers = [replace(one, prompt=stored.get(one.query, "")) for one in cell.answers]
@@ -196,7 +237,9 @@ def _shared(cell: Answered, answers: list[Answer]) -> Answered:
 
 
 def _size(cell: Answered) -> int:
-    return len(cell.beginning) + sum(len(one.prompt) + len(one.truth) + len(one.answer) for one in cell.answers)
+    return len(cell.beginning) + sum(
+        len(one.prompt) + len(one.truth) + len(one.answer) for one in cell.answers
+    )
 
 
 def read_stored(unit: Path, name: str) -> pa.Table:

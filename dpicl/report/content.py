@@ -11,7 +11,21 @@ import pandas as pd
 
 from dpicl.report import clients, sentences, words
 from dpicl.report.answers import answers
-from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
+from dpicl.report.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Figure,
+    Fold,
+    Heading,
+    Pairs,
+    Report,
+    Section,
+    Table,
+    Text,
+)
 from dpicl.report.cells import Cells, is_released
 from dpicl.report.decision import decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
@@ -21,56 +35,80 @@ from dpicl.report.labels import mass_blocks
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.opening import first_screen
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
+from dpicl.report.tables import (
+    METRICS,
+    cell_name,
+    fitted_means,
+    guarantee_table,
+    metric_tables,
+    relevant_errata,
+    stage_seconds,
+)
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
 
 @dataclass(frozen=True)
 class Who:
-    """Who is answered what: shares of answers, and what they are by a column of the queries, if one was named."""
+    """Who is answered what: shares of answers, and what they are by a column of the queries, if one
+    was named.
+    """
 
     shares: tuple[Block, ...] = ()
     groups: tuple[Block, ...] = ()
     column: str = ""
 
 
-def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who: Who = Who()) -> Report:
+def report_of(
+    run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who: Who = Who()
+) -> Report:
     """The whole report, in words and numbers."""
     manifest = run.manifest
-    about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
+    about = (
+        f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl "
+        f"{manifest.dpicl_version}"
+    )
     no_budget = "The run did not state its budget."
     if manifest.simulated:
         no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
     fitted: list[Block] = []
     if figures.fitted:
         caption = (
-            "Accuracy on the whole test split of logistic regression, by what it was fitted on; bars are one standard deviation over "
+            "Accuracy on the whole test split of logistic regression, by what it was fitted on; "
+            "bars are one standard deviation over "
             "seeds, right of the last ε there is no privacy."
         )
         fitted.append(Figure("Logistic regression", figures.fitted, caption))
     if (means := fitted_means(run.results)) is not None:
         fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
-        ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
+        ("figures", "Figures"): [Text(figures.missing)]
+        if figures.missing
+        else [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
         ("labels", "Probability on the labels"): list(mass_blocks(run.labelled)),
         ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
         ("reports", "Clients' reports"): clients.section(manifest.reports),
         ("guarantees", "Guarantees"): list(_guarantees(run)),
-        ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) > len(leading(gains)) else [],
+        ("gains", "Gains of every cell"): [gain_table(run.results, gains)]
+        if len(gains) > len(leading(gains))
+        else [],
         ("demonstrations", "What was released"): list(_demonstrations(run)),
         ("answers", "Answers"): list(answers(cells)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
         ("limits", "What is not protected"): [
-            Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
+            Bullets(tuple(manifest.not_protected))
+            if manifest.not_protected
+            else Text("The run did not state its limits.")
         ],
         ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [no_budget]],
         ("reproduce", "Reproduce"): list(_reproduce(run)),
     }
     shown = tuple(
-        Section(name, title, tuple(blocks), is_page_only=name == "answers") for (name, title), blocks in sections.items() if blocks
+        Section(name, title, tuple(blocks), is_page_only=name == "answers")
+        for (name, title), blocks in sections.items()
+        if blocks
     )
     return Report(manifest.title, about, tuple(_opening(run, gains, figures)), shown)
 
@@ -78,28 +116,61 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     manifest, results = run.manifest, run.results
     yield from first_screen(run, gains, figures)
-    yield from (Banner("Another experiment than the published one.", sentence) for sentence in sentences.smaller(manifest))
+    yield from (
+        Banner("Another experiment than the published one.", sentence)
+        for sentence in sentences.smaller(manifest)
+    )
     if manifest.simulated and len(results):
-        yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can remove the noise.", is_note=True)
+        yield Banner(
+            "Seeded noise on public data: not a release.",
+            "Anyone with the seed can remove the noise.",
+            is_note=True,
+        )
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
-    methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
-    yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0))
+    methods = (
+        list(dict.fromkeys([*results["method"], *(method for method, _ in stated)]))
+        or manifest.grid.methods
+    )
+    yield Text(
+        sentences.what_was_run(
+            manifest,
+            methods,
+            _datasets(run) or manifest.grid.datasets,
+            has_answers=len(results) > 0,
+        )
+    )
     yield from map(Text, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
     if not len(results):
-        yield from (Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest))
+        yield from (
+            Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest)
+        )
     if odds := in_odds(manifest):
         yield Text(odds)
     if not len(results):
-        yield Text("No model was queried in this run: it states what privacy costs, not what accuracy it leaves.")
+        yield Text(
+            "No model was queried in this run: it states what privacy costs, not what accuracy it "
+            "leaves."
+        )
     elif not (shown := list(decision(run, gains))):
         yield Text("No private in-context answers are among the results.")
     else:
         yield from shown
-    yield from map(Text, (*(f"{sentence}." for sentence in sentences.asked(manifest)), *sentences.measured(manifest), *manifest.left_out))
+    yield from map(
+        Text,
+        (
+            *(f"{sentence}." for sentence in sentences.asked(manifest)),
+            *sentences.measured(manifest),
+            *manifest.left_out,
+        ),
+    )
 
 
 def _datasets(run: Run) -> list[str]:
-    return list(dict.fromkeys([*run.results["dataset"], *(stated.dataset for stated in run.manifest.guarantees)]))
+    return list(
+        dict.fromkeys(
+            [*run.results["dataset"], *(stated.dataset for stated in run.manifest.guarantees)]
+        )
+    )
 
 
 def _paper(manifest: Manifest) -> Paper:
@@ -112,23 +183,49 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
         yield Text("This run has no results.")
         return
     paper = _paper(run.manifest)
-    named = zip(gains[["method", "dataset", *CELL]].itertuples(index=False, name=None), gains["gain"], strict=True)
+    named = zip(
+        gains[["method", "dataset", *CELL]].itertuples(index=False, name=None),
+        gains["gain"],
+        strict=True,
+    )
     better = {cell_name(*name) for name, gain in named if gain.sign > 0}
     metrics = {metric: metric_tables(results, metric, paper, better, anchors) for metric in METRICS}
-    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results), *sentences.beside(run.manifest)]
-    if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
-        baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
-        notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+    notes = [
+        "Mean ± sample standard deviation over seeds.",
+        sentences.bold_is(results),
+        *sentences.beside(run.manifest),
+    ]
+    if any(
+        cell.quoted
+        for tables in metrics.values()
+        for table in tables
+        for row in table.rows
+        for cell in row
+    ):
+        baselines = (
+            "; its baselines stand beside both of ours"
+            if "lr-naive" in set(results["system"])
+            else ""
+        )
+        notes.append(
+            f"Beside our numbers: what the paper prints for "
+            f"{paper.models(set(results['method']))}{baselines}."
+        )
         if smaller := [one.dataset for one in run.manifest.smaller_than_published]:
-            notes.append(f"On {words.listing(smaller)} the paper had more texts, and less noise at the same ε.")
+            notes.append(
+                f"On {words.listing(smaller)} the paper had more texts, and less noise at the "
+                f"same ε."
+            )
     if "averaged" in set(results["system"].str.partition("-")[0]):
         notes.append(
-            f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release the mean probability of every answer, at no "
+            f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release "
+            f"the mean probability of every answer, at no "
             "cost; in-context is the first of them."
         )
     if run.manifest.model and run.manifest.model.kind == "tabular":
         notes.append(
-            "The model reads released rows, k at most, and knows nothing without them: majority needs none, and there is no zero-shot."
+            "The model reads released rows, k at most, and knows nothing without them: majority "
+            "needs none, and there is no zero-shot."
         )
     else:
         notes.append("Majority and zero-shot need no demonstrations.")
@@ -140,7 +237,9 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
         if metric == "accuracy":
             yield from blocks
         elif tables:
-            yield Fold(METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error"))
+            yield Fold(
+                METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error")
+            )
 
 
 def _guarantees(run: Run) -> Iterator[Block]:
@@ -148,25 +247,61 @@ def _guarantees(run: Run) -> Iterator[Block]:
     table = guarantee_table(manifest.guarantees)
     if table.rows:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
-        differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
-        own = "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on private data their costs add up."
+        differing = (
+            f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V"
+            if count
+            else ""
+        )
+        own = (
+            "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on "
+            "private data their costs add up."
+        )
         if manifest.reports:
-            own = "Every ε is a collection of its own, and its cost adds up in each client's wallet; seeds and k cost nothing."
-        yield Text(f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is guaranteed at ε = ∞.")
+            own = (
+                "Every ε is a collection of its own, and its cost adds up in each client's "
+                "wallet; seeds and k cost nothing."
+            )
+        yield Text(
+            f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is "
+            f"guaranteed at ε = ∞."
+        )
         yield table
-        statements = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.grid_epsilon)))
+        statements = tuple(
+            dict.fromkeys(
+                stated.statement
+                for stated in manifest.guarantees
+                if not math.isinf(stated.grid_epsilon)
+            )
+        )
         yield Fold(f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),))
     else:
         yield Text("This run states no guarantee.")
-    slips = relevant_errata(manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model)
+    slips = relevant_errata(
+        manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model
+    )
     if slips:
         yield Heading("Slips in the paper's tables")
-        head = (*Cell.of_text("table"), Cell("cell", mark="prose"), *Cell.of_text("printed", "corrected"), Cell("why", mark="prose"))
+        head = (
+            *Cell.of_text("table"),
+            Cell("cell", mark="prose"),
+            *Cell.of_text("printed", "corrected"),
+            Cell("why", mark="prose"),
+        )
         rows = (
-            (slip.table, ", ".join(filter(None, (slip.dataset, slip.cell))), slip.printed, slip.corrected or "not known", slip.why)
+            (
+                slip.table,
+                ", ".join(filter(None, (slip.dataset, slip.cell))),
+                slip.printed,
+                slip.corrected or "not known",
+                slip.why,
+            )
             for slip in slips
         )
-        yield Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
+        yield Table(
+            "Slips in the paper's tables",
+            head,
+            tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows),
+        )
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
@@ -174,11 +309,14 @@ def _demonstrations(run: Run) -> Iterator[Block]:
     shown = examples(run.demonstrations)
     if shown:
         yield Text(
-            "Some examples: demonstrations that the model saw, or answers of an ensemble. They are the output of the mechanism, not rows "
+            "Some examples: demonstrations that the model saw, or answers of an ensemble. They "
+            "are the output of the mechanism, not rows "
             "of the table; those at ε = ∞ are never shown."
         )
     for example in shown:
-        title = f"{words.method_name(example['method'])}, {example['dataset']}, seed {example['seed']}"
+        title = (
+            f"{words.method_name(example['method'])}, {example['dataset']}, seed {example['seed']}"
+        )
         texts: list[Block] = []
         for label, demonstrations in example["cells"]:
             texts += [Text(f"{label}:", "small"), *map(Code, demonstrations)]
@@ -192,9 +330,18 @@ def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
     """
     shown: dict[tuple[str, str], dict[str, Any]] = {}
     for unit in units:
-        cells = [(cell_label(key), texts[:EXAMPLE_TEXTS]) for key, texts in unit.cells.items() if is_released(key) and texts]
+        cells = [
+            (cell_label(key), texts[:EXAMPLE_TEXTS])
+            for key, texts in unit.cells.items()
+            if is_released(key) and texts
+        ]
         if cells and (unit.method, unit.dataset) not in shown:
-            entry = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed, "cells": cells[:EXAMPLE_CELLS]}
+            entry = {
+                "method": unit.method,
+                "dataset": unit.dataset,
+                "seed": unit.seed,
+                "cells": cells[:EXAMPLE_CELLS],
+            }
             shown[unit.method, unit.dataset] = entry
     return list(shown.values())
 
@@ -203,7 +350,14 @@ def cell_label(key: str) -> str:
     """`icl,epsilon=1.0,shots=2` as `ε = 1, k = 2`."""
     names = {"epsilon": "ε", "shots": "k"}
     parts = [part.partition("=") for part in key.split(",")]
-    return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" for name, sign, value in parts if sign) or key
+    return (
+        ", ".join(
+            f"{names.get(name, name)} = {value.removesuffix('.0')}"
+            for name, sign, value in parts
+            if sign
+        )
+        or key
+    )
 
 
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:
@@ -212,23 +366,42 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     seconds, energy = stage_seconds(run.timings), run.manifest.energy
     by_stage = seconds.sum(axis=1)
     total = float(by_stage.sum())
-    summary = f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
+    summary = (
+        f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
+    )
     yield Text(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
     if figures.time:
         yield Figure("Wall time by stage", figures.time)
-    head = (*Cell.of_text("stage"), *(Cell(words.method_name(method)) for method in seconds.columns), Cell("all"), Cell("share"))
+    head = (
+        *Cell.of_text("stage"),
+        *(Cell(words.method_name(method)) for method in seconds.columns),
+        Cell("all"),
+        Cell("share"),
+    )
     rows = (
-        (str(stage), *map(words.duration, (*row, spent)), f"{words.number(100 * spent / (total or 1), 1)} %")
+        (
+            str(stage),
+            *map(words.duration, (*row, spent)),
+            f"{words.number(100 * spent / (total or 1), 1)} %",
+        )
         for (stage, row), spent in zip(seconds.iterrows(), by_stage, strict=True)
     )
-    yield Fold("The same as a table", (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),))
+    yield Fold(
+        "The same as a table",
+        (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),),
+    )
 
 
 def _reproduce(run: Run) -> Iterator[Block]:
     manifest = run.manifest
     if manifest.command:
         yield Code(manifest.command)
-    yield Pairs(tuple((name, text or words.DASH) for name, text in sentences.facts(manifest, run.answers).items()))
+    yield Pairs(
+        tuple(
+            (name, text or words.DASH)
+            for name, text in sentences.facts(manifest, run.answers).items()
+        )
+    )
     if manifest.contracts:
         head = (
             *Cell.of_text("contract"),

@@ -1,4 +1,6 @@
-"""The figures of a run: accuracy or ROUGE-1 against epsilon or the sampling rate, what baselines reach on releases, time by stage."""
+"""The figures of a run: accuracy or ROUGE-1 against epsilon or the sampling rate, what baselines
+reach on releases, time by stage.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.side_by_side import picture, suits
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
-from dpicl.report.tables import METRICS, has_several_rates, is_queried, main_metrics, of_texts, stage_seconds
+from dpicl.report.tables import (
+    METRICS,
+    has_several_rates,
+    is_queried,
+    main_metrics,
+    of_texts,
+    stage_seconds,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +42,9 @@ _GAIN_LOOKS = {"icl": ("-", ""), "averaged": ("-.", ""), "lr": ("--", "x"), "gb"
 
 @dataclass(frozen=True)
 class Figures:
-    """`<svg>` elements in which only our own text and escaped names stand; empty where there is nothing to draw."""
+    """`<svg>` elements in which only our own text and escaped names stand; empty where there is
+    nothing to draw.
+    """
 
     by_method: tuple[tuple[str, Figure], ...]
     """Methods with the metric, `GDP-TabICL: accuracy`."""
@@ -48,7 +59,8 @@ class Figures:
 
 
 def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
-    """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by stage.
+    """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by
+    stage.
 
     A plain installation has nothing to draw with: its reports have the tables alone.
     """
@@ -62,36 +74,78 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
         drawn.append((f"{name}: {measure}", name, svg, caption(measure, by_rate=by_rate)))
     following = [text for *_, text in drawn[1:]] + [""]
     by_method = tuple(  # one caption below all figures that it belongs to
-        (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
+        (title, Figure(name, svg, "" if text == after else text))
+        for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
     bars, few = time_figure(run.timings) if len(run.timings) else "", answerers(run, gains)
     is_narrow = suits(few, run.manifest.grid.epsilons)
     gain = picture(few) if is_narrow else gain_figure(run.results, leading(gains))
-    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain, is_narrow=is_narrow)
+    return Figures(
+        by_method,
+        fitted_figure(run.results, run.manifest.majority),
+        bars,
+        gain,
+        is_narrow=is_narrow,
+    )
 
 
 def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
-    """A metric of one method against epsilon, one panel per data set; the last tick is without privacy."""
+    """A metric of one method against epsilon, one panel per data set; the last tick is without
+    privacy.
+    """
     place = epsilon_places(part["epsilon"].dropna().unique())
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         for system, line, also in (("icl", "-", ""), ("averaged", "-.", ", draws averaged")):
-            for i, (shots, group) in enumerate(of_dataset[of_dataset["system"] == system].groupby("shots")):
+            for i, (shots, group) in enumerate(
+                of_dataset[of_dataset["system"] == system].groupby("shots")
+            ):
                 values, (colour, marker) = group.set_index("epsilon")[metric], _look(i)
-                _epsilon_line(axes, values, place, f"k = {shots:g}{also}", colour, marker=marker, line=line, shift=i)
-        for colour, (system, (line, marker)) in zip(BASELINES, _BASELINE_LOOKS.items(), strict=True):
+                _epsilon_line(
+                    axes,
+                    values,
+                    place,
+                    f"k = {shots:g}{also}",
+                    colour,
+                    marker=marker,
+                    line=line,
+                    shift=i,
+                )
+        for colour, (system, (line, marker)) in zip(
+            BASELINES, _BASELINE_LOOKS.items(), strict=True
+        ):
             values = of_dataset[of_dataset["system"] == system].set_index("epsilon")[metric]
-            _epsilon_line(axes, values, place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1)
+            _epsilon_line(
+                axes,
+                values,
+                place,
+                words.SYSTEMS[system],
+                colour,
+                marker=marker,
+                line=line,
+                shift=-1,
+            )
         _draw_baselines(axes, of_dataset, metric)
         _epsilon_axis(axes, place)
         if math.inf in place and len(place) > 1:
-            axes.axvline(place[math.inf] - _INFINITY_GAP / 2, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+            axes.axvline(
+                place[math.inf] - _INFINITY_GAP / 2,
+                color=MUTED,
+                linewidth=0.8,
+                linestyle=(0, (2, 3)),
+            )
 
-    return _panels(part, draw, metric, f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set")
+    return _panels(
+        part,
+        draw,
+        metric,
+        f"{METRICS[metric]} against epsilon, {_method(part)}, one panel per data set",
+    )
 
 
 def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
-    """Accuracy of logistic regression on every method's and variant's release, one panel per data set; empty where there is one only.
+    """Accuracy of logistic regression on every method's and variant's release, one panel per data
+    set; empty where there is one only.
 
     `majority` is by data set, on the same rows as these: all that were held out.
     """
@@ -105,35 +159,77 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         axes.set_ylim(max(0.0, least - 0.05), 1.0)  # bars of few seeds may reach far below
         for i, (method, system) in enumerate(series):
-            values = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].set_index("epsilon")["accuracy"]
+            values = of_dataset[
+                (of_dataset["method"] == method) & (of_dataset["system"] == system)
+            ].set_index("epsilon")["accuracy"]
             colour, marker = _look(i)
-            _epsilon_line(axes, values, place, words.fitted_name(method, system), colour, marker=marker, shift=i)
+            _epsilon_line(
+                axes,
+                values,
+                place,
+                words.fitted_name(method, system),
+                colour,
+                marker=marker,
+                shift=i,
+            )
         if (name := of_dataset["dataset"].iloc[0]) in majority:
-            axes.axhline(majority[name], color=INK, linewidth=1.1, label=words.SYSTEMS["majority"], zorder=1.5)
+            axes.axhline(
+                majority[name],
+                color=INK,
+                linewidth=1.1,
+                label=words.SYSTEMS["majority"],
+                zorder=1.5,
+            )
         _epsilon_axis(axes, place)
 
-    return _panels(fitted, draw, "accuracy", "Accuracy of logistic regression against epsilon, by what it was fitted on")
+    return _panels(
+        fitted,
+        draw,
+        "accuracy",
+        "Accuracy of logistic regression against epsilon, by what it was fitted on",
+    )
 
 
 def rate_figure(part: pd.DataFrame, metric: str) -> str:
-    """A metric of one method against the sampling rate, one panel per data set, as the paper's figure 2."""
+    """A metric of one method against the sampling rate, one panel per data set, as the paper's
+    figure 2.
+    """
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         icl = of_dataset[of_dataset["system"] == "icl"]
         for i, ((shots, _), group) in enumerate(icl.groupby(["shots", "epsilon"])):
             of_rate = group.groupby("sampling_rate")[metric].agg(["mean", "std"])
-            label, (colour, marker) = f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}", _look(i)
-            axes.errorbar(of_rate.index * 100, of_rate["mean"], of_rate["std"].fillna(0), label=label, color=colour, marker=marker)
+            label, (colour, marker) = (
+                f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}",
+                _look(i),
+            )
+            axes.errorbar(
+                of_rate.index * 100,
+                of_rate["mean"],
+                of_rate["std"].fillna(0),
+                label=label,
+                color=colour,
+                marker=marker,
+            )
         _draw_baselines(axes, of_dataset, metric)
         _quiet_axis(axes)
         axes.set_xlabel("rows sampled, %")
 
-    return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
+    return _panels(
+        part,
+        draw,
+        metric,
+        f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set",
+    )
 
 
 def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
-    """What in-context answers and classifiers gain over no private data, one panel per data set; empty where nothing is known."""
-    gains = gains[gains["dataset"].isin(results.loc[main_metrics(results) != "absolute_error", "dataset"])]
+    """What in-context answers and classifiers gain over no private data, one panel per data set;
+    empty where nothing is known.
+    """
+    gains = gains[
+        gains["dataset"].isin(results.loc[main_metrics(results) != "absolute_error", "dataset"])
+    ]
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if not series or has_several_rates(results):
         return ""
@@ -144,19 +240,32 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
         axes.axhline(0, color=INK, linewidth=1.1, label="best without private data", zorder=1.5)
         axes.set_ylim(least - 0.15, most + 0.15)  # bars of few seeds may reach far beyond
         for i, (method, system) in enumerate(series):
-            own = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].sort_values("epsilon")
+            own = of_dataset[
+                (of_dataset["method"] == method) & (of_dataset["system"] == system)
+            ].sort_values("epsilon")
             own = own[own["epsilon"].isin(list(place))]  # at epsilon 0 nothing private was read
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
             look = _GAIN_LOOKS[asked_by(system)[0]]
             line, marker = look[0], look[1] or marker
-            name = f"{words.method_name(method)}, {words.system_name(system)}" if is_queried(system) else fitted(method, system)
-            axes.errorbar(x, means, halves, fmt=marker, color=colour, elinewidth=0.9, linestyle="none")
+            name = (
+                f"{words.method_name(method)}, {words.system_name(system)}"
+                if is_queried(system)
+                else fitted(method, system)
+            )
+            axes.errorbar(
+                x, means, halves, fmt=marker, color=colour, elinewidth=0.9, linestyle="none"
+            )
             axes.plot(x, means, color=colour, linestyle=line, marker=marker, label=name)
         _epsilon_axis(axes, place)
 
-    return _panels(gains, draw, "gain", "What the private data add: gain over using none against epsilon, one panel per data set")
+    return _panels(
+        gains,
+        draw,
+        "gain",
+        "What the private data add: gain over using none against epsilon, one panel per data set",
+    )
 
 
 def time_figure(timings: pd.DataFrame) -> str:
@@ -172,11 +281,17 @@ def time_figure(timings: pd.DataFrame) -> str:
         axes.spines[["bottom", "left"]].set_visible(False)
         axes.tick_params(left=False, bottom=False, labelbottom=False)
         axes.margins(x=0.14)
-        return to_svg(figure, "Wall time by stage: " + ", ".join(f"{name} {value}" for name, value in zip(names, durations, strict=True)))
+        return to_svg(
+            figure,
+            "Wall time by stage: "
+            + ", ".join(f"{name} {value}" for name, value in zip(names, durations, strict=True)),
+        )
 
 
 def epsilon_places(epsilons: Iterable[float]) -> dict[float, float]:
-    """The position of each epsilon on the axis: its logarithm, and infinity one step to the right."""
+    """The position of each epsilon on the axis: its logarithm, and infinity one step to the
+    right.
+    """
     ordered = sorted(epsilons)
     places = {epsilon: math.log10(epsilon) for epsilon in ordered if 0 < epsilon < math.inf}
     if math.inf in ordered:
@@ -192,7 +307,9 @@ def _look(i: int) -> tuple[str, str]:
     return SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
 
 
-def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str) -> str:
+def _panels(
+    part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metric: str, description: str
+) -> str:
     datasets = list(part["dataset"].unique())
     columns = min(2, len(datasets))
     rows = math.ceil(len(datasets) / columns)
@@ -206,7 +323,11 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metr
         for axes in grid[::columns]:
             axes.set_ylabel(words.MEASURES[metric])
         panels = grid[: len(datasets)]
-        entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        entries = {
+            label: handle
+            for axes in panels
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
         if entries:
             figure.legend(
                 entries.values(),
@@ -220,17 +341,43 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metr
 
 
 def _epsilon_line(
-    axes: Axes, values: pd.Series, place: dict[float, float], label: str, colour: str, *, marker: str, line: str = "-", shift: int
+    axes: Axes,
+    values: pd.Series,
+    place: dict[float, float],
+    label: str,
+    colour: str,
+    *,
+    marker: str,
+    line: str = "-",
+    shift: int,
 ) -> None:
-    """Mean and deviation by epsilon; the step to infinity is dotted. Lines are shifted a little so that bars do not overlap."""
+    """Mean and deviation by epsilon; the step to infinity is dotted. Lines are shifted a little so
+    that bars do not overlap.
+    """
     by_epsilon = values.groupby("epsilon").agg(["mean", "std"]).fillna({"std": 0.0})
     by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
     if by_epsilon.empty:
         return
     x = [place[epsilon] + 0.016 * shift for epsilon in by_epsilon.index]
-    axes.errorbar(x, by_epsilon["mean"], by_epsilon["std"], fmt=marker, color=colour, elinewidth=0.9, alpha=0.9, linestyle="none")
+    axes.errorbar(
+        x,
+        by_epsilon["mean"],
+        by_epsilon["std"],
+        fmt=marker,
+        color=colour,
+        elinewidth=0.9,
+        alpha=0.9,
+        linestyle="none",
+    )
     finite = int((by_epsilon.index != math.inf).sum())
-    axes.plot(x[:finite], by_epsilon["mean"].iloc[:finite], color=colour, linestyle=line, marker=marker, label=label)
+    axes.plot(
+        x[:finite],
+        by_epsilon["mean"].iloc[:finite],
+        color=colour,
+        linestyle=line,
+        marker=marker,
+        label=label,
+    )
     if finite and finite < len(x):
         axes.plot(x[-2:], by_epsilon["mean"].iloc[-2:], color=colour, linestyle=":", linewidth=1.0)
 
@@ -239,7 +386,14 @@ def _draw_baselines(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
     for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
         mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
         if not math.isnan(mean):
-            axes.axhline(mean, color=INK, linewidth=1.1, linestyle=line, label=words.SYSTEMS[system], zorder=1.5)
+            axes.axhline(
+                mean,
+                color=INK,
+                linewidth=1.1,
+                linestyle=line,
+                label=words.SYSTEMS[system],
+                zorder=1.5,
+            )
 
 
 def _epsilon_axis(axes: Axes, place: dict[float, float]) -> None:

@@ -1,4 +1,6 @@
-"""A report as one page of HTML that fetches nothing and runs one script of ours, which sorts and filters; all is readable without it."""
+"""A report as one page of HTML that fetches nothing and runs one script of ours, which sorts and
+filters; all is readable without it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,20 @@ from collections.abc import Iterable
 from html import escape
 from importlib import resources
 
-from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Table, Text
+from dpicl.report.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Figure,
+    Fold,
+    Heading,
+    Pairs,
+    Report,
+    Table,
+    Text,
+)
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -41,7 +56,7 @@ _PAGE = """<!doctype html>
 <script>{script}</script>
 </body>
 </html>
-"""
+"""  # noqa: E501
 
 
 def to_html(report: Report) -> str:
@@ -53,10 +68,14 @@ def to_html(report: Report) -> str:
         style=style_sheet(),
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        contents="\n".join(f'<li><a href="#{one.name}">{_text(one.title)}</a></li>' for one in report.sections),
+        contents="\n".join(
+            f'<li><a href="#{one.name}">{_text(one.title)}</a></li>' for one in report.sections
+        ),
         opening=_blocks(report.opening),
         sections="\n".join(
-            f'\n<section id="{one.name}">\n<h2>{_text(one.title)}</h2>\n{_blocks(one.blocks)}\n</section>' for one in report.sections
+            f"\n<section "
+            f'id="{one.name}">\n<h2>{_text(one.title)}</h2>\n{_blocks(one.blocks)}\n</section>'
+            for one in report.sections
         ),
     )
 
@@ -77,16 +96,23 @@ def _blocks(blocks: Iterable[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Text(text, kind):
-            unbroken = _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")  # no line ends beside a sign
+            unbroken = (
+                _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")
+            )  # no line ends beside a sign
             return f"<p{_class(kind)}>{unbroken}</p>"
         case Banner(lead, text, is_note):
-            return f'<p class="banner{" note" * is_note}" role="note"><strong>{_text(lead)}</strong> {_text(text)}</p>'
+            return (
+                f'<p class="banner{" note" * is_note}" role="note"><strong>{_text(lead)}</strong> '
+                f"{_text(text)}</p>"
+            )
         case Heading(text):
             return f"<h3>{_text(text)}</h3>"
         case Bullets(items):
             return f"<ul>{''.join(f'<li>{_text(item)}</li>' for item in items)}</ul>"
         case Pairs(pairs, are_tiles):
-            inner = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(text)}</dd></div>\n" for name, text in pairs)
+            inner = "".join(
+                f"<div><dt>{_text(name)}</dt><dd>{_text(text)}</dd></div>\n" for name, text in pairs
+            )
             return f'<dl class="{"tiles" if are_tiles else "facts"}">\n{inner}</dl>'
         case Code(text):
             return f"<pre>{_text(text)}</pre>"
@@ -95,25 +121,34 @@ def _block(block: Block) -> str:
         case Figure(label, svg, caption, is_narrow):
             below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
             drawn = svg if is_narrow else _scrolled(f"Figure, {label}", svg)
-            return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"
+            return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"  # noqa: E501
         case Fold(title, blocks, _, is_open, note, anchor):
             beside = f" <small>{_text(note)}</small>" if note else ""
-            inner = f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)  # a link to what is in it opens it
-            return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"
+            inner = (
+                f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)
+            )  # a link to what is in it opens it
+            return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"  # noqa: E501
 
 
 def _scrolled(label: str, inner: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{inner}</div>'
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{inner}</div>'
+    )
 
 
 def _table(table: Table) -> str:
     kinds, head, rows = [cell.mark for cell in table.head], "", []
     for cell in table.head:
-        text = cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
+        text = (
+            cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
+        )
         head += f'<th{_class(cell.mark)} scope="col">{_cell(Cell(text, cell.note))}</th>'
     for first, *others in table.rows:
         marked = zip(others, kinds[1:], strict=True)
-        cells = "".join(f"<td{_class(f'{kind} {cell.mark}'.strip())}>{_cell(cell, kind)}</td>" for cell, kind in marked)
+        cells = "".join(
+            f"<td{_class(f'{kind} {cell.mark}'.strip())}>{_cell(cell, kind)}</td>"
+            for cell, kind in marked
+        )
         rows.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
     body = "\n".join(rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"

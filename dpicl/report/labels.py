@@ -1,4 +1,6 @@
-"""What a report says of labels: that one is the answer to all queries, and how much of its probability a model gives to all of them."""
+"""What a report says of labels: that one is the answer to all queries, and how much of its
+probability a model gives to all of them.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,42 @@ from dpicl.report.tables import epsilon_heads, row_label
 
 
 def constant_sentences(cells: Sequence[Labelled]) -> Iterator[str]:
-    """One for every method and data set on which answers are constant, and for every data set without demonstrations."""
+    """One for every method and data set on which answers are constant, and for every data set
+    without demonstrations.
+    """
     for dataset in dict.fromkeys(one.dataset for one in cells):
         of_set = [(*asked_by(one.place[0]), one) for one in cells if one.dataset == dataset]
         named: dict[str, list[Labelled]] = {}
         for model in dict.fromkeys(model for _, model, _ in of_set):
-            of_model, answering = [(asked, one) for asked, by, one in of_set if by == model], f", {model}" if model else ""
-            bare = [one for asked, one in of_model if asked == ZERO_SHOT.system][:1]  # the same in every unit
+            of_model, answering = (
+                [(asked, one) for asked, by, one in of_set if by == model],
+                f", {model}" if model else "",
+            )
+            bare = [one for asked, one in of_model if asked == ZERO_SHOT.system][
+                :1
+            ]  # the same in every unit
             named[f"zero-shot on {dataset}{answering}"] = bare
             for method in dict.fromkeys(one.method for _, one in of_model):
-                own = [one for asked, one in of_model if one.method == method and asked != ZERO_SHOT.system]
+                own = [
+                    one
+                    for asked, one in of_model
+                    if one.method == method and asked != ZERO_SHOT.system
+                ]
                 named[f"{words.method_name(method)} on {dataset}{answering}"] = own
         for name, own in named.items():
-            given, truth = sum((one.given for one in own), Counter[str]()), sum((one.truth for one in own), Counter[str]())
+            given, truth = (
+                sum((one.given for one in own), Counter[str]()),
+                sum((one.truth for one in own), Counter[str]()),
+            )
             if (label := constant(given, truth)) is not None:
                 yield f"{name}: {constant_sentence(given, label)}"
-            elif found := [(one, label) for one in own if (label := constant(one.given, one.truth)) is not None]:
+            elif found := [
+                (one, label) for one in own if (label := constant(one.given, one.truth)) is not None
+            ]:
                 first, label = found[0]
                 yield (
-                    f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are one label; {_named(first)} "
+                    f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
+                    f"one label; {_named(first)} "
                     f"{constant_sentence(first.given, label)}"
                 )
 
@@ -44,7 +63,9 @@ def _named(one: Labelled) -> str:
 
 
 def mass_blocks(cells: Sequence[Labelled]) -> Iterator[Block]:
-    """The mean over queries and seeds of what all labels together have of a model's probability; nothing where none has it."""
+    """The mean over queries and seeds of what all labels together have of a model's probability;
+    nothing where none has it.
+    """
     by_row: dict[tuple[str, str, str], dict[float, list[float]]] = {}
     bare: dict[tuple[str, str], list[float]] = {}
     model_of: dict[tuple[str, str, str], str] = {}
@@ -65,15 +86,27 @@ def mass_blocks(cells: Sequence[Labelled]) -> Iterator[Block]:
         return
     epsilons = sorted({epsilon for means in by_row.values() for epsilon in means})
     rows = [
-        (*map(Cell, row), *(Cell(_mean(masses)) for masses in (bare.get((row[1], model_of[row])), *map(means.get, epsilons))))
+        (
+            *map(Cell, row),
+            *(
+                Cell(_mean(masses))
+                for masses in (bare.get((row[1], model_of[row])), *map(means.get, epsilons))
+            ),
+        )
         for row, means in by_row.items()
     ]
     yield Text(
-        "What the model gives to all labels together, before they are compared; the rest goes to other words. Near 1 it has learned the form of "
-        "the answer, which demonstrations teach whatever they say; near 0 labels are compared by what little they have.",
+        "What the model gives to all labels together, before they are compared; the rest goes to "
+        "other words. Near 1 it has learned the form of "
+        "the answer, which demonstrations teach whatever they say; near 0 labels are compared by "
+        "what little they have.",
         "small",
     )
-    head = (*Cell.of_text("method", "data set", "answers"), Cell("zero-shot"), *epsilon_heads(epsilons))
+    head = (
+        *Cell.of_text("method", "data set", "answers"),
+        Cell("zero-shot"),
+        *epsilon_heads(epsilons),
+    )
     yield Table("Mean probability of all labels together", head, tuple(rows))
 
 

@@ -27,7 +27,17 @@ from dpicl.report.labelled import Labelled, has_mass, read_labelled
 from dpicl.text.form import Formed
 from dpicl.yaml_file import validate
 
-RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
+RESULT_NUMBERS = (
+    "seed",
+    "epsilon",
+    "shots",
+    "sampling_rate",
+    "amplified_epsilon",
+    "query_count",
+    "accuracy",
+    "balanced_accuracy",
+    "auc",
+)
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 LATER_NUMBERS = (*TEXT_NUMBERS, "absolute_error")
 """Numbers that runs of older versions may lack."""
@@ -102,7 +112,9 @@ class StatedGuarantee(_Part):
 
 
 class EvaluationNoise(_Part):
-    """Of noisy counts of right answers on held-out private rows: standard deviation in rows, and what a unit's counts are charged."""
+    """Of noisy counts of right answers on held-out private rows: standard deviation in rows, and
+    what a unit's counts are charged.
+    """
 
     method: str
     dataset: str
@@ -120,7 +132,9 @@ class Noise(_Part):
 
 
 class Smaller(_Part):
-    """A slice that is smaller than the published set: bounds on texts, of each label where there are labels."""
+    """A slice that is smaller than the published set: bounds on texts, of each label where there
+    are labels.
+    """
 
     dataset: str
     slice: str
@@ -206,7 +220,9 @@ class Run:
     timings: pd.DataFrame
     demonstrations: tuple[Demonstrations, ...]
     values: pd.DataFrame
-    """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query` and `value`; no rows where nobody may know."""
+    """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query`
+    and `value`; no rows where nobody may know.
+    """
     forms: tuple[Forms, ...] = ()
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
@@ -225,22 +241,56 @@ def load_run(folder: Path) -> Run:
         DataError: a column should hold numbers and does not; gives the count.
     """
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
-    results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS), optional=LATER_NUMBERS)
+    results = _read_frame(
+        folder / "results.csv",
+        results_frame_columns(),
+        (*RESULT_NUMBERS, *LATER_NUMBERS),
+        optional=LATER_NUMBERS,
+    )
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
-    demonstrations = tuple(Demonstrations(*unit, cells) for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts"))
-    forms = tuple(Forms(*unit, cells) for unit, cells in _by_unit(folder, FORMS, counted, "counts of texts"))
+    demonstrations = tuple(
+        Demonstrations(*unit, cells)
+        for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts")
+    )
+    forms = tuple(
+        Forms(*unit, cells) for unit, cells in _by_unit(folder, FORMS, counted, "counts of texts")
+    )
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
-        counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    with_mass = manifest.model is not None and has_mass(manifest.model.kind or manifest.model.name, counts)
+        counts.update(
+            _checked(
+                TypeAdapter(dict[str, float]),
+                path,
+                f"{path.parents[1].name}/{path.name}",
+                "counts by name",
+            )
+        )
+    with_mass = manifest.model is not None and has_mass(
+        manifest.model.kind or manifest.model.name, counts
+    )
     publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
     units = sorted((folder / "units").glob("*"))
     labelled = read_labelled(units, publicly, benchmark, with_mass=with_mass)
     methods = [*results["method"].unique()]
-    in_order = sorted(units, key=lambda unit: methods.index(name) if (name := unit_of(unit)[0]) in methods else len(methods))
+    in_order = sorted(
+        units,
+        key=lambda unit: (
+            methods.index(name) if (name := unit_of(unit)[0]) in methods else len(methods)
+        ),
+    )
     first = first_answers(in_order, publicly)
-    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts), labelled, first)
+    return Run(
+        manifest,
+        results,
+        timings,
+        demonstrations,
+        read_values(folder),
+        forms,
+        dict(counts),
+        labelled,
+        first,
+    )
 
 
 def _by_unit(
@@ -249,14 +299,22 @@ def _by_unit(
     """Content of a file by cell key, of every unit that has it; seed2 before seed10."""
     files = sorted(
         (folder / "units").glob(f"*/{name}"),
-        key=lambda path: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)],
+        key=lambda path: [
+            (int(part), "") if part.isdigit() else (-1, part)
+            for part in re.split(r"(\d+)", path.parent.name)
+        ],
     )
     for path in files:
-        yield unit_of(path.parent), _checked(shape, path, f"{path.parent.name}/{path.name}", f"{what} by cell key")
+        yield (
+            unit_of(path.parent),
+            _checked(shape, path, f"{path.parent.name}/{path.name}", f"{what} by cell key"),
+        )
 
 
 def is_public(manifest: Manifest, dataset: str) -> bool:
-    """Whether a data set's queries, and what is answered to them, are public: not of one that the manifest does not know."""
+    """Whether a data set's queries, and what is answered to them, are public: not of one that the
+    manifest does not know.
+    """
     used = manifest.contracts.get(dataset)
     return used is not None and (used.benchmark or manifest.evaluation.get(dataset) == "public")
 
@@ -266,18 +324,36 @@ def _is_benchmark(manifest: Manifest, dataset: str) -> bool:
 
 
 def load_cells(folder: Path, run: Run) -> Cells:
-    """Answers to public queries, in the order of the results. Raises RunError: a file is not what its name says."""
+    """Answers to public queries, in the order of the results. Raises RunError: a file is not what
+    its name says.
+    """
     known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
     public = {name for name in known.contracts if is_public(known, name)}
     order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
-    units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
+    units = sorted(
+        (folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order))
+    )
     return read_cells(units, public)
 
 
 def read_values(folder: Path) -> pd.DataFrame:
-    """How good single answers to public queries are, as `Run.values` has them. Raises RunError: a file is not what its name says."""
+    """How good single answers to public queries are, as `Run.values` has them. Raises RunError: a
+    file is not what its name says.
+    """
     values = [_values_of(path) for path in sorted((folder / "units").glob(f"*/{VALUES}"))]
-    empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
+    empty = pd.DataFrame(
+        columns=[
+            "method",
+            "dataset",
+            "seed",
+            "system",
+            "epsilon",
+            "shots",
+            "sampling_rate",
+            "query",
+            "value",
+        ]
+    )
     return pd.concat(values) if values else empty
 
 
@@ -287,7 +363,13 @@ def _values_of(path: Path) -> pd.DataFrame:
     frames = []
     for key in map(str, columns):
         system, epsilon, shots, rate = place_of(key)
-        named = {"system": system, "epsilon": epsilon, "shots": shots, "sampling_rate": rate, "query": range(len(columns))}
+        named = {
+            "system": system,
+            "epsilon": epsilon,
+            "shots": shots,
+            "sampling_rate": rate,
+            "query": range(len(columns)),
+        }
         frames.append(columns[[key]].set_axis(["value"], axis=1).assign(**named))
     return pd.concat(frames).assign(method=method, dataset=dataset, seed=float(seed))
 
@@ -296,12 +378,17 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RunError(f"{path.name}: cannot be read ({error.strerror}); expected a run folder with a {path.name}") from None
+        raise RunError(
+            f"{path.name}: cannot be read ({error.strerror}); expected a run folder with a "
+            f"{path.name}"
+        ) from None
     except ValueError:
         raise RunError(f"{path.name}: is not valid JSON") from None
 
 
-def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, optional: Sequence[str] = ()) -> pd.DataFrame:
+def _read_frame(
+    path: Path, columns: Sequence[str], numbers: Sequence[str], *, optional: Sequence[str] = ()
+) -> pd.DataFrame:
     """A CSV as text, its number columns converted; empty means not defined. No file, no rows."""
     if not path.exists():
         return pd.DataFrame(columns=list(columns))
@@ -312,12 +399,17 @@ def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str], *, o
     frame = frame.assign(**{column: "" for column in optional if column not in frame.columns})
     missing = [column for column in columns if column not in frame.columns]
     if missing:
-        raise RunError(f"{path.name}: lacks {len(missing)} columns: {', '.join(missing)}; expected {', '.join(columns)}")
+        raise RunError(
+            f"{path.name}: lacks {len(missing)} columns: {', '.join(missing)}; expected "
+            f"{', '.join(columns)}"
+        )
     for column in numbers:
         values = pd.to_numeric(frame[column], errors="coerce")
         wrong = int((values.isna() & ~frame[column].str.lower().isin(["", "nan"])).sum())
         if wrong:
-            raise DataError(path.name, "holds text where a number belongs", column=column, count=wrong)
+            raise DataError(
+                path.name, "holds text where a number belongs", column=column, count=wrong
+            )
         frame[column] = values.astype(float)
     return frame
 

@@ -1,4 +1,6 @@
-"""What a report begins with: the answer in one sentence, a picture, what models read and said, and what it cost."""
+"""What a report begins with: the answer in one sentence, a picture, what models read and said, and
+what it cost.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,29 @@ def first_screen(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Bl
         yield Text(sentence, "lead")
     model = run.manifest.model
     if model and not model.trained:
-        yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
+        yield Banner(
+            "Random weights.",
+            "The accuracies of in-context answers mean nothing; they show that the pipeline works.",
+        )
     elif model and model.note:
         yield Banner("Not a general model.", f"{model.name} is {model.note}.")
     if constants := tuple(constant_sentences(run.labelled)):
         yield Banner("One answer to everything.", f"{'; '.join(constants)}.")
     if figures.gain:
         below = (
-            "A stroke is what does best without private data, of the majority label and the model without demonstrations."
+            "A stroke is what does best without private data, of the majority label and the model "
+            "without demonstrations."
             if figures.is_narrow
-            else "The line is what does best without private data: the majority label, or the model without demonstrations. Below the line, "
+            else "The line is what does best without private data: the majority label, or the "
+            "model without demonstrations. Below the line, "
             "using no private data does better."
         )
-        yield Figure("What the private data add", figures.gain, f"{below} A bar is {intervals(run)}.", figures.is_narrow)
+        yield Figure(
+            "What the private data add",
+            figures.gain,
+            f"{below} A bar is {intervals(run)}.",
+            figures.is_narrow,
+        )
     if run.first:
         yield from _read_and_said(run.first, _main(run.manifest))
     if len(run.results):
@@ -49,15 +61,27 @@ def _main(manifest: Manifest) -> str:
 
 def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
     yield Text(
-        f"The first queries, with {first.shots} demonstrations that {words.method_name(first.method)} released at ε = "
+        f"The first queries, with {first.shots} demonstrations that "
+        f"{words.method_name(first.method)} released at ε = "
         f"{words.epsilon(first.epsilon)} and without any, as models read them:"
     )
     if first.demonstrations:
-        yield Fold(f"The {first.shots} released demonstrations before every query", (Code(first.demonstrations),))
+        yield Fold(
+            f"The {first.shots} released demonstrations before every query",
+            (Code(first.demonstrations),),
+        )
     for one in first.queries:
         yield Code(one.text)
-        rows = tuple((Entry(model or main), Entry(bare), Entry(shown), Entry(one.truth)) for model, (bare, shown) in one.answers.items())
-        head = (*Entry.of_text("asked"), Entry("alone", mark="text"), Entry("with them", mark="text"), Entry("truth", mark="text"))
+        rows = tuple(
+            (Entry(model or main), Entry(bare), Entry(shown), Entry(one.truth))
+            for model, (bare, shown) in one.answers.items()
+        )
+        head = (
+            *Entry.of_text("asked"),
+            Entry("alone", mark="text"),
+            Entry("with them", mark="text"),
+            Entry("truth", mark="text"),
+        )
         yield Table("Answers", head, rows)
 
 
@@ -71,7 +95,11 @@ def cost(run: Run) -> Iterator[str]:
 
 def paid(manifest: Manifest) -> list[str]:
     """What a run was charged, and what is spent in all."""
-    return ["charged: nothing; the data are public, and the noise is seeded"] if manifest.simulated else manifest.budget
+    return (
+        ["charged: nothing; the data are public, and the noise is seeded"]
+        if manifest.simulated
+        else manifest.budget
+    )
 
 
 def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
@@ -87,5 +115,8 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
 
 
 def _line(one: Asked, main: str) -> str:
-    said = (f"{model or main} {shown}, without demonstrations {bare}" for model, (bare, shown) in one.answers.items())
+    said = (
+        f"{model or main} {shown}, without demonstrations {bare}"
+        for model, (bare, shown) in one.answers.items()
+    )
     return f"“{one.text}” {'; '.join(said)}; the truth is {one.truth}"

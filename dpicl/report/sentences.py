@@ -30,10 +30,17 @@ def answers(counts: Mapping[str, float]) -> str:
     if not counts:
         return ""
     ways = [f"{counts[name]:,.0f} {how}" for name, how in ANSWERS.items() if counts.get(name)]
-    calls, repeated, lost = (counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers"))
+    calls, repeated, lost = (
+        counts.get(name, 0) for name in ("calls", "repeated_calls", "lost_answers")
+    )
     tokens = counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)
-    spent = f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, {tokens:,.0f} tokens"
-    return f"Answers: {', '.join(ways) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
+    spent = (
+        f"{calls:,.0f} calls, {repeated:,.0f} repeated, {lost:,.0f} answers lost on the way, "
+        f"{tokens:,.0f} tokens"
+    )
+    return f"Answers: {', '.join(ways) or 'none'}; {spent}" + (
+        f", cost {counts['cost']:,.2f}" if "cost" in counts else ""
+    )
 
 
 def asked(manifest: Manifest) -> list[str]:
@@ -42,37 +49,57 @@ def asked(manifest: Manifest) -> list[str]:
 
 
 def measured(manifest: Manifest) -> list[str]:
-    """How data sets were measured that are no benchmark, or have no label; nothing of public queries."""
+    """How data sets were measured that are no benchmark, or have no label; nothing of public
+    queries.
+    """
     reasons = {
         "none": "no public queries are named, and no evaluation of held-out rows is charged for",
         "no label": "no label is declared, so that there is nothing to predict",
     }
-    unmeasured = {reason: [name for name, on in manifest.evaluation.items() if on == value] for value, reason in reasons.items()}
-    nothing = [f"Nothing was measured on {words.listing(names)}: {reason}." for reason, names in unmeasured.items() if names]
+    unmeasured = {
+        reason: [name for name, on in manifest.evaluation.items() if on == value]
+        for value, reason in reasons.items()
+    }
+    nothing = [
+        f"Nothing was measured on {words.listing(names)}: {reason}."
+        for reason, names in unmeasured.items()
+        if names
+    ]
     noisy = (
-        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise of standard deviation {:.3g} rows each, "
+        "Accuracies of {} on {} are noisy: right answers and held-out rows are counted with noise "
+        "of standard deviation {:.3g} rows each, "
         "charged epsilon {:.4g} for every seed."
     )
-    charged = [noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon) for one in manifest.evaluation_noise]
+    charged = [
+        noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon)
+        for one in manifest.evaluation_noise
+    ]
     return [*nothing, *charged]
 
 
 def smaller(manifest: Manifest) -> list[str]:
-    """Of which data sets fewer texts are at hand than were published, and what more noise that takes."""
+    """Of which data sets fewer texts are at hand than were published, and what more noise that
+    takes.
+    """
     said = []
     for one in manifest.smaller_than_published:
         noise = (
-            f"{words.method_name(each.method)} at ε = {words.epsilon(each.epsilon)}: {each.here}, on the published set {each.published}"
+            f"{words.method_name(each.method)} at ε = {words.epsilon(each.epsilon)}: {each.here}, "
+            f"on the published set {each.published}"
             for each in one.noise
         )
         said.append(
-            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} texts{' of a label' if one.of_label else ''} where {one.published:,} were published; the same ε "
+            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} "
+            f"texts{' of a label' if one.of_label else ''} where {one.published:,} were "
+            f"published; the same ε "
             f"takes more noise. {'; '.join(noise)}. A paper's numbers are for the published set."
         )
     return said
 
 
-def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool) -> str:
+def what_was_run(
+    manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool
+) -> str:
     """Methods, data sets and grid, and which models wrote and answered, if any did."""
     grid, model = manifest.grid, manifest.model
     parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
@@ -81,32 +108,47 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
     if grid.shots and model and model.kind == "tabular":
         parts.append(f"k = {max(grid.shots):,} released rows in context at most")
     elif grid.shots:
-        parts.append(f"k = {words.listing(list(map(str, grid.shots)))} {'shot' if grid.shots == [1] else 'shots'}")
+        parts.append(
+            f"k = {words.listing(list(map(str, grid.shots)))} "
+            f"{'shot' if grid.shots == [1] else 'shots'}"
+        )
     if grid.seeds:
         parts.append(f"{len(grid.seeds)} {'seed' if len(grid.seeds) == 1 else 'seeds'}")
     if grid.queries:
         parts.append(f"at most {grid.queries} queries of each")
     if grid.draws > 1:
         parts.append(
-            f"each query asked {grid.draws} times, with shots drawn anew from the same release: {grid.draws} times the prompts, at no ε"
+            f"each query asked {grid.draws} times, with shots drawn anew from the same release: "
+            f"{grid.draws} times the prompts, at no ε"
         )
     models = [f"written by {manifest.writer}"] if manifest.writer and has_answers else []
     if model and has_answers:
-        models.append(f"answered by {model.name}" + (f" ({model.kind})" if model.kind not in ("", model.name) else ""))
+        models.append(
+            f"answered by {model.name}"
+            + (f" ({model.kind})" if model.kind not in ("", model.name) else "")
+        )
     return "; ".join([", ".join(parts), *models]) + "."
 
 
 def bold_is(results: pd.DataFrame) -> str:
     """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
-    metrics = ["Bold: better by more than noise than the majority label and than zero-shot, where these are known."]
+    metrics = [
+        (
+            "Bold: better by more than noise than the majority label and than zero-shot, where "
+            "these "
+            "are known."
+        )
+    ]
     if of_texts(results).any():
         metrics.append(
-            "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and "
+            "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of "
+            "stemmed words, BLEU the mean over answers, and "
             "Levenshtein similarity one minus edits over letters."
         )
     if of_numbers(results).any():
         metrics.append(
-            "Of a number, accuracy is the share of answers in the right bin, and the error the distance of the bin's middle from the true "
+            "Of a number, accuracy is the share of answers in the right bin, and the error the "
+            "distance of the bin's middle from the true "
             "number; days or seconds of dates."
         )
     return " ".join(metrics)
@@ -116,22 +158,35 @@ def beside(manifest: Manifest) -> Iterator[str]:
     """Whose answers rows are that name a model, and the others."""
     if manifest.beside and manifest.model:
         others = words.listing([one.name for one in manifest.beside])
-        yield f"Rows that name {others} are answers to the same prompts, the others are those of {manifest.model.name}."
+        yield (
+            f"Rows that name {others} are answers to the same prompts, the others are those of "
+            f"{manifest.model.name}."
+        )
 
 
 def caption(measure: str, *, by_rate: bool) -> str:
     """The caption of a method's figure."""
-    axis = "share of rows sampled" if by_rate else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
-    apart = "" if by_rate else " Points at the same ε are shifted slightly so that they do not overlap."
+    axis = (
+        "share of rows sampled"
+        if by_rate
+        else "nominal ε on a logarithmic axis; right of the dotted rule there is no privacy"
+    )
+    apart = (
+        "" if by_rate else " Points at the same ε are shifted slightly so that they do not overlap."
+    )
     return (
-        f"Mean {measure} by {axis}. Bars are one standard deviation over seeds.{apart} Baselines are fitted on all training rows and tested "
+        f"Mean {measure} by {axis}. Bars are one standard deviation over seeds.{apart} Baselines "
+        f"are fitted on all training rows and tested "
         "on the whole test split, the others on the query subset."
     )
 
 
 def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
     """What reproducing the run takes; empty where it was not recorded."""
-    options = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items()) for method, own in manifest.options.items())
+    options = (
+        f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items())
+        for method, own in manifest.options.items()
+    )
     model = None
     if (answering := manifest.model) is not None:
         model = ". ".join(filter(None, (named(answering), answering.note, answers(counts))))
@@ -140,16 +195,25 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
         "Model": model,
         "Options": "; ".join(options) if manifest.options else None,
         "Machine": ", ".join(f"{name}: {value}" for name, value in manifest.machine.items()),
-        "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
+        "Versions": ", ".join(
+            f"{name} {version}" for name, version in manifest.versions.items() if version
+        ),
     }
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def named(model: Model) -> str:
     """Which model it is: its name, kind and weights, and how it was queried."""
-    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "queried by ": model.mode}
+    known = {
+        "trust: ": model.trust,
+        "revision ": model.revision,
+        "digest ": model.digest,
+        "queried by ": model.mode,
+    }
     kind = [model.kind] if model.kind not in ("", model.name) else []
-    return ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
+    return ", ".join(
+        [model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)]
+    )
 
 
 def energy_sentence(seconds: float, energy: Energy) -> str:
@@ -159,7 +223,9 @@ def energy_sentence(seconds: float, energy: Energy) -> str:
     """
     kwh = energy.power_watts * seconds / 3600 / 1000
     return (
-        f"At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, this is {words.number(kwh, 4)} kWh and "
-        f"{words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq by the paper's equation (2): power × hours / 1000 × kg per kWh. "
+        f"At {energy.power_watts:g} W for that time and {energy.kg_co2_per_kwh:g} kg CO₂ per kWh, "
+        f"this is {words.number(kwh, 4)} kWh and "
+        f"{words.mass(kwh * energy.kg_co2_per_kwh)} CO₂eq by the paper's equation (2): power × "
+        f"hours / 1000 × kg per kWh. "
         "The watts and the kg per kWh are assumptions, not measurements."
     )

@@ -1,4 +1,6 @@
-"""A run in a few lines for a terminal, and on one page: what was protected, what that promises, what came of it, and what it cost."""
+"""A run in a few lines for a terminal, and on one page: what was protected, what that promises,
+what came of it, and what it cost.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def story(run: Run) -> list[str]:
     metrics, every = main_metrics(run.results), gains_of(run)
     gains = leading(every)
     draws = run.manifest.grid.draws
-    came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
+    came = [
+        _came(part, metrics[part.index[0]], of_part(gains, part), draws)
+        for part in parts(run.results)
+    ]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [
         *first_lines(run, every),
@@ -65,24 +70,39 @@ def _meaning(run: Run) -> list[str]:
 
 
 def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:
-    """One method on one data set: means over seeds by epsilon at the most shots, beside classifiers and what needs no private data."""
+    """One method on one data set: means over seeds by epsilon at the most shots, beside classifiers
+    and what needs no private data.
+    """
     most = _with_most_shots(part, "icl")
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
     private = _by_epsilon(most, metric)
     beside = {
         "without privacy": means.get(math.inf, math.nan),
-        **{f"by {without}": part.loc[part["system"] == system, metric].mean() for system, without in WITHOUT_PRIVATE.items()},
+        **{
+            f"by {without}": part.loc[part["system"] == system, metric].mean()
+            for system, without in WITHOUT_PRIVATE.items()
+        },
     }
-    shown = [f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)]
+    shown = [
+        f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)
+    ]
     if shown:
         least = better_from(gains[gains["system"] == "icl"])
-        shown.append(f"better by more than noise from {'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)}'} on")
+        shown.append(
+            f"better by more than noise from "
+            f"{'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)}'} on"
+        )
     about = f"{words.method_name(part['method'].iloc[0])} on {part['dataset'].iloc[0]}"
-    return f"{about}: {words.MEASURES[metric]} {'; '.join([', '.join(private) or 'not measured', *shown, *_beside(part, metric, draws)])}"
+    return (
+        f"{about}: {words.MEASURES[metric]} "
+        f"{'; '.join([', '.join(private) or 'not measured', *shown, *_beside(part, metric, draws)])}"  # noqa: E501
+    )
 
 
 def _beside(part: pd.DataFrame, metric: str, draws: int) -> Iterator[str]:
-    """Averaged draws, and classifiers, on all released rows or on what the method's baselines read."""
+    """Averaged draws, and classifiers, on all released rows or on what the method's baselines
+    read.
+    """
     if private := _by_epsilon(_with_most_shots(part, "averaged"), metric):
         yield f"averaged over {draws} draws {', '.join(private)}"
     for system in BESIDE:
@@ -98,4 +118,7 @@ def _with_most_shots(part: pd.DataFrame, system: str) -> pd.DataFrame:
 def _by_epsilon(rows: pd.DataFrame, metric: str) -> list[str]:
     """Means over seeds; nothing without privacy."""
     means = rows[rows["epsilon"] < math.inf].groupby("epsilon")[metric].mean().dropna()
-    return [f"{words.number(mean)} at ε = {words.epsilon(epsilon)}" for epsilon, mean in zip(map(float, means.index), means, strict=True)]
+    return [
+        f"{words.number(mean)} at ε = {words.epsilon(epsilon)}"
+        for epsilon, mean in zip(map(float, means.index), means, strict=True)
+    ]

@@ -56,7 +56,9 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """An empty figure on the page's own background, and the style in which it is built and drawn; size in inches."""
+    """An empty figure on the page's own background, and the style in which it is built and drawn;
+    size in inches.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -69,7 +71,9 @@ def to_svg(figure: Figure, description: str) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})  # type: ignore[no-untyped-call]
+    FigureCanvasSVG(figure).print_svg(
+        buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+    )  # type: ignore[no-untyped-call]
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -86,6 +90,10 @@ def standalone(svg: str) -> str:
     """A figure as a file of its own, on the page's ground and in its colours: for a README."""
     colours = style_sheet().partition("\n* {")[0]
     head, _, body = svg.partition(">")
-    head = head if "xmlns=" in head else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    head = (
+        head
+        if "xmlns=" in head
+        else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    )
     ground = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
     return f'{head} font-family="sans-serif"><style>{colours}</style>{ground}{body}\n'

@@ -1,4 +1,6 @@
-"""Tables: accuracy over seeds beside the majority label and the paper; seconds by stage; guarantees beside the paper's Table V, and errata."""
+"""Tables: accuracy over seeds beside the majority label and the paper; seconds by stage; guarantees
+beside the paper's Table V, and errata.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,30 @@ METRICS = {
     "absolute_error": "Mean absolute error, in the label's unit",
 }
 _OWN_COLUMNS = ("majority", "zero-shot")
-WITHOUT_PRIVATE = {"majority": "always answering the majority label", "zero-shot": "answers without demonstrations"}
+WITHOUT_PRIVATE = {
+    "majority": "always answering the majority label",
+    "zero-shot": "answers without demonstrations",
+}
 """Systems that need no private row, and in words; the first is it where both do as well."""
 _ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
-def metric_tables(results: pd.DataFrame, metric: str, paper: Paper, better: Container[Any], anchors: Container[str] = ()) -> list[Table]:
-    """One table per method and data set, in order of appearance; `better` names the cells that stand out, by `cell_name`, and a number whose answers the
-    page shows links to them.
+def metric_tables(
+    results: pd.DataFrame,
+    metric: str,
+    paper: Paper,
+    better: Container[Any],
+    anchors: Container[str] = (),
+) -> list[Table]:
+    """One table per method and data set, in order of appearance; `better` names the cells that
+    stand out, by `cell_name`, and a number whose answers the page shows links to them.
     """
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
-    return [_table(part, metric, paper, epsilons, better, anchors) for part in parts(results) if part[metric].notna().any()]
+    return [
+        _table(part, metric, paper, epsilons, better, anchors)
+        for part in parts(results)
+        if part[metric].notna().any()
+    ]
 
 
 def cell_name(*parts: object) -> tuple[object, ...]:
@@ -70,31 +85,49 @@ def has_several_rates(results: pd.DataFrame) -> bool:
 
 
 def of_texts(results: pd.DataFrame) -> pd.Series:
-    """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1 and not by accuracy alone."""
+    """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1
+    and not by accuracy alone.
+    """
     return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
 
 
 def of_numbers(results: pd.DataFrame) -> pd.Series:
-    """Which rows belong to a method and data set whose answers are numbers, measured by their error."""
+    """Which rows belong to a method and data set whose answers are numbers, measured by their
+    error.
+    """
     return results.groupby(["method", "dataset"])["absolute_error"].transform("count") > 0
 
 
 def main_metrics(results: pd.DataFrame) -> pd.Series:
-    """By row, what its method and data set are judged by first: accuracy, ROUGE-1 of whole texts, the error of numbers."""
-    return pd.Series("accuracy", results.index).mask(of_texts(results), "rouge1").mask(of_numbers(results), "absolute_error")
+    """By row, what its method and data set are judged by first: accuracy, ROUGE-1 of whole texts,
+    the error of numbers.
+    """
+    return (
+        pd.Series("accuracy", results.index)
+        .mask(of_texts(results), "rouge1")
+        .mask(of_numbers(results), "absolute_error")
+    )
 
 
 def bare(model: str) -> str:
-    """The system in which a model answers without demonstrations; of the run's own, which has no name here, it has none either."""
+    """The system in which a model answers without demonstrations; of the run's own, which has no
+    name here, it has none either.
+    """
     return f"{ZERO_SHOT.system}{BY}{model}" if model else ZERO_SHOT.system
 
 
 def bar_of(part: pd.DataFrame, metric: str, model: str = "") -> tuple[str, float]:
-    """What a method and data set are measured against, as a system and its mean: what does best on the same queries without a private row, of the
-    majority label and the model itself, the run's or one that is asked beside it.
+    """What a method and data set are measured against, as a system and its mean: what does best on
+    the same queries without a private row, of the majority label and the model itself, the run's or
+    one that is asked beside it.
     """
-    means = {system: float(part.loc[part["system"] == system, metric].mean()) for system in ("majority", bare(model))}
-    known = {system: mean for system, mean in means.items() if not math.isnan(mean)} or {"majority": math.nan}
+    means = {
+        system: float(part.loc[part["system"] == system, metric].mean())
+        for system in ("majority", bare(model))
+    }
+    known = {system: mean for system, mean in means.items() if not math.isnan(mean)} or {
+        "majority": math.nan
+    }
     best = (min if metric == "absolute_error" else max)(known, key=lambda system: known[system])
     return best, known[best]
 
@@ -108,9 +141,15 @@ def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
 
 
 def spread(values: pd.Series) -> str:
-    """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one run cannot have one."""
+    """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one
+    run cannot have one.
+    """
     mean, deviation = values.mean(), values.std(ddof=1)
-    return words.number(mean) if math.isnan(mean) or math.isnan(deviation) else f"{mean:.3f} ± {deviation:.3f}"
+    return (
+        words.number(mean)
+        if math.isnan(mean) or math.isnan(deviation)
+        else f"{mean:.3f} ± {deviation:.3f}"
+    )
 
 
 def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
@@ -119,34 +158,67 @@ def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
 
 
 def _table(
-    part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], better: Container[Any], anchors: Container[str]
+    part: pd.DataFrame,
+    metric: str,
+    paper: Paper,
+    epsilons: tuple[float, ...],
+    better: Container[Any],
+    anchors: Container[str],
 ) -> Table:
     several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
     rows = []
     for system in sorted(
-        part.loc[~_needs_no_shots(part), "system"].unique(), key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER))
+        part.loc[~_needs_no_shots(part), "system"].unique(),
+        key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER)),
     ):
         queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
-        for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
+        for (shots, rate), group in part[part["system"] == system].groupby(
+            ["shots", "sampling_rate"], dropna=False
+        ):
             name = cell_name(*part[["method", "dataset"]].iloc[0], system, shots, rate)
-            cells = (_cell(group, metric, one, quoted, is_main and (*name, one) in better, several) for one in epsilons)
+            cells = (
+                _cell(group, metric, one, quoted, is_main and (*name, one) in better, several)
+                for one in epsilons
+            )
             without = ("majority", bare(asked_by(system)[1]))
-            beside = (Cell(spread(part.loc[part["system"] == one, metric]) if queried else words.DASH) for one in without)
-            names = (anchor(part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate) for epsilon in epsilons)
-            linked = (replace(cell, link=name if name in anchors else "") for cell, name in zip(cells, names, strict=True))
+            beside = (
+                Cell(spread(part.loc[part["system"] == one, metric]) if queried else words.DASH)
+                for one in without
+            )
+            names = (
+                anchor(
+                    part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate
+                )
+                for epsilon in epsilons
+            )
+            linked = (
+                replace(cell, link=name if name in anchors else "")
+                for cell, name in zip(cells, names, strict=True)
+            )
             rows.append((Cell(row_label(system, shots, rate, several)), *linked, *beside))
-    by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
+    by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby(
+        "epsilon"
+    )["amplified_epsilon"]
     amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
-    notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
-    heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
+    notes = (
+        f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons
+    )
+    heads = (
+        replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True)
+    )
     head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
     title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
-    counts = part.loc[part["system"].map(is_queried) & ~_needs_no_shots(part), "query_count"].dropna()
+    counts = part.loc[
+        part["system"].map(is_queried) & ~_needs_no_shots(part), "query_count"
+    ].dropna()
     if len(counts):
         low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        title += f" ({count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'})"
+        title += (
+            f" ({count} {'query' if high == 1 else 'queries'}, {seeds} "
+            f"{'seed' if seeds == 1 else 'seeds'})"
+        )
     return Table(title, head, tuple(rows))
 
 
@@ -155,21 +227,38 @@ def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
 
 
 def fitted_means(results: pd.DataFrame) -> Table | None:
-    """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
-    is_fitted = [not is_queried(system) and not system.endswith("-naive") for system in results["system"]]
+    """Mean accuracy of the baselines, every data set counting alike and none missing; None for one
+    data set, or one thing to fit on.
+    """
+    is_fitted = [
+        not is_queried(system) and not system.endswith("-naive") for system in results["system"]
+    ]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(names, key=lambda name: _ORDER.get(name[1].partition("-")[0], len(_ORDER)))
     if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:
         return None
-    per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
+    per_set = (
+        fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"]
+        .mean()
+        .unstack("dataset")
+    )
     means = per_set.mean(axis=1, skipna=False)
     epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
     rows = []
     for method, system in series:
         cells = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
-        rows.append((Cell(words.SYSTEMS[system.partition("-")[0]]), Cell(words.fitted_name(method, system)), *cells))
-    head = (*Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"), *epsilon_heads(epsilons))
+        rows.append(
+            (
+                Cell(words.SYSTEMS[system.partition("-")[0]]),
+                Cell(words.fitted_name(method, system)),
+                *cells,
+            )
+        )
+    head = (
+        *Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"),
+        *epsilon_heads(epsilons),
+    )
     return Table("Mean accuracy of the baselines", head, tuple(rows))
 
 
@@ -178,7 +267,14 @@ def is_queried(system: str) -> bool:
     return system.partition("-")[0] not in FITTED
 
 
-def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, stands_out: bool, show_amplified: bool) -> Cell:
+def _cell(
+    group: pd.DataFrame,
+    metric: str,
+    epsilon: float,
+    paper: Paper | None,
+    stands_out: bool,
+    show_amplified: bool,
+) -> Cell:
     """One row's cell."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
@@ -186,9 +282,15 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     if paper:
         shots = None if math.isnan(row["shots"]) else int(row["shots"])
         number = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-        if number:  # two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`
+        # two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a
+        # deviation: `.783`
+        if number:
             decimals = 3 if number[1] is None else 2
-            short = (f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "") for value in number if value is not None)
+            short = (
+                f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "")
+                for value in number
+                if value is not None
+            )
             printed = f"paper {' ± '.join(short)}"
     if values.empty:
         return Cell(words.DASH, quoted=printed)
@@ -205,54 +307,109 @@ def _common(amplified: pd.Series) -> float:
 
 
 def stage_seconds(timings: pd.DataFrame) -> pd.DataFrame:
-    """Seconds by stage (rows, in the order of a run) and method (columns); not a number where a method has no such stage."""
+    """Seconds by stage (rows, in the order of a run) and method (columns); not a number where a
+    method has no such stage.
+    """
     seconds = timings.groupby(["stage", "method"], sort=False)["seconds"].sum().unstack("method")
     known = [stage.name for stage in stages() if stage.name in seconds.index]
-    return seconds.reindex(index=known + sorted(set(seconds.index) - set(known)), columns=timings["method"].unique())
+    return seconds.reindex(
+        index=known + sorted(set(seconds.index) - set(known)), columns=timings["method"].unique()
+    )
 
 
 def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
-    """Epsilon of whole releases by method, data set and relation, in order of first appearance; without epsilon = inf, which guarantees nothing."""
+    """Epsilon of whole releases by method, data set and relation, in order of first appearance;
+    without epsilon = inf, which guarantees nothing.
+    """
     private = [stated for stated in guarantees if not math.isinf(stated.grid_epsilon)]
     epsilons = tuple(sorted({stated.grid_epsilon for stated in private}))
     rates: dict[tuple[str, str], set[float | None]] = {}
-    by_row: dict[tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
+    by_row: dict[
+        tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]
+    ] = {}
     for stated in private:
         rates.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
-        key = (stated.method, stated.system, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
+        key = (
+            stated.method,
+            stated.system,
+            stated.dataset,
+            stated.sampling_rate,
+            stated.unit,
+            stated.neighbours,
+            stated.delta,
+        )
         by_row.setdefault(key, {})[stated.grid_epsilon] = stated
     rows = []
     for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
         several = len(rates[method, dataset]) > 1
         cells = []
         for found in map(row.get, epsilons):
-            total = None if found is None else found.epsilon if found.amplified_epsilon is None else found.amplified_epsilon
+            total = (
+                None
+                if found is None
+                else found.epsilon
+                if found.amplified_epsilon is None
+                else found.amplified_epsilon
+            )
             printed = None if several or found is None else _printed(found)
             if total is None or printed is None:
                 cells.append(Cell(words.number(total)))
                 continue
             differs = ", differs" * (abs(total - printed) >= 0.001)
-            cells.append(Cell(words.number(total), quoted=f"paper {words.number(printed)}{differs}", mark=differs.removeprefix(", ")))
+            cells.append(
+                Cell(
+                    words.number(total),
+                    quoted=f"paper {words.number(printed)}{differs}",
+                    mark=differs.removeprefix(", "),
+                )
+            )
         label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
         label += "" if system == "icl" else f", {words.system_name(system)}"
-        rows.append((Cell(words.method_name(method)), Cell(label), *cells, *map(Cell, (f"{delta:g}", neighbours, unit))))
-    head = (*Cell.of_text("method", "data set"), *epsilon_heads(epsilons), Cell("δ"), *Cell.of_text("neighbours", "unit"))
+        rows.append(
+            (
+                Cell(words.method_name(method)),
+                Cell(label),
+                *cells,
+                *map(Cell, (f"{delta:g}", neighbours, unit)),
+            )
+        )
+    head = (
+        *Cell.of_text("method", "data set"),
+        *epsilon_heads(epsilons),
+        Cell("δ"),
+        *Cell.of_text("neighbours", "unit"),
+    )
     return Table("Guarantees", head, tuple(rows))
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
     """Table V is of GDP-TabICL, amplified from the grid's epsilon, under add-or-remove-one."""
     spends_more = stated.epsilon > stated.grid_epsilon * (1 + 1e-9)
-    if stated.method != GdpTabicl.name or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
+    if (
+        stated.method != GdpTabicl.name
+        or stated.amplified_epsilon is None
+        or stated.neighbours != "add-or-remove-one"
+        or spends_more
+    ):
         return None
     cells = {(row.dataset, row.epsilon): row.amplified_epsilon for row in table_v()}
     return cells.get((stated.dataset, stated.grid_epsilon))
 
 
-def relevant_errata(guarantees: list[StatedGuarantee], methods: set[str], datasets: set[str], model: PaperModel) -> list[Erratum]:
-    """Slips in the tables that this report quotes, for its data sets; `methods` are those with results."""
-    quoted = {ACCURACY_TABLES[model, method] for method in methods if (model, method) in ACCURACY_TABLES}
+def relevant_errata(
+    guarantees: list[StatedGuarantee], methods: set[str], datasets: set[str], model: PaperModel
+) -> list[Erratum]:
+    """Slips in the tables that this report quotes, for its data sets; `methods` are those with
+    results.
+    """
+    quoted = {
+        ACCURACY_TABLES[model, method] for method in methods if (model, method) in ACCURACY_TABLES
+    }
     if any(_printed(stated) is not None for stated in guarantees):
         quoted.add("V")
     in_paper = {row.dataset for row in table_v()} & datasets
-    return [row for row in errata() if in_paper and row.table in quoted and (row.dataset in in_paper or not row.dataset)]
+    return [
+        row
+        for row in errata()
+        if in_paper and row.table in quoted and (row.dataset in in_paper or not row.dataset)
+    ]

@@ -29,7 +29,12 @@ SYSTEMS = {
     "gnb-naive": "Gaussian naive Bayes, the paper's setting",
 }
 """Systems in the order of a table's rows."""
-MEASURES = {"accuracy": "accuracy", "rouge1": "ROUGE-1", "absolute_error": "mean absolute error", "gain": "gain"}
+MEASURES = {
+    "accuracy": "accuracy",
+    "rouge1": "ROUGE-1",
+    "absolute_error": "mean absolute error",
+    "gain": "gain",
+}
 """What figures and headlines show: of labels, and of whole texts; headlines alone, of numbers."""
 
 
@@ -39,10 +44,14 @@ def method_name(slug: str) -> str:
 
 
 def system_name(slug: str) -> str:
-    """A system in words; a pipeline's own variants carry their name behind the system's, and so does a model that is asked beside the run's."""
+    """A system in words; a pipeline's own variants carry their name behind the system's, and so
+    does a model that is asked beside the run's.
+    """
     asked, model = asked_by(slug)
     system, _, variant = asked.partition("-")
-    name = SYSTEMS.get(asked) or (f"{SYSTEMS[system]}, {variant}" if variant and system in SYSTEMS else asked)
+    name = SYSTEMS.get(asked) or (
+        f"{SYSTEMS[system]}, {variant}" if variant and system in SYSTEMS else asked
+    )
     return f"{name}, {model}" if model else name
 
 
@@ -72,7 +81,9 @@ def epsilon(value: float | None) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, with a true minus; a plus would make a formula of it where a table is pasted."""
+    """A difference, with a true minus; a plus would make a formula of it where a table is
+    pasted.
+    """
     return DASH if math.isnan(value) else f"{value:.3f}".replace("-", "−")
 
 
@@ -92,4 +103,10 @@ def mass(kilograms: float) -> str:
 
 def listing(items: list[str]) -> str:
     """`a, b and c`."""
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else DASH
+    return (
+        items[0]
+        if len(items) == 1
+        else ", ".join(items[:-1]) + " and " + items[-1]
+        if items
+        else DASH
+    )

@@ -1,7 +1,10 @@
-"""What every text must satisfy before it is used: rules from the contract, and counts of what breaks them.
+"""What every text must satisfy before it is used: rules from the contract, and counts of what
+breaks them.
 
-The same list of rules can be turned into the suite of a validation framework. Results are counts, never texts. None is about all texts
-together: a label's `min_rows` decides the price alone, and that fewer were refused would tell how few there are.
+The same list of rules can be turned into the suite of a validation framework. Results are counts,
+never texts. None is about all texts
+together: a label's `min_rows` decides the price alone, and that fewer were refused would tell how
+few there are.
 """
 
 from __future__ import annotations
@@ -14,13 +17,21 @@ from dpicl.contract.text import TextContract
 
 
 def text_rules(contract: TextContract) -> tuple[Rule, ...]:
-    """The rules of every set of texts, in a fixed order; `known_labels` only where labels are a public list."""
+    """The rules of every set of texts, in a fixed order; `known_labels` only where labels are a
+    public list.
+    """
     known = Rule("known_labels", "label", "fail", None, "label holds only labels of the contract")
     return (
         Rule("no_empty", "label", "fail", None, "label is never empty"),
         Rule("no_empty", "text", "fail", None, "text is never empty"),
         *([known] if contract.is_classification else []),
-        Rule("text_length", "text", "warn", None, f"text has at most {contract.max_characters} characters; longer ones are cut"),
+        Rule(
+            "text_length",
+            "text",
+            "warn",
+            None,
+            f"text has at most {contract.max_characters} characters; longer ones are cut",
+        ),
     )
 
 

@@ -20,13 +20,56 @@ from dpicl.text.fields import Fields
 
 _PLACES = {
     "numpy": ("_core", "fft", "lib", "linalg", "ma", "matrixlib", "polynomial"),
-    "pandas": ("core/arrays", "core/dtypes", "core/frame.py", "core/generic.py", "core/groupby", "core/indexes", "core/series.py"),
-    "scipy": ("cluster", "fft", "interpolate", "linalg", "ndimage", "signal", "spatial", "special", "sparse/linalg", "sparse/csgraph"),
-    "sklearn": ("base.py", "calibration.py", "cluster", "compose", "covariance", "decomposition", "dummy.py", "ensemble",
-                "feature_extraction", "feature_selection", "gaussian_process", "impute", "isotonic.py", "linear_model", "metrics",
-                "model_selection", "naive_bayes.py", "neighbors", "neural_network", "pipeline.py", "preprocessing", "svm", "tree"),
-}  # fmt: skip
-"""Parts of each library that are rich in public functions, so that no library has many times the sentences of another."""
+    "pandas": (
+        "core/arrays",
+        "core/dtypes",
+        "core/frame.py",
+        "core/generic.py",
+        "core/groupby",
+        "core/indexes",
+        "core/series.py",
+    ),
+    "scipy": (
+        "cluster",
+        "fft",
+        "interpolate",
+        "linalg",
+        "ndimage",
+        "signal",
+        "spatial",
+        "special",
+        "sparse/linalg",
+        "sparse/csgraph",
+    ),
+    "sklearn": (
+        "base.py",
+        "calibration.py",
+        "cluster",
+        "compose",
+        "covariance",
+        "decomposition",
+        "dummy.py",
+        "ensemble",
+        "feature_extraction",
+        "feature_selection",
+        "gaussian_process",
+        "impute",
+        "isotonic.py",
+        "linear_model",
+        "metrics",
+        "model_selection",
+        "naive_bayes.py",
+        "neighbors",
+        "neural_network",
+        "pipeline.py",
+        "preprocessing",
+        "svm",
+        "tree",
+    ),
+}
+"""Parts of each library that are rich in public functions, so that no library has many times the
+sentences of another.
+"""
 _OPENED = re.compile(r"(?P<indent> *)(?:def|class) (?P<name>\w+)\s*[(:]")
 _START = re.compile(r'\s+[rR]?"""(?P<rest>.*)')
 _LENGTHS = range(25, 241)
@@ -37,8 +80,8 @@ _TRAIN_SHARE = 0.85
 def first_sentences() -> dict[str, Fields]:
     """Part ("train" or "test") -> fields `label` and `text`.
 
-    A sentence stands once, is dropped where two libraries have it or where it names one of them, and
-    is in a part by its own hash.
+    A sentence stands once, is dropped where two libraries have it or where it names one of them,
+    and is in a part by its own hash.
 
     Raises:
         SourceError: a library's source files are not there.
@@ -60,13 +103,27 @@ def _sentences(library: str) -> Iterator[str]:
     spec = find_spec(library)
     roots = list(spec.submodule_search_locations or ()) if spec else []
     if not roots:
-        raise SourceError(f"docstrings: the source files of {library} are not there; expected it installed as files")
+        raise SourceError(
+            f"docstrings: the source files of {library} are not there; expected it installed as "
+            f"files"
+        )
     for place in _PLACES[library]:
         path = Path(roots[0]) / place
-        for file in [path] if path.suffix else sorted(file for file in path.rglob("*.py") if "tests" not in file.parts):
-            for paragraph in _paragraphs(file.read_text("utf-8").splitlines()) if file.is_file() else ():
+        for file in (
+            [path]
+            if path.suffix
+            else sorted(file for file in path.rglob("*.py") if "tests" not in file.parts)
+        ):
+            for paragraph in (
+                _paragraphs(file.read_text("utf-8").splitlines()) if file.is_file() else ()
+            ):
                 sentence = re.split(r"(?<=[.!?]) (?=[A-Z])", " ".join(paragraph.split()))[0]
-                if len(sentence) in _LENGTHS and sentence[0].isupper() and sentence.endswith(".") and not _NAMES.search(sentence):
+                if (
+                    len(sentence) in _LENGTHS
+                    and sentence[0].isupper()
+                    and sentence.endswith(".")
+                    and not _NAMES.search(sentence)
+                ):
                     yield sentence
 
 
@@ -81,5 +138,7 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
         elif public and (start := _START.match(line)):
             public = False
             if lines[number - 1].rstrip().endswith(":"):
-                text = "\n".join([start["rest"], *lines[number + 1 : number + 9]]).replace("\\\n", "\n")
+                text = "\n".join([start["rest"], *lines[number + 1 : number + 9]]).replace(
+                    "\\\n", "\n"
+                )
                 yield re.split(r"\n\s*\n", text.split('"""')[0].strip())[0]

@@ -1,8 +1,10 @@
-"""Downloading a published set of texts: from the hub at a commit, or from an address, each file against its digest.
+"""Downloading a published set of texts: from the hub at a commit, or from an address, each file
+against its digest.
 
-A file is gone on from where an earlier try broke off, and appears in the cache only once it has its digest, its number of records
-and the contract's bounds. It stays as it was published, and is read as it is.
-A digest that the contract does not state is the one that the hub states, or else that of the first download.
+A file is gone on from where an earlier try broke off, and appears in the cache only once it has its
+digest, its number of records and the contract's bounds. It stays as it was published, and is read
+as it is. A digest that the contract does not state is the one that the hub states, or else that of
+the first download.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ LIMITS = FetchLimits(deadline_seconds=3600.0, max_bytes=2 << 30)
 
 @dataclass(frozen=True)
 class FetchedTexts:
-    """A published set that is in the cache now: its contract, its texts as `load_texts` gives them, and its files with their digests."""
+    """A published set that is in the cache now: its contract, its texts as `load_texts` gives them,
+    and its files with their digests.
+    """
 
     contract: TextContract
     table: pa.Table
@@ -60,7 +64,9 @@ def fetch_texts(
     stated = contract if contract.edition_of is None else contract.edition_of.stated
     published = stated.source.published
     if published is None:
-        way = stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
+        way = (
+            stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
+        )
         raise SourceError(f"{contract.name}: no published set is named; {way}")
     whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
@@ -71,18 +77,28 @@ def fetch_texts(
             final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(final.with_name(f".{final.name}.lock")):  # a twin would write the same file
                 wanted = file.sha256 or pinned.get(file.file)
-                if final.exists() and wanted is not None:  # what nobody has stated anything of is not taken from here
+                if (
+                    final.exists() and wanted is not None
+                ):  # what nobody has stated anything of is not taken from here
                     digests[file.file] = _same(final, wanted, contract.name)
                     tables[split] = read_part(whole, split, final, final.name)
                 else:
                     draft = final.with_name(f".{final.name}.part")
                     url = _address(published, file, base)
-                    digests[file.file] = _download(contract.name, url, draft, wanted, Visit(base, final.parent, limits, progress))
+                    digests[file.file] = _download(
+                        contract.name,
+                        url,
+                        draft,
+                        wanted,
+                        Visit(base, final.parent, limits, progress),
+                    )
                     tables[split] = _checked(whole, split, draft, file)
                     draft.chmod(0o600)
                     draft.replace(final)
         except OSError as error:
-            raise SourceError(f"{contract.name}: the cache cannot be written ({error.strerror})") from None
+            raise SourceError(
+                f"{contract.name}: the cache cannot be written ({error.strerror})"
+            ) from None
         paths[split] = final
     return FetchedTexts(whole, in_one(tables), paths, digests)
 
@@ -117,7 +133,8 @@ def _same(path: Path, wanted: str | None, name: str) -> str:
     actual = _digest(path)
     if wanted not in (None, actual):
         raise SourceError(
-            f"{name}: {path.name} in the cache has sha256 {actual[:12]}, expected {str(wanted)[:12]}; delete it to download it again"
+            f"{name}: {path.name} in the cache has sha256 {actual[:12]}, expected "
+            f"{str(wanted)[:12]}; delete it to download it again"
         )
     return actual
 
@@ -127,13 +144,24 @@ def _checked(whole: TextContract, split: str, draft: Path, file: PublishedFile) 
     try:
         table = read_part(whole, split, draft, Path(getattr(whole.source, split).file).name)
         if file.rows is not None and table.num_rows != file.rows:
-            raise SourceError(f"{whole.name}: {file.file} has {table.num_rows} texts, expected {file.rows}")
+            raise SourceError(
+                f"{whole.name}: {file.file} has {table.num_rows} texts, expected {file.rows}"
+            )
         if split == TRAIN:
             counts = Counter(table.column("label").to_pylist())
-            short = [label for label, least in whole.row_bounds.items() if (counts[label] if label else table.num_rows) < least]
+            short = [
+                label
+                for label, least in whole.row_bounds.items()
+                if (counts[label] if label else table.num_rows) < least
+            ]
             if short:
-                rule = f"fewer texts than the contract's bounds for {len(short)} of {len(whole.row_bounds)} labels"
-                raise SourceError(f"{whole.name}: {file.file} has {rule}; expected the published set")
+                rule = (
+                    f"fewer texts than the contract's bounds for {len(short)} of "
+                    f"{len(whole.row_bounds)} labels"
+                )
+                raise SourceError(
+                    f"{whole.name}: {file.file} has {rule}; expected the published set"
+                )
     except (DataError, SourceError) as error:
         draft.unlink()
         raise SourceError(f"the download does not fit the contract: {error}") from None

@@ -1,6 +1,8 @@
-"""Whether a text has the form that its contract states publicly of all of them: told of texts that are released, and of no other.
+"""Whether a text has the form that its contract states publicly of all of them: told of texts that
+are released, and of no other.
 
-Guarantee   none spent: post-processing of released texts. Nothing is drawn again for it, and no release is named by it.
+Guarantee   none spent: post-processing of released texts. Nothing is drawn again for it, and no
+            release is named by it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from dataclasses import dataclass
 from dpicl.contract.text import Form
 
 _CLOSED = r"""[\s"'`”’)\]]*$"""
-_ENDS: dict[Form, re.Pattern[str]] = {"question": re.compile(r"\?" + _CLOSED), "sentence": re.compile(r"[.!?…]" + _CLOSED)}
+_ENDS: dict[Form, re.Pattern[str]] = {
+    "question": re.compile(r"\?" + _CLOSED),
+    "sentence": re.compile(r"[.!?…]" + _CLOSED),
+}
 """What a text of each form ends with, before quotes and brackets that are closed."""
 
 
@@ -36,7 +41,10 @@ class Formed:
         return Formed(form, sum(having), len(having))
 
     def __str__(self) -> str:
-        return f"{self.having} of {self.texts} texts {'is' if self.having == 1 else 'are'} {FORM_WORDS[self.form]}"
+        return (
+            f"{self.having} of {self.texts} texts {'is' if self.having == 1 else 'are'} "
+            f"{FORM_WORDS[self.form]}"
+        )
 
 
 FORM_WORDS: dict[Form, str] = {"question": "a question", "sentence": "a whole sentence"}

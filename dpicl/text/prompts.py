@@ -16,7 +16,9 @@ from dpicl.contract.text import GenerationPrompt, TextContract
 from dpicl.errors import ParameterError
 
 CONTENT_FREE = ("N/A", "", "[MASK]")
-"""Texts without content; the empty one leaves the blank after the text's word, as in the program of Zhao et al."""
+"""Texts without content; the empty one leaves the blank after the text's word, as in the program of
+Zhao et al.
+"""
 
 PUBLIC_TEXT = "A text that nobody has shown me."
 """In place of a private one, where a model is probed whether it answers at all."""
@@ -42,7 +44,11 @@ def header_piece(contract: TextContract, label_text: str) -> str:
 def _generation_words(contract: TextContract) -> GenerationPrompt:
     words = contract.prompts.generation
     if words is None:
-        raise ParameterError("prompts.generation", "missing", f"the words for writing demonstrations: {contract.name} has none")
+        raise ParameterError(
+            "prompts.generation",
+            "missing",
+            f"the words for writing demonstrations: {contract.name} has none",
+        )
     return words
 
 
@@ -78,5 +84,7 @@ def continuations(contract: TextContract) -> tuple[str, ...]:
         ParameterError: the answers are open.
     """
     if not contract.is_classification:
-        raise ParameterError("task", contract.task.kind, "classification, whose answers are a public list")
+        raise ParameterError(
+            "task", contract.task.kind, "classification, whose answers are a public list"
+        )
     return tuple(f" {contract.label_text(label)}" for label in contract.demonstrated)

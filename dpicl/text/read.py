@@ -30,9 +30,14 @@ TRAIN, TEST = "train", "test"
 
 
 def load_texts(
-    contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None, period: str | None = None
+    contract: TextContract,
+    *,
+    data_folder: Path | None,
+    cache_folder: Path | None = None,
+    period: str | None = None,
 ) -> pa.Table:
-    """Private texts and those that may be asked, columns `part`, `label` and `text`: shape (texts, 3), strings.
+    """Private texts and those that may be asked, columns `part`, `label` and `text`: shape (texts,
+    3), strings.
 
     Args:
         contract: of a published set, one of its parts.
@@ -40,13 +45,19 @@ def load_texts(
         period: of texts in deliveries, the one that is read: the others' are not.
 
     Raises:
-        SourceError: the files are not at hand (the message says what to type); or they have neither the bytes of `sha256` nor the rows of the
-            published set, in whatever order and form.
+        SourceError: the files are not at hand (the message says what to type); or they have neither
+            the bytes of `sha256` nor the rows of the published set, in whatever order and form.
         DataError: a record breaks the contract.
     """
     paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
-    other = {part: path for part, path in (paths or {}).items() if not _has_stated_bytes(contract, part, path)}
-    if other and not contract.privacy.budget.benchmark:  # of public queries, and before a private text is read
+    other = {
+        part: path
+        for part, path in (paths or {}).items()
+        if not _has_stated_bytes(contract, part, path)
+    }
+    if (
+        other and not contract.privacy.budget.benchmark
+    ):  # of public queries, and before a private text is read
         raise _other_file(contract, *next(iter(other.items())))
     if contract.is_delivered:
         assert paths is not None
@@ -55,11 +66,19 @@ def load_texts(
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
-        return in_one({part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)})
+        return in_one(
+            {part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)}
+        )
     try:
-        table = in_one({part: read_part(contract, part, path, path.name) for part, path in paths.items()})
+        table = in_one(
+            {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
+        )
     except DataError as error:
-        raise (_other_file(contract, *next(iter(other.items())), f"; and it is refused: {error}") if other else error) from None
+        raise (
+            _other_file(contract, *next(iter(other.items())), f"; and it is refused: {error}")
+            if other
+            else error
+        ) from None
     if other and texts_digest(table) not in row_digests().values():
         raise _other_file(contract, *next(iter(other.items())))
     return table
@@ -78,64 +97,104 @@ def _digest(path: Path) -> str:
 def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -> SourceError:
     """What is said of a file that is neither the stated one nor holds the published rows."""
     edition_of = contract.edition_of
-    expected = accepted(edition_of.stated) if edition_of is not None else str(_file(contract, part).sha256)[:12]
+    expected = (
+        accepted(edition_of.stated)
+        if edition_of is not None
+        else str(_file(contract, part).sha256)[:12]
+    )
     same = ", or the same rows in another form" if contract.privacy.budget.benchmark else ""
-    return SourceError(f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected {expected}{same}{more}")
+    return SourceError(
+        f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected "
+        f"{expected}{same}{more}"
+    )
 
 
 def _delivery(contract: TextContract, data_folder: Path | None, period: str | None) -> pa.Table:
-    """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no period is named."""
+    """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no
+    period is named.
+    """
     named, files = str(contract.source.deliveries), _delivered(contract, data_folder)
     if period is None:
-        raise SourceError(f"{contract.name}: its texts come in deliveries; expected the release of a period")
+        raise SourceError(
+            f"{contract.name}: its texts come in deliveries; expected the release of a period"
+        )
     if contract.source.undelivered == "refused":
         check_delivered(files, [period], contract.name, named, SUFFIXES)
     if (file := files.get(period)) is None:
         return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}")
     path = below(data_folder or Path(), file, contract.name)
     content = read_bytes(path, part=True)
-    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}")
+    return parse_texts(
+        content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}"
+    )
 
 
 def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:
     named, calendar = str(contract.source.deliveries), contract.releases.calendar
-    return by_period(named, contract.name, data_folder, suffixes=SUFFIXES, is_period=calendar.is_period, example=calendar.periods[0])
+    return by_period(
+        named,
+        contract.name,
+        data_folder,
+        suffixes=SUFFIXES,
+        is_period=calendar.is_period,
+        example=calendar.periods[0],
+    )
 
 
-def load_public_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> pa.Table:
-    """The texts that may be asked, columns `label` and `text`; no private one is read. Raises what `load_texts` does, and a SourceError where
-    the contract has none.
+def load_public_texts(
+    contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None
+) -> pa.Table:
+    """The texts that may be asked, columns `label` and `text`; no private one is read. Raises what
+    `load_texts` does, and a SourceError where the contract has none.
     """
     if contract.evaluation != "public":
-        raise SourceError(f"{contract.name}: it has no public texts; expected a file of them as `source.queries`")
+        raise SourceError(
+            f"{contract.name}: it has no public texts; expected a file of them as `source.queries`"
+        )
     paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
     if paths is None:
         return labelled_texts(first_sentences()[TEST], contract, f"{contract.name}: bundled texts")
     if not _has_stated_bytes(contract, TEST, paths[TEST]):
         if not contract.privacy.budget.benchmark:
             raise _other_file(contract, TEST, paths[TEST])
-        whole = load_texts(contract, data_folder=data_folder, cache_folder=cache_folder)  # all of which is public
+        whole = load_texts(
+            contract, data_folder=data_folder, cache_folder=cache_folder
+        )  # all of which is public
         return whole.filter(pc.equal(whole.column("part"), TEST)).drop_columns("part")
     return read_part(contract, TEST, paths[TEST], paths[TEST].name)
 
 
 def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Table:
-    """The texts of one file, whose name is `name`: columns `label` and `text`. Raises DataError: a record breaks the contract."""
+    """The texts of one file, whose name is `name`: columns `label` and `text`. Raises DataError: a
+    record breaks the contract.
+    """
     terms = contract
-    if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
+    if (
+        part == TEST and contract.source.queries is not None
+    ):  # declared public: about no protected person
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        terms = contract.model_copy(update={"privacy": privacy, "source": contract.source.model_copy(update={"invalid": "refuse"})})
+        terms = contract.model_copy(
+            update={
+                "privacy": privacy,
+                "source": contract.source.model_copy(update={"invalid": "refuse"}),
+            }
+        )
     return parse_texts(read_bytes(path, part=name.endswith(JSON_LINES)), terms, name)
 
 
 def in_one(tables: Mapping[str, pa.Table]) -> pa.Table:
     """The texts of all parts, with a column `part`."""
-    named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in tables.items()]
+    named = [
+        table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string()))
+        for part, table in tables.items()
+    ]
     return pa.concat_tables(named, promote_options="default")
 
 
 def edition_at_hand(contract: TextContract, *, data_folder: Path | None, cache_folder: Path) -> str:
-    """Which part of a published set has its files here: the first in the contract's order; the whole where none has."""
+    """Which part of a published set has its files here: the first in the contract's order; the
+    whole where none has.
+    """
     for name in edition_names(contract):
         with suppress(SourceError):
             find_texts(edition(contract, name), data_folder=data_folder, cache_folder=cache_folder)
@@ -143,8 +202,11 @@ def edition_at_hand(contract: TextContract, *, data_folder: Path | None, cache_f
     return PUBLISHED
 
 
-def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> dict[str, Path] | None:
-    """The file of each part, unread, but of deliveries; None where the texts come with a package. Downloads are looked up behind the data folder.
+def find_texts(
+    contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None
+) -> dict[str, Path] | None:
+    """The file of each part, unread, but of deliveries; None where the texts come with a package.
+    Downloads are looked up behind the data folder.
 
     Raises:
         SourceError: a file is not at hand; the message says what to type.
@@ -156,7 +218,12 @@ def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder
     paths: dict[str, Path] = {}
     for part in _parts(contract):
         folders = [data_folder] if contract.edition_of is None else [data_folder, cache_folder]
-        places = (below(folder, file, contract.name) for folder in folders if folder is not None for file in _forms(contract, part))
+        places = (
+            below(folder, file, contract.name)
+            for folder in folders
+            if folder is not None
+            for file in _forms(contract, part)
+        )
         path = next((place for place in places if place.exists()), None)
         if path is None:
             raise SourceError(f"{contract.name}: no texts at hand; {_how_to_get(contract, part)}")
@@ -165,10 +232,16 @@ def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder
 
 
 def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
-    """The paths that a file may have: of a public set, whose rows are compared, with any ending that can be read."""
+    """The paths that a file may have: of a public set, whose rows are compared, with any ending
+    that can be read.
+    """
     file = _file(contract, part).file
     stem = _stem(file)
-    return (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file)) if contract.privacy.budget.benchmark else (file,)
+    return (
+        (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file))
+        if contract.privacy.budget.benchmark
+        else (file,)
+    )
 
 
 def _stem(file: str) -> str:
@@ -184,7 +257,8 @@ def _how_to_get(contract: TextContract, part: str) -> str:
 
 
 def texts_digest(table: pa.Table) -> str:
-    """SHA-256 of the rows as a multiset, in hexadecimal: the same for any order of rows and columns.
+    """SHA-256 of the rows as a multiset, in hexadecimal: the same for any order of rows and
+    columns.
 
     Args:
         table: columns of strings, shape (rows, columns).
@@ -203,6 +277,8 @@ def _parts(contract: TextContract) -> tuple[str, ...]:
 
 
 def _file(contract: TextContract, part: str) -> TextFile:
-    file = contract.source.train if part == TRAIN else contract.source.queries or contract.source.test
+    file = (
+        contract.source.train if part == TRAIN else contract.source.queries or contract.source.test
+    )
     assert file is not None
     return file

@@ -1,9 +1,12 @@
-"""SROIE's training receipts as it publishes them, a folder of two files a receipt, as records: the words of each in the order of its annotation.
+"""SROIE's training receipts as it publishes them, a folder of two files a receipt, as records: the
+words of each in the order of its annotation.
 
-    box/000.csv    a line of the receipt in each: eight coordinates and its text, separated by commas
+    box/000.csv    a line of the receipt in each: eight coordinates and its text, separated by
+                   commas
     key/000.json   company, date, address and total
 
-Every fifth receipt is held out; one that repeats an earlier one, but for blanks, is left out. What a receipt does not state is null.
+Every fifth receipt is held out; one that repeats an earlier one, but for blanks, is left out. What
+a receipt does not state is null.
 """
 
 from __future__ import annotations
@@ -22,10 +25,14 @@ _COORDINATES, _HELD_OUT = 8, 5
 
 
 def receipts(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Records by part. Raises SourceError: a folder or file is missing or is of another form; DataError: a file is none of UTF-8."""
+    """Records by part. Raises SourceError: a folder or file is missing or is of another form;
+    DataError: a file is none of UTF-8.
+    """
     boxes = sorted((folder / "box").glob("*.csv"))
     if not boxes:
-        raise SourceError(f"{folder.name}: has no receipts; expected a folder with box/*.csv and key/*.json")
+        raise SourceError(
+            f"{folder.name}: has no receipts; expected a folder with box/*.csv and key/*.json"
+        )
     records: dict[str, list[dict[str, Any]]] = {TRAIN: [], TEST: []}
     seen: set[str] = set()
     for box in boxes:
@@ -37,7 +44,10 @@ def receipts(folder: Path) -> dict[str, list[dict[str, Any]]]:
             answers = {name: stated.get(name) or None for name in _KEYS}
             part = TEST if int(box.stem) % _HELD_OUT == _HELD_OUT - 1 else TRAIN
         except (OSError, ValueError, IndexError, AttributeError):
-            raise SourceError(f"{folder.name}: {box.stem}: is of another form; expected box/NUMBER.csv and key/NUMBER.json") from None
+            raise SourceError(
+                f"{folder.name}: {box.stem}: is of another form; expected box/NUMBER.csv and "
+                f"key/NUMBER.json"
+            ) from None
         if (words := "".join(document.split())) not in seen:
             seen.add(words)
             records[part].append({"id": box.stem, "document": document, **answers})

@@ -1,4 +1,6 @@
-"""Where the environment is read: at the entries of a process. Stages go by the settings that were entered."""
+"""Where the environment is read: at the entries of a process. Stages go by the settings that were
+entered.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,16 @@ ENTRIES = {
     *("dpicl/session.py", "tasks/wrapper.py"),
     *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
 }
-"""Besides the command line, flows and the audit, whose worlds are processes of their own: who may ask for `Settings.from_environment`."""
+"""Besides the command line, flows and the audit, whose worlds are processes of their own: who may
+ask for `Settings.from_environment`.
+"""
 READERS = {
     "dpicl/engine/settings.py": "the settings themselves",
     "dpicl/engine/state_home.py": "the platform's state folder, for the settings",
     "dpicl/engine/pool.py": "what workers inherit",
     "dpicl/processes.py": "what workers inherit",
-    "dpicl/engine/releases.py": "whether the ledger's address leads elsewhere by a variable of libpq",
-    "dpicl/tabular/reading/database.py": "a database that a contract names by a variable, and how long it may take",
+    "dpicl/engine/releases.py": "whether the ledger's address leads elsewhere by a variable of libpq",  # noqa: E501
+    "dpicl/tabular/reading/database.py": "a database that a contract names by a variable, and how long it may take",  # noqa: E501
     "dpicl/files/cache.py": "the platform's cache folder",
     "dpicl/lm/local/__init__.py": "how torch's threads wait, before it is imported",
     "dpicl/lm/local/gguf_file.py": "what pip inherits",
@@ -32,7 +36,10 @@ def calls(path: Path, owner: str, name: str) -> int:
     """How often a file names `owner.name`."""
     text = path.read_text()
     nodes = ast.walk(ast.parse(text)) if name in text else ()
-    return sum(isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == owner for node in nodes)
+    return sum(
+        isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == owner
+        for node in nodes
+    )
 
 
 def places(owner: str, name: str, *folders: str) -> set[str]:
@@ -42,7 +49,9 @@ def places(owner: str, name: str, *folders: str) -> set[str]:
 
 def test_settings_are_read_from_the_environment_at_entries_only() -> None:
     found = places("Settings", "from_environment", "dpicl", "tasks")
-    assert {path for path in found if not path.startswith(("dpicl/cli/", "dpicl/audit/"))} == ENTRIES
+    assert {
+        path for path in found if not path.startswith(("dpicl/cli/", "dpicl/audit/"))
+    } == ENTRIES
 
 
 def test_nothing_else_reads_the_environment() -> None:

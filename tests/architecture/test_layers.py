@@ -12,14 +12,29 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-FRAMEWORKS = ("prefect", "prefect_dask", "dask", "distributed", "great_expectations", "torch", "transformers")
-LIBRARY = "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.reading.source, dpicl.lm, dpicl.methods.published"
+FRAMEWORKS = (
+    "prefect",
+    "prefect_dask",
+    "dask",
+    "distributed",
+    "great_expectations",
+    "torch",
+    "transformers",
+)
+LIBRARY = (
+    "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.reading.source, "
+    "dpicl.lm, dpicl.methods.published"
+)
 
 
 def loaded(statement: str) -> set[str]:
     """The frameworks that a fresh interpreter has loaded after a statement."""
-    program = f"{statement}\nimport sys\nprint(*[name for name in {FRAMEWORKS!r} if name in sys.modules])"
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    program = (
+        f"{statement}\nimport sys\nprint(*[name for name in {FRAMEWORKS!r} if name in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     return set(finished.stdout.split())
 
 
@@ -28,7 +43,9 @@ def test_the_library_loads_no_framework() -> None:
 
 
 @pytest.mark.quick("distributed")
-@pytest.mark.parametrize("name", ["dask", "distributed", pytest.param("torch", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "name", ["dask", "distributed", pytest.param("torch", marks=pytest.mark.exhaustive)]
+)
 def test_a_framework_would_be_noticed(name: str) -> None:
     assert name in loaded(f"import {LIBRARY}, {name}")
 
@@ -38,15 +55,26 @@ def test_commands_that_start_nothing_load_neither_orchestrator_nor_models() -> N
 
 
 def test_the_import_contracts_hold() -> None:
-    finished = subprocess.run([str(Path(sys.executable).with_name("lint-imports"))], capture_output=True, text=True, cwd=ROOT, check=False)
+    finished = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports"))],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert finished.returncode == 0 and "0 broken" in finished.stdout, finished.stdout
 
 
 def test_a_commit_is_checked_as_make_check_does() -> None:
-    (hooks,) = (repository["hooks"] for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"])
+    (hooks,) = (
+        repository["hooks"]
+        for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    )
     makefile = (ROOT / "Makefile").read_text()
     commands = re.findall(r"^check-\w+:\n\t\$\(BIN\)/(.*)$", makefile, re.MULTILINE)
-    assert [hook["entry"] for hook in hooks] == [f".venv/bin/{command}" for command in commands] and len(commands) == 4
+    assert [hook["entry"] for hook in hooks] == [
+        f".venv/bin/{command}" for command in commands
+    ] and len(commands) == 4
 
 
 def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
@@ -56,16 +84,36 @@ def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     samplers = tmp_path / "dpicl" / "mechanisms" / "samplers.py"
     samplers.write_text(samplers.read_text() + "\n\ndef leak() -> None:\n    import prefect\n")
-    program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as c; c(['--no-cache'])"
-    finished = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert finished.returncode == 1 and "dpicl.mechanisms.samplers -> prefect" in finished.stdout, finished.stdout + finished.stderr
+    program = (
+        "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command "
+        "as c; c(['--no-cache'])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert finished.returncode == 1 and "dpicl.mechanisms.samplers -> prefect" in finished.stdout, (
+        finished.stdout + finished.stderr
+    )
 
 
 def test_one_module_knows_how_a_system_locks() -> None:
-    alone = "dpicl/leaving.py"  # a program that imports the standard library only, where a system has groups of processes
-    sources = (path for package in ("dpicl", "tasks", "flows", "infra") for path in sorted((ROOT / package).rglob("*.py")))
+    # a program that imports the standard library only, where a system has groups of processes
+    alone = "dpicl/leaving.py"
+    sources = (
+        path
+        for package in ("dpicl", "tasks", "flows", "infra")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    )
     names = re.compile(r"^\s*(?:import|from) (?:fcntl|msvcrt)\b", re.MULTILINE)
-    assert [path.relative_to(ROOT).as_posix() for path in sources if names.search(path.read_text("utf-8"))] == [
+    assert [
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if names.search(path.read_text("utf-8"))
+    ] == [
         "dpicl/files/locks.py",
         alone,
     ]

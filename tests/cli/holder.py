@@ -1,4 +1,6 @@
-"""The data holder's command in this process: `python -m dpicl.client` but for its start, which a test of its own looks at."""
+"""The data holder's command in this process: `python -m dpicl.client` but for its start, which a
+test of its own looks at.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from dpicl.client.__main__ import main
 
 
 def data_holder(*typed: object, records: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What the command prints and its exit code, with these records as its input, in this folder."""
+    """What the command prints and its exit code, with these records as its input, in this
+    folder.
+    """
     words, out, err = [*map(str, typed)], io.StringIO(), io.StringIO()
     with (
         patch("sys.argv", ["dpicl.client", *words]),

@@ -1,4 +1,6 @@
-"""`dpicl ask`: answers on standard output, what they cost beside it, and refusals before any row is read."""
+"""`dpicl ask`: answers on standard output, what they cost beside it, and refusals before any row is
+read.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,29 @@ from tests.harness import Place, call_main, complaint, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-ASK = ("ask", "--contract", "letters", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
+ASK = (
+    "ask",
+    "--contract",
+    "letters",
+    "--model",
+    "fake",
+    "--shots",
+    "1",
+    "--count",
+    "2",
+    "--epsilon",
+    "2",
+)
 
 
 @pytest.fixture(autouse=True)
 def private_letters(place: Place) -> None:
-    install_texts(place, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}), lines(records(40)), lines(records(4)))
+    install_texts(
+        place,
+        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
+        lines(records(40)),
+        lines(records(4)),
+    )
 
 
 def asked(capture: Capture, *arguments: str) -> tuple[int, list[str], list[str]]:
@@ -33,11 +52,21 @@ def asked(capture: Capture, *arguments: str) -> tuple[int, list[str], list[str]]
 def test_an_answer_and_its_cost_then_the_same_for_nothing(place: Place, capsys: Capture) -> None:
     code, (answer,), (told,) = asked(capsys, "who is there?")
     assert code == 0 and answer in ("Wanted", "Unwanted")
-    assert told.startswith("query 1 of 2: (") and told.endswith("-DP, charged now") and "all 2 together (1.9" in told
-    assert asked(capsys, "who is there?") == (0, [answer], ["query 1 of 2: answered before, nothing charged"])
+    assert (
+        told.startswith("query 1 of 2: (")
+        and told.endswith("-DP, charged now")
+        and "all 2 together (1.9" in told
+    )
+    assert asked(capsys, "who is there?") == (
+        0,
+        [answer],
+        ["query 1 of 2: answered before, nothing charged"],
+    )
 
 
-def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_file_is_answered_until_the_queries_are_used_up(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     (tmp_path / "queries.txt").write_text("one\n\ntwo\nthree\n")
     code, answers, told = asked(capsys, "--queries", str(tmp_path / "queries.txt"))
     assert (code, len(answers), len(told)) == (2, 2, 3)
@@ -56,7 +85,10 @@ def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: 
         ((), "a query, or --queries FILE"),
         (("  ",), "expected at least one query that is not empty"),
         (("q", "--queries", "nowhere.txt"), "a query, or --queries FILE"),
-        (("--queries", "nowhere.txt"), "queries=nowhere.txt: expected a text file that can be read"),
+        (
+            ("--queries", "nowhere.txt"),
+            "queries=nowhere.txt: expected a text file that can be read",
+        ),
         (("q", "--epsilon", "much"), "epsilon=much"),
         (("q", "--epsilon", "inf"), "letters: epsilon=inf"),
         (("q", "--epsilon", "6"), "of cap 5"),
@@ -68,16 +100,25 @@ def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: 
         (("q", "--subsets", "100"), "expected fewer subsets or shots"),
     ],
 )
-def test_what_cannot_be_answered_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+def test_what_cannot_be_answered_is_one_sentence(
+    place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str
+) -> None:
     file = place.root / "pipelines.yaml"
     content = yaml.safe_load(file.read_text())
-    content["models"]["coarse"] = {"kind": "transformers", "id": "someone/model", "revision": "0" * 40, "dtype": "bfloat16"}
+    content["models"]["coarse"] = {
+        "kind": "transformers",
+        "id": "someone/model",
+        "revision": "0" * 40,
+        "dtype": "bfloat16",
+    }
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     assert phrase in complaint(call_main([*ASK, *arguments], capsys))
     assert not list((place.home / "private").rglob("opened.json"))
 
 
-def test_an_unforeseen_failure_quotes_nothing(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_failure_quotes_nothing(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_arguments: object) -> None:
         raise ValueError("a private row")
 

@@ -36,7 +36,10 @@ def demos(place: Place, capsys: Capture) -> Path:
 def unlabelled(count: int) -> list[dict[str, str]]:
     """Rows without the label, and with a column that the contract does not know."""
     rows = list(csv.DictReader(io.StringIO(shop_rows(count, seed=7))))
-    return [{**{name: value for name, value in row.items() if name != "bought"}, "note": SECRET} for row in rows]
+    return [
+        {**{name: value for name, value in row.items() if name != "bought"}, "note": SECRET}
+        for row in rows
+    ]
 
 
 def csv_of(rows: list[dict[str, str]]) -> str:
@@ -47,26 +50,41 @@ def csv_of(rows: list[dict[str, str]]) -> str:
     return text.getvalue()
 
 
-def test_rows_are_answered_by_the_prompt_of_their_values(place: Place, capsys: Capture, demos: Path) -> None:
+def test_rows_are_answered_by_the_prompt_of_their_values(
+    place: Place, capsys: Capture, demos: Path
+) -> None:
     rows = unlabelled(5)
     as_csv, as_json = place.root / "rows.csv", place.root / "rows.jsonl"
     as_csv.write_text(csv_of(rows))
     as_json.write_text("".join(json.dumps({**row, "age": int(row["age"])}) + "\n" for row in rows))
-    told = [said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake") for file in (as_csv, as_json)]
+    told = [
+        said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake")
+        for file in (as_csv, as_json)
+    ]
     assert told[0] == told[1] and SECRET not in told[0]
     contract = parse_contract(shop(private=True), "shop.yaml")
     queries = central_queries(read_unlabelled(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
-    scores = HashScorer("fake").score([prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS)
+    scores = HashScorer("fake").score(
+        [prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS
+    )
     answers = [json.loads(line) for line in told[0].splitlines()]
-    assert [one["answer"] for one in answers] == ["Yes" if yes >= no else "No" for no, yes in scores]
-    assert [one["yes"] for one in answers] == pytest.approx([1 / (1 + np.exp(no - yes)) for no, yes in scores], abs=1e-4)
+    assert [one["answer"] for one in answers] == [
+        "Yes" if yes >= no else "No" for no, yes in scores
+    ]
+    assert [one["yes"] for one in answers] == pytest.approx(
+        [1 / (1 + np.exp(no - yes)) for no, yes in scores], abs=1e-4
+    )
 
 
 @pytest.mark.quick("age,spent,colour,member\\n1,2,zq7secret,no\\n-rows.csv-colour")
 @pytest.mark.parametrize(
     ("content", "name", "phrase"),
     [
-        (f"age,spent,colour\n1,2,{SECRET}\n", "rows.csv", "column 'member': is not among the columns; expected all 4 features"),
+        (
+            f"age,spent,colour\n1,2,{SECRET}\n",
+            "rows.csv",
+            "column 'member': is not among the columns; expected all 4 features",
+        ),
         (f"age,spent,colour,member\n1,2,{SECRET},no\n", "rows.csv", "colour"),
         (f"age,spent,colour,member\n{SECRET},2,red,no\n", "rows.csv", "age"),
         ("age,spent,colour,member\n", "rows.csv", "rows.csv"),
@@ -79,7 +97,12 @@ def test_rows_that_do_not_fit_are_refused_without_a_value(
     place: Place, capsys: Capture, demos: Path, content: str, name: str, phrase: str
 ) -> None:
     (place.root / name).write_text(content)
-    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", str(place.root / name), "--model", "fake"), capsys))
+    refused = complaint(
+        call_main(
+            ("ask", "--demos", str(demos), "--queries", str(place.root / name), "--model", "fake"),
+            capsys,
+        )
+    )
     assert phrase in refused and SECRET not in refused
 
 
@@ -91,16 +114,36 @@ def many(place: Place, capsys: Capture) -> Path:
     return out
 
 
-def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(place: Place, capsys: Capture, many: Path) -> None:
-    rows, asked = unlabelled(4), ("ask", "--demos", str(many), "--model", "fake", "--shots", "3", "--queries")
+def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
+    place: Place, capsys: Capture, many: Path
+) -> None:
+    rows, asked = (
+        unlabelled(4),
+        ("ask", "--demos", str(many), "--model", "fake", "--shots", "3", "--queries"),
+    )
     (place.root / "rows.csv").write_text(csv_of(rows))
     (place.root / "last.csv").write_text(csv_of(rows[3:]))
     together = said(capsys, *asked, str(place.root / "rows.csv"), "--draws", "4").splitlines()
-    assert said(capsys, *asked, str(place.root / "last.csv"), "--draws", "4").splitlines() == together[3:]
-    contract, shown = parse_contract(shop(private=True), "shop.yaml"), drawn(read_demonstrations(many), 3, 4)
-    assert len(set(shown)) == 4 and all(len(set(some)) <= 3 and set(some) <= set(read_demonstrations(many).texts) for some in shown)
-    queries = central_queries(read_unlabelled((place.root / "rows.csv").read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
-    odds = np.exp([HashScorer("fake").score([prompt(some, query) for query in queries], CONTINUATIONS) for some in shown])
+    assert (
+        said(capsys, *asked, str(place.root / "last.csv"), "--draws", "4").splitlines()
+        == together[3:]
+    )
+    contract, shown = (
+        parse_contract(shop(private=True), "shop.yaml"),
+        drawn(read_demonstrations(many), 3, 4),
+    )
+    assert len(set(shown)) == 4 and all(
+        len(set(some)) <= 3 and set(some) <= set(read_demonstrations(many).texts) for some in shown
+    )
+    queries = central_queries(
+        read_unlabelled((place.root / "rows.csv").read_bytes(), contract, "rows.csv"), contract
+    )  # type: ignore[arg-type]
+    odds = np.exp(
+        [
+            HashScorer("fake").score([prompt(some, query) for query in queries], CONTINUATIONS)
+            for some in shown
+        ]
+    )
     expected = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=0)[:, 1]
     assert [json.loads(one)["yes"] for one in together] == pytest.approx(expected, abs=1e-4)
     assert said(capsys, *asked, str(place.root / "rows.csv")).splitlines() != together
@@ -119,46 +162,94 @@ def test_draws_that_would_all_be_the_same_are_refused(
     place: Place, capsys: Capture, many: Path, options: tuple[str, ...], phrase: str
 ) -> None:
     (place.root / "rows.csv").write_text(csv_of(unlabelled(1)))
-    asked = ("ask", "--demos", str(many), "--queries", str(place.root / "rows.csv"), "--model", "fake", *options)
+    asked = (
+        "ask",
+        "--demos",
+        str(many),
+        "--queries",
+        str(place.root / "rows.csv"),
+        "--model",
+        "fake",
+        *options,
+    )
     assert phrase in complaint(call_main(asked, capsys))
 
 
 def test_private_texts_are_not_drawn_from_again(capsys: Capture) -> None:
-    assert "another draw of private rows would be charged" in complaint(call_main(("ask", "a query", "--draws", "2"), capsys))
+    assert "another draw of private rows would be charged" in complaint(
+        call_main(("ask", "a query", "--draws", "2"), capsys)
+    )
 
 
-def test_odd_letters_in_columns_that_are_no_features_do_no_harm(place: Place, capsys: Capture, demos: Path) -> None:
+def test_odd_letters_in_columns_that_are_no_features_do_no_harm(
+    place: Place, capsys: Capture, demos: Path
+) -> None:
     (row,) = unlabelled(1)
     file = place.root / "odd.jsonl"
-    file.write_bytes("\ufeff".encode() + json.dumps({**row, "note": "a\u2028b\u0085c"}, ensure_ascii=False).encode() + b"\n")
-    assert len(said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake").splitlines()) == 1
+    file.write_bytes(
+        "\ufeff".encode()
+        + json.dumps({**row, "note": "a\u2028b\u0085c"}, ensure_ascii=False).encode()
+        + b"\n"
+    )
+    assert (
+        len(
+            said(
+                capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"
+            ).splitlines()
+        )
+        == 1
+    )
     file.write_text(json.dumps({**row, "colour": "\ud800"}))
-    assert "colour" in complaint(call_main(("ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"), capsys))
+    assert "colour" in complaint(
+        call_main(("ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"), capsys)
+    )
 
 
-def test_demonstrations_of_another_version_of_the_contract_are_refused(place: Place, capsys: Capture, demos: Path) -> None:
+def test_demonstrations_of_another_version_of_the_contract_are_refused(
+    place: Place, capsys: Capture, demos: Path
+) -> None:
     install(place, shop(private=True, description="Other words."), shop_rows(60))
-    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys))
+    refused = complaint(
+        call_main(
+            ("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys
+        )
+    )
     assert "another version of contract shop" in refused
 
 
 def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, capsys: Capture) -> None:
     install(place, kind_tree("none", private=True), kind_rows(5))
     contract = kind_contract("none", private=True)
-    line = {"contract": "customers", "contract_sha256": contract_digest(contract), "method": "mst_tabicl", "epsilon": 1}
+    line = {
+        "contract": "customers",
+        "contract_sha256": contract_digest(contract),
+        "method": "mst_tabicl",
+        "epsilon": 1,
+    }
     demos = place.root / "rows of customers.jsonl"
     demos.write_text(json.dumps({**line, "text": "The age is 20.", "answer": ""}))
-    refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys))
-    assert "is of contract customers, which has no label; expected one that says what to answer" in refused
+    refused = complaint(
+        call_main(
+            ("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys
+        )
+    )
+    assert (
+        "is of contract customers, which has no label; expected one that says what to answer"
+        in refused
+    )
 
 
 def test_a_prompt_that_was_declined_has_no_answer() -> None:
-    assert answers_of(np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), Target("binary", ("No", "Yes"))) == [
+    assert answers_of(
+        np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), Target("binary", ("No", "Yes"))
+    ) == [
         {"answer": None, "yes": 0.5},
         {"answer": "Yes", "yes": 0.8},
         {"answer": "No", "yes": 0.1},
     ]
-    assert answers_of(np.log([[0.4, 0.4, 0.2], [0.2, 0.1, 0.7]]), Target("classes", ("a", "b", "c"))) == [
+    assert answers_of(
+        np.log([[0.4, 0.4, 0.2], [0.2, 0.1, 0.7]]), Target("classes", ("a", "b", "c"))
+    ) == [
         {"answer": None, "share": 0.4},
         {"answer": "c", "share": 0.7},
     ]
@@ -170,9 +261,18 @@ def test_a_file_that_is_none_of_ours_is_refused(place: Place, capsys: Capture) -
         "{}",
         SECRET,
         "",
-        '{"contract": "a", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", "answer": "Yes"}\n{"contract": "c", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", "answer": "Yes"}',
+        (
+            '{"contract": "a", "contract_sha256": "d", "epsilon": 1, "method": "b", "text": "t", '
+            '"answer": "Yes"}\n{"contract": "c", "contract_sha256": "d", "epsilon": 1, "method": '
+            '"b", '
+            '"text": "t", "answer": "Yes"}'
+        ),
     ):
         other.write_text(content)
-        refused = complaint(call_main(("ask", "--demos", str(other), "--queries", "rows.csv", "--model", "fake"), capsys))
+        refused = complaint(
+            call_main(
+                ("ask", "--demos", str(other), "--queries", "rows.csv", "--model", "fake"), capsys
+            )
+        )
         assert refused.startswith("other.jsonl") and SECRET not in refused
     assert "--queries" in complaint(call_main(("ask", "--demos", str(other)), capsys))

@@ -24,9 +24,13 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_an_audit_that_passes_writes_what_it_found(tmp_path: Path, capsys: Capture) -> None:
-    code, out, err = run(capsys, "randomised-response-2", "--runs", "5000", "--out", str(tmp_path / "out"))
+    code, out, err = run(
+        capsys, "randomised-response-2", "--runs", "5000", "--out", str(tmp_path / "out")
+    )
     assert code == 0 and not talk(err)
-    assert re.search(r"randomised-response-2 +1\.000 +0\.9\d\d +holds", out) and re.search(r"less-noise +1\.2\d\d +caught", out)
+    assert re.search(r"randomised-response-2 +1\.000 +0\.9\d\d +holds", out) and re.search(
+        r"less-noise +1\.2\d\d +caught", out
+    )
     assert "NOT" not in out
     (record,) = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert 0.9 < record["epsilon_at_least"] <= record["stated_epsilon"] == 1.0
@@ -44,7 +48,9 @@ def test_a_mutant_that_is_not_caught_exits_with_1_and_the_default_folder_is_used
 
 
 @pytest.mark.parametrize("arguments", [("unheard-of",), (), ("noisy-count", "--all")])
-def test_a_wrong_name_gets_one_sentence_with_the_names(tmp_path: Path, capsys: Capture, arguments: tuple[str, ...]) -> None:
+def test_a_wrong_name_gets_one_sentence_with_the_names(
+    tmp_path: Path, capsys: Capture, arguments: tuple[str, ...]
+) -> None:
     code, out, err = run(capsys, *arguments, "--out", str(tmp_path / "out"))
     assert code == 2 and not out and err.count("\n") == 1
     assert "noisy-count" in err and "randomised-response-200" in err

@@ -1,4 +1,6 @@
-"""Whatever is wrong with a command: one sentence on standard error, exit code 2, and no run is begun."""
+"""Whatever is wrong with a command: one sentence on standard error, exit code 2, and no run is
+begun.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.plan import make_plan
-from tests.harness import SMALL_OPTIONS, Place, call_main, complaint, content, install, new_place, shop, shop_rows
+from tests.harness import (
+    SMALL_OPTIONS,
+    Place,
+    call_main,
+    complaint,
+    content,
+    install,
+    new_place,
+    shop,
+    shop_rows,
+)
 
 Capture = pytest.CaptureFixture[str]
 
@@ -53,10 +65,17 @@ OPTIONS = {
     "a seed of 2^31": (("demo", "--seeds", str(2**31)), "seeds"),
     "an unknown method": (
         ("demo", "--methods", "pate"),
-        "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, few_shot_generation, dp_icl",
+        (
+            "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, "
+            "few_shot_generation, "
+            "dp_icl"
+        ),
     ),
     "a path as a data set": (("demo", "--datasets", "../x"), "datasets"),
-    "an unknown data set": (("demo", "--datasets", "nope"), "dataset='nope': expected one of adult"),
+    "an unknown data set": (
+        ("demo", "--datasets", "nope"),
+        "dataset='nope': expected one of adult",
+    ),
     "an unknown model": (("demo", "--model", "gpt"), "model 'gpt' is unknown"),
     "a path as a run id": (("demo", "--run-id", "../x"), "run id '../x'"),
     "an absolute path as a run id": (("demo", "--run-id", "/etc/x"), "run id '/etc/x'"),
@@ -68,10 +87,22 @@ OPTIONS = {
     "an option without a value": (("demo", "--epsilons"), "--epsilons"),
     "an unknown run": (("--resume", "nope"), "run nope: no such run"),
     "a path as a run to resume": (("--resume", "../../etc"), "run id '../../etc'"),
-    "resuming with a pipeline": (("demo", "--resume", "x"), "expected no pipeline and no other option"),
-    "resuming with options": (("--resume", "x", "--epsilons", "1"), "expected no pipeline and no other option"),
-    "resuming with a run id": (("--resume", "x", "--run-id", "y"), "expected no pipeline and no other option"),
-    "no noise on private rows": (("demo", "--datasets", "secret", "--epsilons", "inf"), "benchmark: true"),
+    "resuming with a pipeline": (
+        ("demo", "--resume", "x"),
+        "expected no pipeline and no other option",
+    ),
+    "resuming with options": (
+        ("--resume", "x", "--epsilons", "1"),
+        "expected no pipeline and no other option",
+    ),
+    "resuming with a run id": (
+        ("--resume", "x", "--run-id", "y"),
+        "expected no pipeline and no other option",
+    ),
+    "no noise on private rows": (
+        ("demo", "--datasets", "secret", "--epsilons", "inf"),
+        "benchmark: true",
+    ),
 }
 
 
@@ -90,7 +121,10 @@ COMMANDS = {
     "checking what is not there": (("contract", "check", "nope.yaml"), "nope.yaml: cannot be read"),
     "checking a folder": (("contract", "check", "."), "cannot be read"),
     "fetching an unknown data set": (("data", "fetch", "nope"), "dataset='nope'"),
-    "fetching what no repository has": (("data", "fetch", "shop"), "shop: no public repository is named"),
+    "fetching what no repository has": (
+        ("data", "fetch", "shop"),
+        "shop: no public repository is named",
+    ),
     "an unknown account": (("budget", "nope"), "account 'nope'"),
     "an unknown audit": (("audit", "nope"), "audit='nope': expected one of"),
     "no audit": (("audit",), "--all"),
@@ -99,7 +133,9 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_wrong_command_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_wrong_command_is_refused(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     arguments, expected = COMMANDS[name]
     assert expected in refused(place, capsys, *arguments)
@@ -112,10 +148,15 @@ PIPELINES = {
     "has an unknown key": "version: 1\npipelines: {}\nextra: 1",
     "has a newer version": "version: 2\npipelines: {}",
     "has a key twice": "version: 1\nversion: 1\npipelines: {}",
-    "lacks data sets": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], epsilons: [1], shots: [1]}}",
-    "replaces what is no option of a run": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1], schedule: {cron: '0 6 * * 1', parameters: {epsilon: [2]}}}}",
-    "has a wrong schedule": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1], schedule: {cron: daily}}}",
-    "has a wrong model": "version: 1\nmodels: {m: {kind: magic}}\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1]}}",
+    "lacks data sets": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], epsilons: [1], shots: "  # noqa: E501
+    "[1]}}",
+    "replaces what is no option of a run": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], "  # noqa: E501
+    "epsilons: [1], shots: [1], schedule: {cron: '0 6 * * 1', parameters: {epsilon: "
+    "[2]}}}}",
+    "has a wrong schedule": "version: 1\npipelines: {demo: {title: t, methods: [ldp_tabicl], datasets: [shop], "  # noqa: E501
+    "epsilons: [1], shots: [1], schedule: {cron: daily}}}",
+    "has a wrong model": "version: 1\nmodels: {m: {kind: magic}}\npipelines: {demo: {title: t, methods: "  # noqa: E501
+    "[ldp_tabicl], datasets: [shop], epsilons: [1], shots: [1]}}",
     "runs Python": "version: 1\npipelines: !!python/object/apply:os.system [true]",
 }
 
@@ -134,8 +175,14 @@ def test_a_pipelines_file_that_is_not_there_is_refused(place: Place, capsys: Cap
 def test_a_bad_contract_is_refused_by_check_and_by_run(place: Place, capsys: Capture) -> None:
     path = place.root / "contracts" / "shop.yaml"
     path.write_text(path.read_text().replace("column: bought", "column: nope"))
-    for arguments in (("contract", "check", str(path)), ("contract", "show", "shop"), ("run", "demo", "--datasets", "shop")):
-        assert "shop.yaml: label.column: names 'nope', which is not a column" in refused(place, capsys, *arguments)
+    for arguments in (
+        ("contract", "check", str(path)),
+        ("contract", "show", "shop"),
+        ("run", "demo", "--datasets", "shop"),
+    ):
+        assert "shop.yaml: label.column: names 'nope', which is not a column" in refused(
+            place, capsys, *arguments
+        )
 
 
 @pytest.mark.parametrize("data", ["/nowhere", ""])
@@ -144,26 +191,38 @@ def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", data)
     sentence = refused(place, capsys, "run", "demo", "--datasets", "blood")
-    assert "blood: no rows at hand" in sentence and "dpicl data fetch blood" in sentence and "DPICL_DATA" in sentence
+    assert (
+        "blood: no rows at hand" in sentence
+        and "dpicl data fetch blood" in sentence
+        and "DPICL_DATA" in sentence
+    )
 
 
-def test_a_state_folder_that_is_a_file_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_that_is_a_file_is_refused(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (place.root / "file").write_text("")
     monkeypatch.setenv("DPICL_HOME", str(place.root / "file"))
     assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
     assert (place.root / "file").read_text() == ""
 
 
-def test_a_state_folder_that_cannot_be_written_is_refused(capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+def test_a_state_folder_that_cannot_be_written_is_refused(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
     """Nobody, not even root, may make folders in /sys."""
     monkeypatch.setenv("DPICL_HOME", "/sys/dpicl")
     assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
 
 
 @pytest.mark.parametrize("watts", ["much", "0", "-5", "nan", "inf"])
-def test_a_power_that_is_no_number_of_watts_is_refused(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, watts: str) -> None:
+def test_a_power_that_is_no_number_of_watts_is_refused(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, watts: str
+) -> None:
     monkeypatch.setenv("DPICL_POWER_WATTS", watts)
-    assert f"DPICL_POWER_WATTS='{watts}': expected a positive number" in refused(place, capsys, "run", "demo")
+    assert f"DPICL_POWER_WATTS='{watts}': expected a positive number" in refused(
+        place, capsys, "run", "demo"
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +253,9 @@ def plan(run_id: str) -> Path:
 
 def test_the_same_run_id_with_other_options_is_refused(place: Place, capsys: Capture) -> None:
     plan("taken")
-    assert "its plan differs" in refused(place, capsys, "run", "demo", "--run-id", "taken", *SMALL_OPTIONS)
+    assert "its plan differs" in refused(
+        place, capsys, "run", "demo", "--run-id", "taken", *SMALL_OPTIONS
+    )
 
 
 @pytest.mark.quick("{")
@@ -221,4 +282,6 @@ def test_a_report_of_a_run_without_results_is_refused(place: Place, capsys: Capt
 def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, capsys: Capture) -> None:
     path = plan("planned") / "plan.json"
     path.write_text(path.read_text().replace('"shop"', '"../x"'))
-    assert "run planned: plan.json is damaged" in refused(place, capsys, "run", "--resume", "planned")
+    assert "run planned: plan.json is damaged" in refused(
+        place, capsys, "run", "--resume", "planned"
+    )

@@ -1,4 +1,6 @@
-"""A clock that jumps changes no release: the ledger goes by the order of its chain, not by the times it shows."""
+"""A clock that jumps changes no release: the ledger goes by the order of its chain, not by the
+times it shows.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_what_was_bought_stays_bought_and_what_was_spent_stays_spent(
     def protected(epsilon: str, days: str) -> tuple[str, bytes]:
         out = place.root / f"{epsilon}{days}.jsonl"
         wrong = {"LD_PRELOAD": other_clock, "FAKETIME": days, "DONT_FAKE_MONOTONIC": "1"}
-        done = place.dpicl("protect", table, "--epsilon", epsilon, "--shots", "2", "--out", str(out), **wrong)
+        done = place.dpicl(
+            "protect", table, "--epsilon", epsilon, "--shots", "2", "--out", str(out), **wrong
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout, out.read_bytes()
 

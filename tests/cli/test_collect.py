@@ -1,4 +1,6 @@
-"""`dpicl collect`: from clients' reports to rows and demonstrations, with nothing charged and nothing written elsewhere."""
+"""`dpicl collect`: from clients' reports to rows and demonstrations, with nothing charged and
+nothing written elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ EPSILON = "8"
 
 def holders(count: int) -> str:
     head, *lines = shop_rows(count).splitlines()
-    return "\n".join([f"{head},who", *(f"{line},client {number}" for number, line in enumerate(lines))]) + "\n"
+    return (
+        "\n".join(
+            [f"{head},who", *(f"{line},client {number}" for number, line in enumerate(lines))]
+        )
+        + "\n"
+    )
 
 
 @pytest.fixture
@@ -35,7 +42,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "contracts").mkdir()
     contract = tmp_path / "contracts" / "shop.yaml"
     contract.write_text(yaml.safe_dump(shop(private=True), sort_keys=False))
-    for name, value in (("DPICL_CONTRACTS", "contracts"), ("DPICL_HOME", "home"), ("DPICL_DATA", "data")):
+    for name, value in (
+        ("DPICL_CONTRACTS", "contracts"),
+        ("DPICL_HOME", "home"),
+        ("DPICL_DATA", "data"),
+    ):
         monkeypatch.setenv(name, str(tmp_path / value))
     monkeypatch.chdir(tmp_path)
     sent = reports(contract, holders(600), "--epsilon", EPSILON, "--cap", "100")
@@ -51,7 +62,9 @@ def send(place: Path, file: str, lines: list[str]) -> None:
 
 def run(*typed: str) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["collect", "shop", *typed])
-    return done.exit_code, done.output if done.exception is None or isinstance(done.exception, SystemExit) else str(done.exception)
+    return done.exit_code, done.output if done.exception is None or isinstance(
+        done.exception, SystemExit
+    ) else str(done.exception)
 
 
 def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None:
@@ -60,9 +73,15 @@ def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None
     with (place / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 500 and {*rows[0]} <= {"age", "spent", "colour", "bought", "member"}
-    assert "rows.csv: 500 rows" in said and NOTHING_CHARGED in said and "600 reports: 600 counted" in said
+    assert (
+        "rows.csv: 500 rows" in said
+        and NOTHING_CHARGED in said
+        and "600 reports: 600 counted" in said
+    )
     assert "8-LDP before they leave it, however often they are sent" in said
-    assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}, "no ledger, no certificate"
+    assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}, (
+        "no ledger, no certificate"
+    )
     truth = sum(",yes,client" in line for line in holders(600).splitlines()) / 600
     assert abs(sum(row["bought"] == "yes" for row in rows) / 500 - truth) < 0.12
 
@@ -83,7 +102,11 @@ def test_counts_are_printed_for_programs(place: Path) -> None:
 
 def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path) -> None:
     assert run("reports", "--epsilon", EPSILON, "--out", "one.csv", "--rows", "100")[0] == 0
-    lines = [line for number in range(2) for line in (place / f"reports/{number}.jsonl").read_text().splitlines()]
+    lines = [
+        line
+        for number in range(2)
+        for line in (place / f"reports/{number}.jsonl").read_text().splitlines()
+    ]
     send(place, "other/all.jsonl", lines[::-1])
     send(place, "other/again.jsonl", lines[:50])
     assert run("other", "--epsilon", EPSILON, "--out", "two.csv", "--rows", "100")[0] == 0
@@ -93,7 +116,11 @@ def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path
 def test_demonstrations_are_made_of_reports(place: Path) -> None:
     assert run("reports", "--epsilon", EPSILON, "--out", "shots.jsonl", "--shots", "6")[0] == 0
     shown = [json.loads(line) for line in (place / "shots.jsonl").read_text().splitlines()]
-    assert len(shown) == 6 and {one["answer"] for one in shown} == {"Yes", "No"} and "Did they buy?" in shown[0]["text"]
+    assert (
+        len(shown) == 6
+        and {one["answer"] for one in shown} == {"Yes", "No"}
+        and "Did they buy?" in shown[0]["text"]
+    )
 
 
 def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: Path) -> None:
@@ -103,12 +130,22 @@ def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: 
         send(
             place,
             f"days/{day}.jsonl",
-            reports(contract, "\n".join(holders(600).splitlines()[: -200 if day == FIRST else None]), *how, "--period", day),
+            reports(
+                contract,
+                "\n".join(holders(600).splitlines()[: -200 if day == FIRST else None]),
+                *how,
+                "--period",
+                day,
+            ),
         )
     in_time = len((place / f"days/{FIRST}.jsonl").read_text().splitlines())
     closing = ("days", *how, "--period", FIRST, "--close", "closed")
     code, said = run(*closing, "--out", "first.csv", "--rows", "50")
-    assert code == 0 and f"{in_time} counted, 600 of another period" in said and "and 4-LDP in any one sending" in said
+    assert (
+        code == 0
+        and f"{in_time} counted, 600 of another period" in said
+        and "and 4-LDP in any one sending" in said
+    )
     send(place, "days/late.jsonl", reports(contract, holders(600), *how, "--period", FIRST))
     code, said = run(*closing, "--out", "again.csv", "--rows", "50")
     assert code == 0 and f"{in_time} counted" in said and f"{600 - in_time} late" in said
@@ -121,19 +158,30 @@ def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: 
     ("typed", "phrase"),
     [
         (("nowhere", "--epsilon", "8"), "nowhere: cannot be read"),
-        (("reports", "--epsilon", "1"), "no report counts: 600 reports: 0 counted, 600 of another collection"),
+        (
+            ("reports", "--epsilon", "1"),
+            "no report counts: 600 reports: 0 counted, 600 of another collection",
+        ),
         (("reports", "--epsilon", "nan"), "expected a number such as 10 or 0.5"),
-        (("reports", "--epsilon", "8", "--design", "all-columns"), "expected one of one-column, pairs, subset, agreement"),
+        (
+            ("reports", "--epsilon", "8", "--design", "all-columns"),
+            "expected one of one-column, pairs, subset, agreement",
+        ),
         (("reports", "--epsilon", "8", "--about", "nothing"), "expected attributes of this table"),
         (("reports", "--epsilon", "8", "--sending-epsilon", "8"), "below the permanent answer's"),
         (("reports", "--epsilon", "8", "--period", "soon"), "period="),
-        (("reports", "--epsilon", "8", "--estimator", "simplex"), "expected log-linear, em or tree"),
+        (
+            ("reports", "--epsilon", "8", "--estimator", "simplex"),
+            "expected log-linear, em or tree",
+        ),
         (("reports", "--epsilon", "8", "--out", "contracts"), "expected a new file"),
         (("reports", "--epsilon", "8", "--out", "x.txt", "--as", "verse"), "expected one of"),
         (("reports", "--epsilon", "8", "--close", "contracts/shop.yaml"), "is no closed period"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: tuple[str, ...], phrase: str) -> None:
+def test_a_mistake_is_one_sentence_and_writes_nothing(
+    place: Path, typed: tuple[str, ...], phrase: str
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
     code, said = run(*typed)
     assert code and phrase in said and len(said.strip().splitlines()) == 1
@@ -142,7 +190,11 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: tuple[
 
 def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
     collected = Session().collect("shop", Path("reports"), epsilon=8)
-    assert len(collected.table(30)) == 30 and len(collected.demonstrations(2)) == 2 and not collected.spent
+    assert (
+        len(collected.table(30)) == 30
+        and len(collected.demonstrations(2)) == 2
+        and not collected.spent
+    )
     assert collected.predictor().classes_.tolist() == ["No", "Yes"]
     with pytest.raises(ParameterError, match="what clients did before they sent is not known here"):
         _ = collected.certificate
@@ -153,21 +205,43 @@ def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
 
 def test_a_person_sends_a_report_for_each_of_their_rows_and_pays_for_all(place: Path) -> None:
     content = shop("visits", private=True)
-    content["privacy"] = {**content["privacy"], "unit": "person", "person": {"id_column": "who", "max_rows": 2}}
+    content["privacy"] = {
+        **content["privacy"],
+        "unit": "person",
+        "person": {"id_column": "who", "max_rows": 2},
+    }
     contract = place / "contracts" / "visits.yaml"
     contract.write_text(yaml.safe_dump(content, sort_keys=False))
     head, *rows = holders(30).splitlines()
     again = [row for row in rows if int(row.rpartition(" ")[2]) < 10]
     wallet = place / "visits.jsonl"
-    typed = [contract, "--epsilon", "3", "--sending-epsilon", "1", "--period", FIRST, "--memory", wallet, "--cap", "6"]
-    sent = data_holder(*typed, records="\n".join([head, *rows, *again]) + "\n", folder=place).stdout.splitlines()
+    typed = [
+        contract,
+        "--epsilon",
+        "3",
+        "--sending-epsilon",
+        "1",
+        "--period",
+        FIRST,
+        "--memory",
+        wallet,
+        "--cap",
+        "6",
+    ]
+    sent = data_holder(
+        *typed, records="\n".join([head, *rows, *again]) + "\n", folder=place
+    ).stdout.splitlines()
     assert len({json.loads(line)["who"] for line in sent}) == 60
-    assert sum(json.loads(line).get("epsilon", 0) for line in wallet.read_text().splitlines()) == pytest.approx(6, rel=1e-3)
+    assert sum(
+        json.loads(line).get("epsilon", 0) for line in wallet.read_text().splitlines()
+    ) == pytest.approx(6, rel=1e-3)
     send(place, "visits/all.jsonl", sent)
     collected = Session().collect("visits", "visits", epsilon=3, sending_epsilon=1.0, period=FIRST)
     assert collected.received.counted == 60
     assert any(
-        f"a person that runs python -m dpicl.client with one wallet are {cost}-LDP" in collected.statement for cost in ("5.999", "6")
+        f"a person that runs python -m dpicl.client with one wallet are {cost}-LDP"
+        in collected.statement
+        for cost in ("5.999", "6")
     )
     assert "and 2-LDP in any one sending" in collected.statement
     with pytest.raises(ParameterError, match="two levels are not simulated"):

@@ -12,10 +12,33 @@ import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpicl.cli.terminal import console
-from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, install, said, shop, talk, until
+from tests.harness import (
+    REAL_DATA,
+    SMALL_OPTIONS,
+    Place,
+    World,
+    call_main,
+    complaint,
+    end,
+    install,
+    said,
+    shop,
+    talk,
+    until,
+)
 
 Capture = pytest.CaptureFixture[str]
-CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
+CONTRACTS = (
+    "adult",
+    "bank",
+    "blood",
+    "breast_cancer",
+    "calhousing",
+    "car",
+    "diabetes",
+    "heart",
+    "jungle",
+)
 COMMANDS = (
     "",
     "list",
@@ -47,13 +70,17 @@ def test_every_command_has_help(place: Place, capsys: Capture, command: str) -> 
 
 
 def test_the_help_lists_every_command(place: Place, capsys: Capture) -> None:
-    out = "".join(said(capsys, *command.split(), "--help") for command in ("", "contract", "data", "ledger"))
+    out = "".join(
+        said(capsys, *command.split(), "--help") for command in ("", "contract", "data", "ledger")
+    )
     assert all(command.split()[-1] in out for command in COMMANDS if command)
 
 
 def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture) -> None:
     out = said(capsys, "list")
-    assert all(name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1"))
+    assert all(
+        name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1")
+    )
     assert "tiny" in out and "org/name[@revision]" in out
 
 
@@ -71,35 +98,59 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
             rows = groups.setdefault(line.strip(), [])
         elif line[3] != " ":
             rows.append(line.split()[0])
-    assert [*groups] == ["to try", "to protect", "to reproduce", "others"] and groups["others"] == ["private"]
+    assert [*groups] == ["to try", "to protect", "to reproduce", "others"] and groups["others"] == [
+        "private"
+    ]
     assert (
-        {"demo", "few-shot-demo"} <= {*groups["to try"]} and "private-table" in groups["to protect"] and "table-2" in groups["to reproduce"]
+        {"demo", "few-shot-demo"} <= {*groups["to try"]}
+        and "private-table" in groups["to protect"]
+        and "table-2" in groups["to reproduce"]
     )
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
-    assert said(capsys, "contract", "check", str(place.root / "contracts" / f"{name}.yaml")).startswith(f"{name}.yaml: ok: ")
+    assert said(
+        capsys, "contract", "check", str(place.root / "contracts" / f"{name}.yaml")
+    ).startswith(f"{name}.yaml: ok: ")
     shown = said(capsys, "contract", "show", name)
-    assert shown.startswith(f"{name}: ") and "question" in shown and "groups" in shown and "benchmark" in shown
+    assert (
+        shown.startswith(f"{name}: ")
+        and "question" in shown
+        and "groups" in shown
+        and "benchmark" in shown
+    )
 
 
 def test_the_contracts_named_here_are_all_there_are(place: Place) -> None:
-    assert tuple(sorted(path.stem for path in (place.root / "contracts").glob("*.yaml"))) == CONTRACTS
+    assert (
+        tuple(sorted(path.stem for path in (place.root / "contracts").glob("*.yaml"))) == CONTRACTS
+    )
 
 
-def test_data_list_tells_what_is_at_hand(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_list_tells_what_is_at_hand(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
-    lines = {line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()}
+    lines = {
+        line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()
+    }
     assert set(CONTRACTS) <= set(lines)
     assert "yes" in lines["breast_cancer"] and "no" in lines["blood"].split()
     if (REAL_DATA / "tabular" / "blood.csv").exists():
         monkeypatch.setenv("DPICL_DATA", str(REAL_DATA))
-        assert any(line.startswith(" blood") and "yes" in line for line in said(capsys, "data", "list").splitlines())
+        assert any(
+            line.startswith(" blood") and "yes" in line
+            for line in said(capsys, "data", "list").splitlines()
+        )
 
 
-def test_data_list_says_remote_of_what_it_did_not_ask_for(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no such store and no such database: only addresses are known, and they are not looked up."""
+def test_data_list_says_remote_of_what_it_did_not_ask_for(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no such store and no such database: only addresses are known, and they are not
+    looked up.
+    """
     places = {
         "stored": {"file": "s3://nobodys-bucket/rows.parquet"},
         "shelved": {"folder": "s3://nobodys-bucket/rows/"},
@@ -107,19 +158,26 @@ def test_data_list_says_remote_of_what_it_did_not_ask_for(place: Place, capsys: 
     }
     for name, source in places.items():
         contract = shop(name)
-        contract["source"] = {**{key: value for key, value in contract["source"].items() if key != "file"}, **source}
+        contract["source"] = {
+            **{key: value for key, value in contract["source"].items() if key != "file"},
+            **source,
+        }
         install(place, contract, "")
 
     def at_hand() -> dict[str, str]:
         lines = [line.split() for line in said(capsys, "data", "list").splitlines()]
         return {line[0]: line[2] for line in lines if line and line[0] in places}
 
-    assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}, "nobody has said where the database is"
+    assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}, (
+        "nobody has said where the database is"
+    )
     monkeypatch.setenv("SHOP_DB", "postgresql://me@127.0.0.1:1/base")
     assert at_hand()["asked"] == "remote"
 
 
-def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, capsys: Capture) -> None:
+def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(
+    place: Place, capsys: Capture
+) -> None:
     out = said(capsys, "run", "demo", "--dry-run", *SMALL_OPTIONS)
     assert "breast_cancer" in out and "spent" in out
     assert not list((place.home / "runs").iterdir())
@@ -129,9 +187,12 @@ def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, c
 def test_a_look_at_the_budget_waits_for_no_library_of_tables(place: Place) -> None:
     """Nor for one of models: a person types it often."""
     program = (
-        "import sys\nfrom dpicl.cli import budget\nprint(sorted({'pyarrow', 'pandas', 'scipy', 'torch', 'prefect'} & set(sys.modules)))"
+        "import sys\nfrom dpicl.cli import budget\nprint(sorted({'pyarrow', 'pandas', 'scipy', "
+        "'torch', 'prefect'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -165,11 +226,17 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
     flow_run = world.flow_run("commands")["id"]
 
     def told() -> list[str]:
-        logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [flow_run]}}, "limit": 200})
+        logs = world.ask(
+            "logs/filter", {"logs": {"flow_run_id": {"any_": [flow_run]}}, "limit": 200}
+        )
         return [entry["message"] for entry in logs]
 
     for stage in ("ingest", "validate", "randomise", "aggregate", "score", "evaluate"):
-        until(lambda stage=stage: any(line.startswith(f"{stage} ") for line in told()), 30, f"the log of {stage}")  # type: ignore[misc]
+        until(
+            lambda stage=stage: any(line.startswith(f"{stage} ") for line in told()),
+            30,
+            f"the log of {stage}",
+        )  # type: ignore[misc]
     assert "ingest breast_cancer: 569 rows" in told()
 
 
@@ -177,7 +244,11 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     process = world.start("run", "demo", "--model", "tiny", "--run-id", "interrupted")
     try:
-        until(lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")), 240, "the first scores")
+        until(
+            lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")),
+            240,
+            "the first scores",
+        )
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:
@@ -185,12 +256,20 @@ def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     assert process.returncode == 130
     assert err == "dpicl: interrupted; `dpicl run --resume interrupted` continues it\n"
     assert not list((world.home / "private").glob("*/interrupted"))
-    until(lambda: world.flow_run("interrupted")["state_type"] == "CANCELLED", 10, "the server to show it")
+    until(
+        lambda: world.flow_run("interrupted")["state_type"] == "CANCELLED",
+        10,
+        "the server to show it",
+    )
 
 
 @pytest.mark.quick("serve")
-@pytest.mark.parametrize("command", [["run", "demo", *SMALL_OPTIONS], ["serve"]], ids=lambda command: command[0])
-def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place, capsys: Capture, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["run", "demo", *SMALL_OPTIONS], ["serve"]], ids=lambda command: command[0]
+)
+def test_a_server_that_does_not_answer_is_told_in_one_sentence(
+    place: Place, capsys: Capture, command: list[str]
+) -> None:
     url = "http://127.0.0.1:9/api"
     with place.entered(PREFECT_API_URL=url), temporary_settings({PREFECT_API_URL: url}):
         sentence = complaint(call_main(command, capsys))
@@ -198,7 +277,9 @@ def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place, cap
 
 
 @pytest.mark.exhaustive
-def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(place: Place, capsys: Capture) -> None:
+def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(
+    place: Place, capsys: Capture
+) -> None:
     with place.entered(DASK_SCHEDULER_ADDRESS="tcp://127.0.0.1:9"):
         sentence = complaint(call_main(["run", "demo", *SMALL_OPTIONS], capsys))
     assert "DASK_SCHEDULER_ADDRESS=tcp://127.0.0.1:9: no scheduler answers there" in sentence

@@ -1,4 +1,6 @@
-"""`dpicl compare` on real runs: exit codes, a table, JSON and a page; nothing but the runs' folders is read."""
+"""`dpicl compare` on real runs: exit codes, a table, JSON and a page; nothing but the runs' folders
+is read.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,20 @@ from tests.harness import Place, call_main, complaint, install, run_here, said, 
 Capture = pytest.CaptureFixture[str]
 
 
-def run(name: str, model: str, epsilons: list[str], seeds: Sequence[int] = (0, 1), datasets: Sequence[str] = ("kiosk",)) -> None:
-    grid = {"methods": ["gdp_tabicl"], "shots": [2], "epsilons": epsilons, "seeds": [*seeds], "datasets": [*datasets]}
+def run(
+    name: str,
+    model: str,
+    epsilons: list[str],
+    seeds: Sequence[int] = (0, 1),
+    datasets: Sequence[str] = ("kiosk",),
+) -> None:
+    grid = {
+        "methods": ["gdp_tabicl"],
+        "shots": [2],
+        "epsilons": epsilons,
+        "seeds": [*seeds],
+        "datasets": [*datasets],
+    }
     run_here(name, "private", model=model, **grid)
 
 
@@ -29,16 +43,27 @@ def runs(place: Place) -> Place:
 
 
 @pytest.mark.exhaustive
-def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_two_models_are_compared_answer_by_answer(
+    runs: Place, capsys: Capture, tmp_path: Path
+) -> None:
     folders = [runs.run(name) for name in ("hashed", "random")]
     for left in [one for one in runs.home.iterdir() if one.name != "runs"]:
         shutil.rmtree(left) if left.is_dir() else left.unlink()
-    before = [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders]
+    before = [
+        sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders
+    ]
     out = said(capsys, "compare", "hashed", "random")
-    assert out.startswith("Random weights. What the model of hashed and random answers means nothing.\n")
+    assert out.startswith(
+        "Random weights. What the model of hashed and random answers means nothing.\n"
+    )
     assert "random" in out.splitlines()[1] and "of the cells would be marked by chance" in out
-    assert "kiosk: the same queries in both runs, compared answer by answer" in out and "1 cell of random" in out
-    assert [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders] == before
+    assert (
+        "kiosk: the same queries in both runs, compared answer by answer" in out
+        and "1 cell of random" in out
+    )
+    assert [
+        sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders
+    ] == before
     assert sorted(one.name for one in runs.home.iterdir()) == ["runs"], "no ledger is made"
 
     told = printed("dpicl compare RUN RUN", said(capsys, "compare", "hashed", "random", "--json"))
@@ -53,9 +78,15 @@ def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, 
 
     page = tmp_path / "page.html"
     assert said(capsys, "compare", "hashed", "random", "--out", str(page)) == f"page: {page}\n"
-    row, shown = Page(page.read_text("utf-8")).row("kiosk"), next(one for one in told["cells"] if not one["is_same"])
+    row, shown = (
+        Page(page.read_text("utf-8")).row("kiosk"),
+        next(one for one in told["cells"] if not one["is_same"]),
+    )
     assert [f"{shown[side]:.3f}" for side in ("first", "second")] == row[4:6]
-    assert complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys)) == "out=page.html: expected a new file"
+    assert (
+        complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys))
+        == "out=page.html: expected a new file"
+    )
 
 
 @pytest.mark.exhaustive
@@ -67,14 +98,22 @@ def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -
 @pytest.mark.exhaustive
 def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
     run("other", "fake", ["3"], seeds=[5])
-    assert "runs hashed and other share no cell" in complaint(call_main(["compare", "hashed", "other"], capsys))
+    assert "runs hashed and other share no cell" in complaint(
+        call_main(["compare", "hashed", "other"], capsys)
+    )
     assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
     assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
-    assert "ends in .html or .md" in complaint(call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys))
+    assert "ends in .html or .md" in complaint(
+        call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys)
+    )
     nowhere, long = runs.root / "nodir" / "x.html", f"{'x' * 245}.html"
-    assert f"{nowhere.parent} is none" in complaint(call_main(["compare", "hashed", "random", "--out", str(nowhere)], capsys))
+    assert f"{nowhere.parent} is none" in complaint(
+        call_main(["compare", "hashed", "random", "--out", str(nowhere)], capsys)
+    )
     assert not nowhere.parent.exists()
-    cannot = complaint(call_main(["compare", "hashed", "random", "--out", str(runs.root / long)], capsys))
+    cannot = complaint(
+        call_main(["compare", "hashed", "random", "--out", str(runs.root / long)], capsys)
+    )
     assert cannot == f"{long}: File name too long", "not the name of a temporary file"
 
 
@@ -82,13 +121,24 @@ def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -
 def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: Capture) -> None:
     contract = shop("till", private=True)
     install(place, contract, shop_rows(80))
-    counted = {**shop("counted", private=True), "split": {"test_fraction": 0.3, "evaluation_epsilon": 2}}
+    counted = {
+        **shop("counted", private=True),
+        "split": {"test_fraction": 0.3, "evaluation_epsilon": 2},
+    }
     del counted["queries"]
     install(place, counted, shop_rows(200))
     for name, model in (("one", "fake"), ("two", "tiny")):
         run(name, model, ["1"], seeds=[0], datasets=["till", "counted"])
     told = printed("dpicl compare RUN RUN", said(capsys, "compare", "one", "two", "--json"))
-    assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {("till", True), ("counted", False)}
-    assert any("counted: only means are compared, since only noisy counts" in one for one in told["notes"])
+    assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {
+        ("till", True),
+        ("counted", False),
+    }
+    assert any(
+        "counted: only means are compared, since only noisy counts" in one for one in told["notes"]
+    )
     charged = next(one for one in told["differing"] if one["what"] == "charged")
-    assert "till: 1 release, charged now" in charged["first"] and "charged before and free now" in charged["second"]
+    assert (
+        "till: 1 release, charged now" in charged["first"]
+        and "charged before and free now" in charged["second"]
+    )

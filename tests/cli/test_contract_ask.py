@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import Contract, load_contract
-from tests.harness import DPICL, Place, _bare_environment, call_main, complaint, end, said, shop_rows, until
+from tests.harness import (
+    DPICL,
+    Place,
+    _bare_environment,
+    call_main,
+    complaint,
+    end,
+    said,
+    shop_rows,
+    until,
+)
 
 Capture = pytest.CaptureFixture[str]
 Typed = Callable[..., None]
@@ -33,7 +43,9 @@ ANSWERS = (*COLUMNS, "bought", "yes,twice", "4000", "2", "")
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Gives standard input these lines."""
-    return lambda *lines: monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    return lambda *lines: monkeypatch.setattr(
+        "sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines))
+    )
 
 
 def written(place: Place) -> Path:
@@ -44,28 +56,64 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
     typed(*ANSWERS)
     told = said(capsys, *NEW)  # and there are no rows yet
     assert "customers.yaml: a contract of 5 columns; 1 column is left out under `ignore`" in told
-    assert "No row of customers.csv was looked at. Bounds and categories are those of answers: replace any" in told
-    assert "next: dpicl contract check customers; dpicl plan customers; dpicl protect customers --epsilon 2 --shots 2" in told
+    assert (
+        "No row of customers.csv was looked at. Bounds and categories are those of answers: "
+        "replace any" in told
+    )
+    assert (
+        "next: dpicl contract check customers; dpicl plan customers; dpicl protect customers "
+        "--epsilon 2 --shots 2" in told
+    )
     contract = load_contract(written(place))
-    assert isinstance(contract, Contract) and not contract.draft and contract.privacy.budget.epsilon == 2
-    assert contract.source.ignore == ("full name",) and contract.population == 4000 and contract.version == 2
-    assert contract.columns["spent"].model_dump()["bounds"] == (0, 500) and contract.label.parts == ("rest", ("yes", "twice"))
+    assert (
+        isinstance(contract, Contract)
+        and not contract.draft
+        and contract.privacy.budget.epsilon == 2
+    )
+    assert (
+        contract.source.ignore == ("full name",)
+        and contract.population == 4000
+        and contract.version == 2
+    )
+    assert contract.columns["spent"].model_dump()["bounds"] == (
+        0,
+        500,
+    ) and contract.label.parts == ("rest", ("yes", "twice"))
     head, *rows = shop_rows(60).splitlines()
     table = "\n".join([f"{head},full name", *(f"{row},Ann" for row in rows)])
     (place.root / "data" / "customers.csv").write_text(f"{table}\n")
     out = place.root / "demos.jsonl"
-    release = ("protect", "customers", "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(out))
+    release = (
+        "protect",
+        "customers",
+        "--method",
+        "gdp_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        str(out),
+    )
     assert "2 demonstrations" in said(capsys, *release)
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
+def test_whoever_may_have_several_rows_is_protected_as_a_person(
+    place: Place, capsys: Capture, typed: Typed
+) -> None:
     typed(*ANSWERS[:22], "age", "full name", "none", "3")
     told = said(capsys, *NEW)
-    assert "a column that is not described above; this is a name that a contract cannot write" in told and "expected a whole number" in told
+    assert (
+        "a column that is not described above; this is a name that a contract cannot write" in told
+        and "expected a whole number" in told
+    )
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.privacy.unit == "person"
-    assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("full name", 3)
+    assert contract.privacy.person and (
+        contract.privacy.person.id_column,
+        contract.privacy.person.max_rows,
+    ) == ("full name", 3)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +141,11 @@ def test_a_wrong_answer_is_asked_again_with_one_sentence(
 ) -> None:
     typed(*ANSWERS[:place_of], wrong, *ANSWERS[place_of:])
     told = said(capsys, *NEW)
-    (error,) = [line for line in told.replace("Error: ", "\nError: ").splitlines() if line.startswith("Error: ")]
+    (error,) = [
+        line
+        for line in told.replace("Error: ", "\nError: ").splitlines()
+        if line.startswith("Error: ")
+    ]
     assert sentence in error and "a contract of 5 columns" in told
     typed(*ANSWERS)
     said(capsys, *NEW, "--name", "again")
@@ -101,7 +153,9 @@ def test_a_wrong_answer_is_asked_again_with_one_sentence(
     assert again == written(place).read_text()
 
 
-def test_gaps_dates_and_a_number_to_predict_can_be_answered(place: Place, capsys: Capture, typed: Typed) -> None:
+def test_gaps_dates_and_a_number_to_predict_can_be_answered(
+    place: Place, capsys: Capture, typed: Typed
+) -> None:
     typed(
         "Größe",
         "real?",
@@ -120,19 +174,37 @@ def test_gaps_dates_and_a_number_to_predict_can_be_answered(place: Place, capsys
         "",
     )
     told = said(capsys, *NEW)
-    assert "got 'soon'; expected a date such as" in told and "a name that a contract cannot write" in told
+    assert (
+        "got 'soon'; expected a date such as" in told
+        and "a name that a contract cannot write" in told
+    )
     contract = load_contract(written(place))
-    assert isinstance(contract, Contract) and contract.target.kind == "number" and contract.columns["Größe"].nullable
-    assert contract.columns["since"].type == "date" and contract.privacy.budget.epsilon == 3 and contract.population is None
+    assert (
+        isinstance(contract, Contract)
+        and contract.target.kind == "number"
+        and contract.columns["Größe"].nullable
+    )
+    assert (
+        contract.columns["since"].type == "date"
+        and contract.privacy.budget.epsilon == 3
+        and contract.population is None
+    )
 
 
-def test_answers_that_end_too_early_write_nothing(place: Place, capsys: Capture, typed: Typed) -> None:
+def test_answers_that_end_too_early_write_nothing(
+    place: Place, capsys: Capture, typed: Typed
+) -> None:
     typed(*ANSWERS[:10])
-    assert complaint(call_main(NEW, capsys)) == "the answers end before the questions do; nothing was written"
+    assert (
+        complaint(call_main(NEW, capsys))
+        == "the answers end before the questions do; nothing was written"
+    )
     assert not written(place).exists()
 
 
-def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Capture, typed: Typed) -> None:
+def test_a_schema_leaves_only_what_it_lacks_to_be_asked(
+    place: Place, capsys: Capture, typed: Typed
+) -> None:
     fields = [
         {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 100}},
         {"name": "spent", "type": "number", "description": "euros a month"},
@@ -141,16 +213,29 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Ca
     ]
     (place.root / "schema.json").write_text(json.dumps({"fields": fields}))
     typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "", "")
-    told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
+    told = said(
+        capsys,
+        *NEW,
+        "--schema",
+        str(place.root / "schema.json"),
+        "--label",
+        "bought",
+        "--positive",
+        "1",
+    )
     assert (
-        "spent (euros a month): category, boolean, integer, real, date, datetime (with ? if values may be missing) or ignored [real]"
+        "spent (euros a month): category, boolean, integer, real, date, datetime (with ? if "
+        "values may be missing) or ignored [real]"
         in told
         and "age:" not in told
     )
     assert "those of schema.json and answers" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.source.ignore == ("note",)
-    assert contract.columns["bought"].model_dump()["categories"] == ("0", "1") and contract.label.parts == ("rest", ("1",))
+    assert contract.columns["bought"].model_dump()["categories"] == (
+        "0",
+        "1",
+    ) and contract.label.parts == ("rest", ("1",))
 
 
 def test_an_interruption_writes_nothing(place: Place) -> None:
@@ -168,7 +253,11 @@ def test_an_interruption_writes_nothing(place: Place) -> None:
             assert process.stdin
             process.stdin.write("\n".join(ANSWERS[:4]) + "\n")
             process.stdin.flush()
-            until(lambda: "spent: " in (place.root / "said.txt").read_text(), 60, "the question on the second column")
+            until(
+                lambda: "spent: " in (place.root / "said.txt").read_text(),
+                60,
+                "the question on the second column",
+            )
             os.kill(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=30)
         finally:

@@ -1,4 +1,6 @@
-"""A look at a table keeps every column that it can: what follows is a release, without other edits than the lines it asks for."""
+"""A look at a table keeps every column that it can: what follows is a release, without other edits
+than the lines it asks for.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,20 @@ def flowers() -> Columns:
     """Seven classes."""
     rng = draws()
     kinds = rng.choice(["iris", "rose", "tulip", "daisy", "lily", "poppy", "aster"], 300)
-    return {**{f"petal_{part}": rng.normal(len(kinds[0]), 1, 300).round(2) for part in range(5)}, "kind": [*kinds]}
+    return {
+        **{f"petal_{part}": rng.normal(len(kinds[0]), 1, 300).round(2) for part in range(5)},
+        "kind": [*kinds],
+    }
 
 
 def shipments() -> Columns:
     """Days, times with zones and without, and a number to predict."""
     rng = draws()
     days = [DAY + timedelta(days=int(one)) for one in rng.integers(0, 2000, 250)]
-    times = [datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=int(one)) for one in rng.integers(0, 10**7, 250)]
+    times = [
+        datetime(2023, 1, 1, tzinfo=UTC) + timedelta(seconds=int(one))
+        for one in rng.integers(0, 10**7, 250)
+    ]
     return {
         "ordered": days,
         "packed": gaps([time.isoformat() for time in times]),
@@ -112,7 +120,10 @@ def wide_ranges() -> Columns:
 
 def many_categories() -> Columns:
     rng = draws()
-    return {"station": [f"S{one}" for one in rng.permutation(256 * 12) % 256], "late": [*rng.choice(["no", "yes"], 256 * 12)]}
+    return {
+        "station": [f"S{one}" for one in rng.permutation(256 * 12) % 256],
+        "late": [*rng.choice(["no", "yes"], 256 * 12)],
+    }
 
 
 def ten_rows() -> Columns:
@@ -120,13 +131,38 @@ def ten_rows() -> Columns:
 
 
 TABLES: list[tuple[Callable[[], Columns], tuple[str, ...], dict[str, str], str]] = [
-    (clinic, ("--label", "readmitted", "--positive", "yes"), {"age": "integer", "bmi": "real", "insulin": "integer"}, "binary"),
-    (flowers, ("--label", "kind", "--population", "300"), {"petal_1": "real", "kind": "category"}, "classes"),
-    (shipments, ("--label", "days"), {"ordered": "date", "midnight": "date", "packed": "datetime", "scanned": "datetime"}, "number"),
+    (
+        clinic,
+        ("--label", "readmitted", "--positive", "yes"),
+        {"age": "integer", "bmi": "real", "insulin": "integer"},
+        "binary",
+    ),
+    (
+        flowers,
+        ("--label", "kind", "--population", "300"),
+        {"petal_1": "real", "kind": "category"},
+        "classes",
+    ),
+    (
+        shipments,
+        ("--label", "days"),
+        {"ordered": "date", "midnight": "date", "packed": "datetime", "scanned": "datetime"},
+        "number",
+    ),
     (one_column, (), {"wage": "integer"}, "none"),
     (forty_columns, ("--label", "vote"), {"q38": "integer"}, "classes"),
-    (unicode_names, ("--label", "Köpfe & mehr"), {"Größe in cm": "real", "年齢": "integer", "no": "category"}, "classes"),
-    (wide_ranges, ("--label", "level"), {"income": "real", "tiny": "real", "huge": "integer"}, "classes"),
+    (
+        unicode_names,
+        ("--label", "Köpfe & mehr"),
+        {"Größe in cm": "real", "年齢": "integer", "no": "category"},
+        "classes",
+    ),
+    (
+        wide_ranges,
+        ("--label", "level"),
+        {"income": "real", "tiny": "real", "huge": "integer"},
+        "classes",
+    ),
     (many_categories, ("--label", "late"), {"station": "category"}, "classes"),
     (ten_rows, ("--label", "y"), {"n": "integer", "c": "category"}, "classes"),
     (clinic, ("--label", "insulin"), {"smoker": "category", "postcode": "category"}, "number"),
@@ -150,26 +186,48 @@ def answered(file: Path) -> Contract:
 
 
 @pytest.mark.quick("ten_rows-classes")
-@pytest.mark.parametrize(("table", "options", "types", "kind"), TABLES, ids=[f"{table.__name__}-{kind}" for table, *_, kind in TABLES])
+@pytest.mark.parametrize(
+    ("table", "options", "types", "kind"),
+    TABLES,
+    ids=[f"{table.__name__}-{kind}" for table, *_, kind in TABLES],
+)
 def test_every_column_is_kept_and_a_release_follows(
-    place: Place, capsys: Capture, table: Callable[[], Columns], options: tuple[str, ...], types: dict[str, str], kind: str
+    place: Place,
+    capsys: Capture,
+    table: Callable[[], Columns],
+    options: tuple[str, ...],
+    types: dict[str, str],
+    kind: str,
 ) -> None:
     columns = table()
     write(columns, place.root / "data" / "Kunden-Daten.csv")
     told = said(capsys, "contract", "new", "Kunden-Daten.csv", *options)
     file = place.root / "contracts" / "kunden_daten.yaml"
-    assert f"a draft of {len(columns)} columns\n" in told and file.read_text().count(MARK) == len(columns)
+    assert f"a draft of {len(columns)} columns\n" in told and file.read_text().count(MARK) == len(
+        columns
+    )
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-    assert len(lines) - len(columns) <= 8, "a name, a source, a budget, a label, and one line for each column"
-    assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))], "an editor has nothing to mark"
+    assert len(lines) - len(columns) <= 8, (
+        "a name, a source, a budget, a label, and one line for each column"
+    )
+    assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))], (
+        "an editor has nothing to mark"
+    )
     marked = said(capsys, "contract", "check", "kunden_daten")
     assert f"{len(columns)} line" in marked and "; the first is line " in marked
     contract = answered(file)
-    assert contract.version == 2 and contract.target.kind == kind and not contract.local and contract.privacy.sampling_rate == 1
+    assert (
+        contract.version == 2
+        and contract.target.kind == kind
+        and not contract.local
+        and contract.privacy.sampling_rate == 1
+    )
     assert {name: contract.columns[name].type for name in types} == types
     gaps = {name for name, values in columns.items() if not {"", "NA"}.isdisjoint(map(str, values))}
     assert {name for name, column in contract.columns.items() if column.nullable} == gaps
-    assert said(capsys, "contract", "check", "kunden_daten").startswith(f"kunden_daten.yaml: ok: {len(columns)} columns")
+    assert said(capsys, "contract", "check", "kunden_daten").startswith(
+        f"kunden_daten.yaml: ok: {len(columns)} columns"
+    )
     out = place.root / "demos.jsonl"
     said(
         capsys,
@@ -187,14 +245,31 @@ def test_every_column_is_kept_and_a_release_follows(
     assert len(out.read_text().splitlines()) == 4
 
 
-def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(place: Place, capsys: Capture) -> None:
+def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(
+    place: Place, capsys: Capture
+) -> None:
     write(flowers(), place.root / "data" / "flowers.csv")
     suggested = []
     for rows in (10**6, 3000, 300, 30):
         name = f"flowers_{rows}"
-        told = said(capsys, "contract", "new", "flowers.csv", "--label", "kind", "--population", str(rows), "--name", name)
+        told = said(
+            capsys,
+            "contract",
+            "new",
+            "flowers.csv",
+            "--label",
+            "kind",
+            "--population",
+            str(rows),
+            "--name",
+            name,
+        )
         contract = load_contract(place.root / "contracts" / f"{name}.yaml")
-        assert isinstance(contract, Contract) and contract.population == rows and ("would be noise" in told) == (rows == 30)
+        assert (
+            isinstance(contract, Contract)
+            and contract.population == rows
+            and ("would be noise" in told) == (rows == 30)
+        )
         assert f"dpicl protect {name} --epsilon {contract.privacy.budget.epsilon:g}" in told
         suggested.append(contract.privacy.budget.epsilon)
     assert suggested == sorted(suggested) and suggested[0] == 1 and suggested[-1] == 10
@@ -232,20 +307,35 @@ def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture
     }
     assert told[1:10] == [f'left out: "{name}": {why}' for name, why in reasons.items()]
     file = place.root / "contracts" / "shop.yaml"
-    assert [line for line in file.read_text().splitlines() if line.startswith("# left out: ")] == [f"# {line}" for line in told[1:10]]
+    assert [line for line in file.read_text().splitlines() if line.startswith("# left out: ")] == [
+        f"# {line}" for line in told[1:10]
+    ]
     assert answered(file).source.ignore == tuple(reasons)
-    assert "Ann" not in file.read_text() and "80" not in re.sub(r"\[0, \d+\]", "", file.read_text()), "neither values nor how many rows"
+    assert "Ann" not in file.read_text() and "80" not in re.sub(
+        r"\[0, \d+\]", "", file.read_text()
+    ), "neither values nor how many rows"
 
 
 def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
     rng = draws()
     columns = {
-        "age": pa.array([None if row == 3 else int(age) for row, age in enumerate(rng.integers(18, 90, 100))]),
-        "height": pa.array([float("nan") if row % 7 == 0 else float(one) for row, one in enumerate(rng.normal(170, 9, 100))]),
+        "age": pa.array(
+            [None if row == 3 else int(age) for row, age in enumerate(rng.integers(18, 90, 100))]
+        ),
+        "height": pa.array(
+            [
+                float("nan") if row % 7 == 0 else float(one)
+                for row, one in enumerate(rng.normal(170, 9, 100))
+            ]
+        ),
         "member": pa.array([bool(one) for one in rng.integers(0, 2, 100)]),
         "since": pa.array([DAY + timedelta(days=row) for row in range(100)]),
-        "seen": pa.array([1_700_000_000_123_456_789 + 10**13 * row for row in range(100)], pa.timestamp("ns")),
-        "closed": pa.array([datetime(2020, 1, 1) + timedelta(days=row) if row % 5 else None for row in range(100)]),
+        "seen": pa.array(
+            [1_700_000_000_123_456_789 + 10**13 * row for row in range(100)], pa.timestamp("ns")
+        ),
+        "closed": pa.array(
+            [datetime(2020, 1, 1) + timedelta(days=row) if row % 5 else None for row in range(100)]
+        ),
         "price": pa.array([decimal.Decimal("12.50") + row for row in range(100)]),
         "city": pa.array([*rng.choice(["x", "y"], 100)]).dictionary_encode(),
         "tags": pa.array([["a", "b"]] * 100),
@@ -254,41 +344,79 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
     pq.write_table(pa.table(columns), place.root / "data" / "visits.parquet")
     told = said(capsys, "contract", "new", "visits.parquet", "--label", "city")
     assert 'left out: "tags": holds neither numbers nor text but list' in told
-    assert 'left out: "stay": holds neither numbers nor text but duration; expected a number of a unit, such as hours' in told
+    assert (
+        'left out: "stay": holds neither numbers nor text but duration; expected a number of a '
+        "unit, such as hours" in told
+    )
     contract = answered(place.root / "contracts" / "visits.yaml")
     types = {name: (column.type, column.nullable) for name, column in contract.columns.items()}
     assert types == {
-        "age": ("integer", True), "height": ("real", True), "member": ("boolean", False), "since": ("date", False),
-        "seen": ("datetime", False), "closed": ("date", True), "price": ("real", False), "city": ("category", False),
-    }  # fmt: skip
+        "age": ("integer", True),
+        "height": ("real", True),
+        "member": ("boolean", False),
+        "since": ("date", False),
+        "seen": ("datetime", False),
+        "closed": ("date", True),
+        "price": ("real", False),
+        "city": ("category", False),
+    }
     out = place.root / "demos.jsonl"
-    said(capsys, "protect", "visits", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "4", "--out", str(out))
+    said(
+        capsys,
+        "protect",
+        "visits",
+        "--method",
+        "mst_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "4",
+        "--out",
+        str(out),
+    )
     assert len(out.read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
-        ("a;b;c\n1;2;3\n", "rows.csv: has one column: is it separated by `;`? expected commas between columns"),
+        (
+            "a;b;c\n1;2;3\n",
+            "rows.csv: has one column: is it separated by `;`? expected commas between columns",
+        ),
         ("a,b\n", 'expected numbers, dates or few categories; "a" has no value in any row'),
         ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
     ],
 )
-def test_what_is_no_table_is_one_sentence(place: Place, capsys: Capture, text: str, phrase: str) -> None:
+def test_what_is_no_table_is_one_sentence(
+    place: Place, capsys: Capture, text: str, phrase: str
+) -> None:
     (place.root / "data" / "rows.csv").write_text(text)
     assert phrase in complaint(call_main(("contract", "new", "rows.csv"), capsys))
 
 
-def test_a_contract_that_nobody_has_is_refused_with_the_names_there_are(place: Place, capsys: Capture) -> None:
+def test_a_contract_that_nobody_has_is_refused_with_the_names_there_are(
+    place: Place, capsys: Capture
+) -> None:
     assert "breast_cancer" in complaint(call_main(("contract", "check", "nobodys"), capsys))
     assert "No such file" in complaint(call_main(("contract", "check", "nobodys.yaml"), capsys))
 
 
-def test_a_label_that_cannot_be_one_is_refused_with_the_reason(place: Place, capsys: Capture) -> None:
+def test_a_label_that_cannot_be_one_is_refused_with_the_reason(
+    place: Place, capsys: Capture
+) -> None:
     tiny = draws().uniform(1e-7, 9e-7, 50)
-    write({"tiny": tiny, "row": range(50), "c ": ["a", "b"] * 25, "x": [*range(25)] * 2}, place.root / "data" / "rows.csv")
-    reasons = {"tiny": "numbers that differ from the sixth decimal on", "c ": "a name that a contract cannot write"}
+    write(
+        {"tiny": tiny, "row": range(50), "c ": ["a", "b"] * 25, "x": [*range(25)] * 2},
+        place.root / "data" / "rows.csv",
+    )
+    reasons = {
+        "tiny": "numbers that differ from the sixth decimal on",
+        "c ": "a name that a contract cannot write",
+    }
     for label, reason in reasons.items():
         sentence = complaint(call_main(("contract", "new", "rows.csv", "--label", label), capsys))
         assert f"label={label}: expected another column; this one has {reason}" in sentence
-    assert "a draft of 3 columns" in said(capsys, "contract", "new", "rows.csv", "--label", "row"), "who predicts a number may mean it"
+    assert "a draft of 3 columns" in said(
+        capsys, "contract", "new", "rows.csv", "--label", "row"
+    ), "who predicts a number may mean it"

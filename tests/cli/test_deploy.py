@@ -1,4 +1,6 @@
-"""`dpicl deploy`, `prefect deploy`, `prefect worker`: a pool's worker does what a pipeline says, wherever it was deployed from."""
+"""`dpicl deploy`, `prefect deploy`, `prefect worker`: a pool's worker does what a pipeline says,
+wherever it was deployed from.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +31,59 @@ PIPELINE: dict[str, Any] = {
 POOLED: dict[str, Any] = {
     **PIPELINE,
     "title": "One unit, on New Year's Day, by workers of a pool",
-    "schedule": {"cron": "0 6 1 1 *", "work_pool": "hospital", "concurrency_limit": 3, "parameters": {"seeds": [7], "epsilons": ["inf"]}},
+    "schedule": {
+        "cron": "0 6 1 1 *",
+        "work_pool": "hospital",
+        "concurrency_limit": 3,
+        "parameters": {"seeds": [7], "epsilons": ["inf"]},
+    },
 }
 
 
 def environment(world: World) -> dict[str, str]:
     """Of an operator, and of a worker on another host of the same installation."""
-    return {**os.environ, **world.environment, "DPICL_PIPELINES": str(world.root / "pool.yaml"), "PREFECT_WORKER_QUERY_SECONDS": "1"}
+    return {
+        **os.environ,
+        **world.environment,
+        "DPICL_PIPELINES": str(world.root / "pool.yaml"),
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+    }
 
 
 def declare(world: World, **pipelines: Any) -> None:
     """What runs, in a file of its own."""
     shipped = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    plain = json.loads(json.dumps({**shipped, "pipelines": pipelines}))  # no aliases of what two of them share
+    plain = json.loads(
+        json.dumps({**shipped, "pipelines": pipelines})
+    )  # no aliases of what two of them share
     (world.root / "pool.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
 
 
 def deploy(world: World, file: Path, *words: str) -> str:
     """`dpicl deploy` to a file; gives what it says."""
-    told = world.dpicl("deploy", *words, "--out", str(file), DPICL_PIPELINES=str(world.root / "pool.yaml"), COLUMNS="300")
+    told = world.dpicl(
+        "deploy",
+        *words,
+        "--out",
+        str(file),
+        DPICL_PIPELINES=str(world.root / "pool.yaml"),
+        COLUMNS="300",
+    )
     assert told.returncode == 0, told.stderr
     return told.stdout
 
 
 def prefect(world: World, folder: Path, *words: str) -> None:
     """A command of Prefect, as an operator types it in a folder; answers no question."""
-    told = subprocess.run([PREFECT, *words], env=environment(world), cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    told = subprocess.run(
+        [PREFECT, *words],
+        env=environment(world),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert told.returncode == 0, told.stdout + told.stderr
 
 
@@ -64,7 +93,13 @@ def working(world: World) -> Iterator[None]:
     command = [PREFECT, "worker", "start", "--pool", "hospital"]
     with (world.root / "worker.log").open("w") as log:
         process = subprocess.Popen(
-            command, env=environment(world), cwd=world.root, stdout=log, stderr=log, text=True, start_new_session=True
+            command,
+            env=environment(world),
+            cwd=world.root,
+            stdout=log,
+            stderr=log,
+            text=True,
+            start_new_session=True,
         )
     try:
         yield
@@ -73,14 +108,21 @@ def working(world: World) -> Iterator[None]:
 
 
 @pytest.mark.exhaustive
-def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(world: World, tmp_path: Path) -> None:
-    """The page's commands in their order; a folder of the deploying host that others lack must not come along."""
+def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(
+    world: World, tmp_path: Path
+) -> None:
+    """The page's commands in their order; a folder of the deploying host that others lack must not
+    come along.
+    """
     declare(world, pooled=POOLED, other=PIPELINE)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     prefect(world, elsewhere, "work-pool", "create", "hospital", "--type", "process")
     told = deploy(world, elsewhere / "own.yaml")
-    assert f"{elsewhere / 'own.yaml'}: 1 deployments;" in told and f"--prefect-file {elsewhere / 'own.yaml'}" in told
+    assert (
+        f"{elsewhere / 'own.yaml'}: 1 deployments;" in told
+        and f"--prefect-file {elsewhere / 'own.yaml'}" in told
+    )
     prefect(world, elsewhere, "--no-prompt", "deploy", "--all", "--prefect-file", "own.yaml")
     (deployed,) = world.ask("deployments/filter", {"deployments": {"name": {"any_": ["pooled"]}}})
     assert not deployed["pull_steps"] and deployed["work_pool_name"] == "hospital"
@@ -88,23 +130,50 @@ def test_a_worker_of_a_pool_runs_what_was_deployed_from_another_folder(world: Wo
     flow_run = world.ask(f"deployments/{deployed['id']}/create_flow_run", {})["id"]
     elsewhere.rename(tmp_path / "gone")
     with working(world):
-        until(lambda: world.ask(f"flow_runs/{flow_run}")["state_type"] in ("COMPLETED", "FAILED", "CRASHED"), 240, "the run", every=0.5)
+        until(
+            lambda: (
+                world.ask(f"flow_runs/{flow_run}")["state_type"]
+                in ("COMPLETED", "FAILED", "CRASHED")
+            ),
+            240,
+            "the run",
+            every=0.5,
+        )
     assert world.ask(f"flow_runs/{flow_run}")["state_type"] == "COMPLETED"
-    (report,) = (world.home / "runs").glob(f"pooled-*-{flow_run.replace('-', '')[-12:]}/report.html")
-    assert [path.name for path in report.parent.glob("units/*")] == ["gdp_tabicl__breast_cancer__seed7"]
-    assert {row["epsilon"] for row in rows(report.with_name("results.csv")) if row["system"] == "icl"} == {"inf"}
+    (report,) = (world.home / "runs").glob(
+        f"pooled-*-{flow_run.replace('-', '')[-12:]}/report.html"
+    )
+    assert [path.name for path in report.parent.glob("units/*")] == [
+        "gdp_tabicl__breast_cancer__seed7"
+    ]
+    assert {
+        row["epsilon"] for row in rows(report.with_name("results.csv")) if row["system"] == "icl"
+    } == {"inf"}
 
 
 @pytest.mark.exhaustive
-def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(world: World, tmp_path: Path) -> None:
+def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(
+    world: World, tmp_path: Path
+) -> None:
     declare(world, pooled=POOLED, other=PIPELINE)
     deploy(world, tmp_path / "all.yaml", "--pool", "ward")
     described = yaml.safe_load((tmp_path / "all.yaml").read_text())["deployments"]
-    assert {one["name"]: one["work_pool"]["name"] for one in described} == {"pooled": "hospital", "other": "ward"}
+    assert {one["name"]: one["work_pool"]["name"] for one in described} == {
+        "pooled": "hospital",
+        "other": "ward",
+    }
     assert [one["parameters"] for one in described] == [
         {"pipeline": "pooled", "changes": POOLED["schedule"]["parameters"]},
         {"pipeline": "other"},
     ]
     declare(world, other=PIPELINE)
-    told = world.dpicl("deploy", "--out", str(tmp_path / "none.yaml"), DPICL_PIPELINES=str(world.root / "pool.yaml"))
-    assert complaint(told).startswith("no schedule names a work pool; expected --pool") and not (tmp_path / "none.yaml").exists()
+    told = world.dpicl(
+        "deploy",
+        "--out",
+        str(tmp_path / "none.yaml"),
+        DPICL_PIPELINES=str(world.root / "pool.yaml"),
+    )
+    assert (
+        complaint(told).startswith("no schedule names a work pool; expected --pool")
+        and not (tmp_path / "none.yaml").exists()
+    )

@@ -1,4 +1,6 @@
-"""A dry run is the run up to its first charge: what is refused there for nothing is refused in the same words, by a quote as well."""
+"""A dry run is the run up to its first charge: what is refused there for nothing is refused in the
+same words, by a quote as well.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,34 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DpiclError
 from dpicl.session import Session
-from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install,
+    install_texts,
+    letters,
+    said,
+    shop,
+    shop_rows,
+)
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-GRID = ("--datasets", "till", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", "--seeds", "0", "--model", "fake")
+GRID = (
+    "--datasets",
+    "till",
+    "--methods",
+    "gdp_tabicl",
+    "--epsilons",
+    "1",
+    "--shots",
+    "2",
+    "--seeds",
+    "0",
+    "--model",
+    "fake",
+)
 
 
 @pytest.fixture
@@ -30,7 +55,9 @@ def till(place: Place) -> Place:
 
 def _contract(place: Place, **changes: Any) -> None:
     path = place.root / "contracts" / "till.yaml"
-    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}, sort_keys=False))
+    path.write_text(
+        yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}, sort_keys=False)
+    )
 
 
 def _pipeline(place: Place, **changes: Any) -> None:
@@ -61,36 +88,88 @@ SET_UPS: dict[str, tuple[tuple[str, ...], Callable[[Place], Any], str]] = {
         lambda place: (place.root / "data" / "till_queries.csv").write_text("age\nold\n"),
         "till_queries.csv: ",
     ),
-    "no texts": (("--datasets", "notes", "--methods", "few_shot_generation"), _without("notes/train.jsonl"), "notes: "),
+    "no texts": (
+        ("--datasets", "notes", "--methods", "few_shot_generation"),
+        _without("notes/train.jsonl"),
+        "notes: ",
+    ),
     "no such data set": (("--datasets", "nowhere"), _nothing, "dataset='nowhere': expected one of"),
-    "no such pipeline": ((), lambda place: (place.root / "pipelines.yaml").write_text("version: 1\npipelines: {}"), "pipeline=demo"),
+    "no such pipeline": (
+        (),
+        lambda place: (place.root / "pipelines.yaml").write_text("version: 1\npipelines: {}"),
+        "pipeline=demo",
+    ),
     "no such method": (("--methods", "pate"), _nothing, "methods"),
     "texts for a method on tables": (("--datasets", "notes"), _nothing, "notes holds texts"),
     "shots without groups": (("--shots", "3"), _nothing, "shots=3: expected one of"),
     "no noise": (("--epsilons", "inf"), _nothing, "epsilon=inf releases rows without noise"),
     "no such period": (("--period", "soon"), _nothing, "period"),
-    "a cap": ((), lambda place: _budget(place, 0.01), "account 'till': a new release costs epsilon="),
+    "a cap": (
+        (),
+        lambda place: _budget(place, 0.01),
+        "account 'till': a new release costs epsilon=",
+    ),
     "an unknown model": (("--model", "gpt"), _nothing, "model 'gpt' is unknown"),
     "a model that is not there": (("--model", "nosuch/model-7b"), _nothing, "nosuch/model-7b"),
-    "a server that is not there": (("--model", "http://127.0.0.1:1/v1#m"), _nothing, "no connection"),
+    "a server that is not there": (
+        ("--model", "http://127.0.0.1:1/v1#m"),
+        _nothing,
+        "no connection",
+    ),
     "a model that may not see texts": (
-        ("--datasets", "notes", "--methods", "few_shot_generation", "--model", "http://127.0.0.1:1/v1#m"),
+        (
+            "--datasets",
+            "notes",
+            "--methods",
+            "few_shot_generation",
+            "--model",
+            "http://127.0.0.1:1/v1#m",
+        ),
         _nothing,
         "raw rows stay local",
     ),
     "a run id that is a path": (("--run-id", "../x"), _nothing, "run id '../x'"),
-    "another plan under the run's name": (("--run-id", "begun"), lambda _: _begin("begun"), "run begun: its plan differs"),
+    "another plan under the run's name": (
+        ("--run-id", "begun"),
+        lambda _: _begin("begun"),
+        "run begun: its plan differs",
+    ),
     "no such run": (("--resume", "gone"), _nothing, "run gone: no such run"),
-    "no such executor": (("--executor", "slurm"), _nothing, "executor=slurm: expected pool or prefect"),
-    "baselines that nobody pays for": ((), lambda place: _pipeline(place, baselines=True), "till: `baselines: true` asks for classifiers"),
-    "runs where a file is": ((), lambda place: (place.home / "runs").write_text(""), "folder of runs"),
-    "two homes": ((), lambda place: (place.home / "moved").write_text("/elsewhere"), "its ledger was moved to /elsewhere"),
+    "no such executor": (
+        ("--executor", "slurm"),
+        _nothing,
+        "executor=slurm: expected pool or prefect",
+    ),
+    "baselines that nobody pays for": (
+        (),
+        lambda place: _pipeline(place, baselines=True),
+        "till: `baselines: true` asks for classifiers",
+    ),
+    "runs where a file is": (
+        (),
+        lambda place: (place.home / "runs").write_text(""),
+        "folder of runs",
+    ),
+    "two homes": (
+        (),
+        lambda place: (place.home / "moved").write_text("/elsewhere"),
+        "its ledger was moved to /elsewhere",
+    ),
 }
 
 
 def _begin(run_id: str) -> None:
     make_plan(
-        "demo", {"datasets": ["till"], "methods": ["gdp_tabicl"], "epsilons": [2], "shots": [2], "seeds": [0], "model": "fake"}, run_id
+        "demo",
+        {
+            "datasets": ["till"],
+            "methods": ["gdp_tabicl"],
+            "epsilons": [2],
+            "shots": [2],
+            "seeds": [0],
+            "model": "fake",
+        },
+        run_id,
     )
 
 
@@ -99,7 +178,9 @@ def _charged() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
-@pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "two homes", "a cap")
+@pytest.mark.quick(
+    "an unknown model", "no such method", "no such pipeline", "no noise", "two homes", "a cap"
+)
 @pytest.mark.parametrize("name", SET_UPS)
 def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, name: str) -> None:
     options, broken, phrase = SET_UPS[name]
@@ -108,7 +189,12 @@ def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, na
     grid = (
         ()
         if "--resume" in taken
-        else tuple(part for pair in zip(GRID[::2], GRID[1::2], strict=True) if pair[0] not in taken for part in pair)
+        else tuple(
+            part
+            for pair in zip(GRID[::2], GRID[1::2], strict=True)
+            if pair[0] not in taken
+            for part in pair
+        )
     )
     executor = () if "--executor" in taken else ("--executor", "pool")
     command = ("run", *(() if "--resume" in taken else ("demo",)), *grid, *options, *executor)
@@ -119,16 +205,34 @@ def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, na
     assert not list(till.home.glob("runs/.dry-run-*"))
 
 
-def test_a_dry_run_of_a_run_that_goes_on_prices_what_is_missing_of_it(till: Place, capsys: Capture) -> None:
-    grid = {"datasets": ["till"], "methods": ["gdp_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0, 1], "model": "fake"}
+def test_a_dry_run_of_a_run_that_goes_on_prices_what_is_missing_of_it(
+    till: Place, capsys: Capture
+) -> None:
+    grid = {
+        "datasets": ["till"],
+        "methods": ["gdp_tabicl"],
+        "epsilons": [1],
+        "shots": [2],
+        "seeds": [0, 1],
+        "model": "fake",
+    }
     make_plan("demo", grid, "half")
-    rows = [line.split() for line in said(capsys, "run", "--resume", "half", "--dry-run").splitlines() if line.strip().startswith("till")]
+    rows = [
+        line.split()
+        for line in said(capsys, "run", "--resume", "half", "--dry-run").splitlines()
+        if line.strip().startswith("till")
+    ]
     assert rows[0][:3] == ["till", "2", "0"], "its own plan, and not the pipeline's"
 
 
-def test_a_private_table_runs_by_a_pipeline_with_baselines_and_the_dry_run_says_what_is_left_out(till: Place, capsys: Capture) -> None:
+def test_a_private_table_runs_by_a_pipeline_with_baselines_and_the_dry_run_says_what_is_left_out(
+    till: Place, capsys: Capture
+) -> None:
     out = said(capsys, "run", "gdp-tabicl", *GRID, "--dry-run")
-    assert "Baselines of GDP-TabICL on till are left out" in out and "the model answered public prompts" in out
+    assert (
+        "Baselines of GDP-TabICL on till are left out" in out
+        and "the model answered public prompts" in out
+    )
 
 
 QUOTED: dict[str, tuple[dict[str, Any], Callable[[Place], Any]]] = {

@@ -1,4 +1,6 @@
-"""A dry run that was answered opens no model again, and asks anew where anything that the answer hangs on has changed."""
+"""A dry run that was answered opens no model again, and asks anew where anything that the answer
+hangs on has changed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,18 @@ from dpicl.engine.settings import Settings
 from dpicl.lm.models import BUNDLED
 from tests.harness import Place, install, said, shop, shop_rows
 
-GRID = ("--datasets", "till", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", "--seeds", "0")
+GRID = (
+    "--datasets",
+    "till",
+    "--methods",
+    "gdp_tabicl",
+    "--epsilons",
+    "1",
+    "--shots",
+    "2",
+    "--seeds",
+    "0",
+)
 
 
 @pytest.fixture
@@ -24,7 +37,15 @@ def till(place: Place) -> Place:
 
 def _where(till: Place, model: str, **changes: object) -> Path | None:
     settings = Settings.from_environment()
-    grid = {"datasets": ["till"], "methods": ["gdp_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0], "model": model, **changes}
+    grid = {
+        "datasets": ["till"],
+        "methods": ["gdp_tabicl"],
+        "epsilons": [1],
+        "shots": [2],
+        "seeds": [0],
+        "model": model,
+        **changes,
+    }
     return remembered(plan_for("demo", grid, settings), settings)
 
 
@@ -32,16 +53,26 @@ def test_a_model_that_answered_is_not_opened_again(
     till: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = said(capsys, "run", "demo", *GRID, "--model", "tiny", "--dry-run")
-    monkeypatch.setattr("dpicl.cli.dry_run.probe", lambda _: pytest.fail("the model is asked again"))
+    monkeypatch.setattr(
+        "dpicl.cli.dry_run.probe", lambda _: pytest.fail("the model is asked again")
+    )
     again = said(capsys, "run", "demo", *GRID, "--model", "tiny", "--dry-run")
-    assert "the model answered public prompts, as" in first and "the model answered public prompts on 2" in again
+    assert (
+        "the model answered public prompts, as" in first
+        and "the model answered public prompts on 2" in again
+    )
     assert len(list((till.home / "models" / FOLDER).iterdir())) == 1
 
 
 def test_what_is_remembered_hangs_on_questions_files_and_model(till: Place, tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(BUNDLED, model)
-    places = [_where(till, "tiny"), _where(till, "bundled"), _where(till, str(model)), _where(till, "tiny", shots=[4])]
+    places = [
+        _where(till, "tiny"),
+        _where(till, "bundled"),
+        _where(till, str(model)),
+        _where(till, "tiny", shots=[4]),
+    ]
     with (model / "tokenizer_config.json").open("a") as file:
         file.write("\n")
     places.append(_where(till, str(model)))

@@ -1,4 +1,6 @@
-"""What commands print for programs: one JSON value of the type that the reference lists, and nothing else on standard output."""
+"""What commands print for programs: one JSON value of the type that the reference lists, and
+nothing else on standard output.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,42 @@ from tests.harness import Place, call_main, complaint, said
 
 
 def printed(command: str, text: str) -> Any:
-    """What a command printed, which is of its type: no key is missing, no key is more, and each value is of its kind."""
+    """What a command printed, which is of its type: no key is missing, no key is more, and each
+    value is of its kind.
+    """
     adapter = TypeAdapter(COMMANDS[command])
-    assert adapter.dump_python(adapter.validate_json(text, strict=True), mode="json") == json.loads(text)
+    assert adapter.dump_python(adapter.validate_json(text, strict=True), mode="json") == json.loads(
+        text
+    )
     return json.loads(text)
 
 
-def test_commands_print_what_their_type_says(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_what_their_type_says(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     declare(place, daily=DAILY)
     asked = place.dpicl("run", "daily", "--dry-run", "--json")
-    price = place.dpicl("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--dry-run", "--json")
+    price = place.dpicl(
+        "protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--dry-run", "--json"
+    )
     (quote,) = printed("dpicl run PIPELINE --dry-run", asked.stdout)
     assert "epsilon in nats" in asked.stderr
-    assert (quote["releases"], quote["charged_before"], quote["allowed"], quote["epsilon_spent"]) == (1, 0, True, 0)
+    assert (
+        quote["releases"],
+        quote["charged_before"],
+        quote["allowed"],
+        quote["epsilon_spent"],
+    ) == (1, 0, True, 0)
     prices = printed("dpicl protect CONTRACT --dry-run", price.stdout)
-    assert [one["epsilon"] for one in prices] == [quote["epsilon"]] and price.stderr == asked.stderr.splitlines(True)[0]
-    assert place.dpicl("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--out", "demos.jsonl").returncode == 0
+    assert [one["epsilon"] for one in prices] == [
+        quote["epsilon"]
+    ] and price.stderr == asked.stderr.splitlines(True)[0]
+    assert (
+        place.dpicl(
+            "protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--out", "demos.jsonl"
+        ).returncode
+        == 0
+    )
     with place.entered():
         (account,) = printed("dpicl budget", said(capsys, "budget", "--json"))
         assert account["epsilon_spent"] == pytest.approx(quote["epsilon"])
@@ -41,7 +63,9 @@ def test_commands_print_what_their_type_says(place: Place, capsys: pytest.Captur
         assert forecast["pipeline"] == "daily"
         shown = printed("dpicl list", said(capsys, "list", "--json"))
         assert [(one["name"], one["group"]) for one in shown["pipelines"]] == [("daily", None)]
-        checked = printed("dpicl contract check NAME", said(capsys, "contract", "check", "till", "--json"))
+        checked = printed(
+            "dpicl contract check NAME", said(capsys, "contract", "check", "till", "--json")
+        )
         assert checked["contract"]["name"] == "till"
 
 
@@ -56,28 +80,51 @@ def test_a_missing_key_a_further_one_or_another_kind_would_be_noticed() -> None:
 @pytest.mark.exhaustive
 def test_a_plan_is_printed_for_programs(place: Place) -> None:
     declare(place, daily=DAILY)
-    told = place.dpicl("plan", "till", "--rows", "80", "--epsilon", "1", "--signal", "0.8", "--trust", "central", "--json", timeout=300)
+    told = place.dpicl(
+        "plan",
+        "till",
+        "--rows",
+        "80",
+        "--epsilon",
+        "1",
+        "--signal",
+        "0.8",
+        "--trust",
+        "central",
+        "--json",
+        timeout=300,
+    )
     assert told.returncode == 0, told.stderr
     plan = printed("dpicl plan CONTRACT", told.stdout)
-    assert {way["epsilon"] for way in plan["ways"]} == {1} and all(0 < way["auc"] < 1 for way in plan["ways"])
+    assert {way["epsilon"] for way in plan["ways"]} == {1} and all(
+        0 < way["auc"] < 1 for way in plan["ways"]
+    )
     assert sum(way["recommended"] for way in plan["ways"]) == (plan["command"] is not None)
 
 
 def test_what_has_no_bound_is_null(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = place.dpicl("run", "demo", "--model", "fake", "--epsilons", "inf", "--dry-run", "--json")
+    asked = place.dpicl(
+        "run", "demo", "--model", "fake", "--epsilons", "inf", "--dry-run", "--json"
+    )
     assert {one["epsilon_cap"] for one in json.loads(asked.stdout)} == {None}
     assert {one["epsilon"] for one in json.loads(asked.stdout)} == {None}
 
 
 def test_a_run_is_not_printed(place: Place) -> None:
     assert "--json needs --dry-run" in complaint(place.dpicl("run", "demo", "--json"))
-    assert "--json needs --dry-run" in complaint(place.dpicl("protect", "breast_cancer", "--out", "a.jsonl", "--json"))
-    assert "--json shows accounts" in complaint(place.dpicl("budget", "shop", "--cap", "3", "--json"))
+    assert "--json needs --dry-run" in complaint(
+        place.dpicl("protect", "breast_cancer", "--out", "a.jsonl", "--json")
+    )
+    assert "--json shows accounts" in complaint(
+        place.dpicl("budget", "shop", "--cap", "3", "--json")
+    )
 
 
 def test_the_version_and_the_short_help(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "--version") == f"dpicl {__version__}\n"
-    assert said(capsys, "-h") == said(capsys, "--help") and "--epsilon" in said(capsys, "protect", "-h")
+    assert said(capsys, "-h") == said(capsys, "--help") and "--epsilon" in said(
+        capsys, "protect", "-h"
+    )
     assert call_main(["-h", "no-such"], capsys)[0] == 0
 
 

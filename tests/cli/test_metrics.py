@@ -1,4 +1,6 @@
-"""`dpicl metrics` tells what run folders and ledger hold, whatever state they are in, and no private value."""
+"""`dpicl metrics` tells what run folders and ledger hold, whatever state they are in, and no
+private value.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,19 @@ from dpicl.engine.settings import Settings
 from dpicl.lm.endpoint.client import Usage
 from flows.metrics import longest_gap
 from tests.flows.planted import CANARIES, contract, table
-from tests.harness import REPOSITORY, Place, answers, call_main, complaint, end, free_port, install, new_place, said, until
+from tests.harness import (
+    REPOSITORY,
+    Place,
+    answers,
+    call_main,
+    complaint,
+    end,
+    free_port,
+    install,
+    new_place,
+    said,
+    until,
+)
 from tests.leaks import hits
 from tests.tasks.stages import in_process
 
@@ -43,7 +57,10 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = new_place(tmp_path_factory.mktemp("metrics") / "place")
     install(place, contract("canaries", private=True), table())
     assert in_process(place.environment, "private", GRID, "done", "finished") == 0
-    assert in_process(place.environment, "private", {**GRID, "seeds": [0, 1]}, "killed", "torn") == -signal.SIGKILL
+    assert (
+        in_process(place.environment, "private", {**GRID, "seeds": [0, 1]}, "killed", "torn")
+        == -signal.SIGKILL
+    )
     return place
 
 
@@ -59,7 +76,9 @@ def watched(ended: Place, tmp_path: Path) -> Iterator[Place]:
 def samples(text: str) -> Samples:
     """Every sample by name and labels."""
     return {
-        (one.name, frozenset(one.labels.items())): one.value for family in text_string_to_metric_families(text) for one in family.samples
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
     }
 
 
@@ -72,39 +91,69 @@ def edit(home: Path) -> None:
         database.execute("UPDATE entries SET epsilon = epsilon / 2")
 
 
-def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, capsys: Capture) -> None:
+def test_runs_and_units_are_counted_by_what_their_folders_hold(
+    watched: Place, capsys: Capture
+) -> None:
     found = samples(said(capsys, "metrics"))
     private = {"pipeline": "private"}
-    assert [value(found, "runs", state=state, **private) for state in ("finished", "unfinished")] == [1, 1]
-    assert (value(found, "units_planned", **private), value(found, "units_done", **private)) == (6, 2)
+    assert [
+        value(found, "runs", state=state, **private) for state in ("finished", "unfinished")
+    ] == [1, 1]
+    assert (value(found, "units_planned", **private), value(found, "units_done", **private)) == (
+        6,
+        2,
+    )
     created = json.loads((watched.run("done") / "manifest.json").read_text())["created_utc"]
-    assert value(found, "run_last_finished_timestamp_seconds", **private) == datetime.fromisoformat(created).timestamp()
+    assert (
+        value(found, "run_last_finished_timestamp_seconds", **private)
+        == datetime.fromisoformat(created).timestamp()
+    )
     written = value(found, "run_last_written_timestamp_seconds", run="killed", **private)
     assert written is not None and written == pytest.approx(time.time(), abs=600)
     assert value(found, "run_last_written_timestamp_seconds", run="done", **private) is None
     assert value(found, "unreadable", what="run folder") == 0
-    lines = [line for unit in watched.run("done").glob("units/*/results.json") for line in json.loads(unit.read_text())]
+    lines = [
+        line
+        for unit in watched.run("done").glob("units/*/results.json")
+        for line in json.loads(unit.read_text())
+    ]
     asked = sum(line["query_count"] for line in lines if line["system"] != "majority")
     assert value(found, "prompts_answered_total", **private) == asked > 0
 
 
-def test_stages_are_summed_by_method_and_those_of_data_sets_without(watched: Place, capsys: Capture) -> None:
+def test_stages_are_summed_by_method_and_those_of_data_sets_without(
+    watched: Place, capsys: Capture
+) -> None:
     found = samples(said(capsys, "metrics"))
-    times = [json.loads(path.read_text())["seconds"] for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")]
+    times = [
+        json.loads(path.read_text())["seconds"]
+        for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")
+    ]
     assert value(found, "stage_seconds_count", stage="score", method="gdp_tabicl") == len(times) > 1
-    assert value(found, "stage_seconds_sum", stage="score", method="gdp_tabicl") == pytest.approx(sum(times))
-    assert value(found, "stage_seconds_count", stage="validate", method="") is None, "it follows the number of private rows"
+    assert value(found, "stage_seconds_sum", stage="score", method="gdp_tabicl") == pytest.approx(
+        sum(times)
+    )
+    assert value(found, "stage_seconds_count", stage="validate", method="") is None, (
+        "it follows the number of private rows"
+    )
 
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Capture) -> None:
     found = samples(said(capsys, "metrics"))
-    spent, cap, left = (value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left"))
+    spent, cap, left = (
+        value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left")
+    )
     with open_ledger(Settings.from_environment()) as ledger:
         total, releases = ledger.spent("canaries").epsilon, ledger.entries("canaries")
-    assert spent == pytest.approx(total) and 0 < total <= 2.5 and cap == 1000 and left == cap - spent
+    assert (
+        spent == pytest.approx(total) and 0 < total <= 2.5 and cap == 1000 and left == cap - spent
+    )
     assert value(found, "releases", account="canaries", state="published") == len(releases) == 2
     assert value(found, "releases", account="canaries", state="reserved") == 0
-    assert (value(found, "delta_spent", account="canaries"), value(found, "delta_cap", account="canaries")) == (0, 0)
+    assert (
+        value(found, "delta_spent", account="canaries"),
+        value(found, "delta_cap", account="canaries"),
+    ) == (0, 0)
     assert value(found, "ledger_intact") == 1
 
 
@@ -117,17 +166,24 @@ def test_a_ledger_without_a_record_is_intact(place: Place, capsys: Capture) -> N
 def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, capsys: Capture) -> None:
     edit(watched.home)
     found = samples(said(capsys, "metrics"))
-    assert value(found, "ledger_intact") == 0 and value(found, "epsilon_spent", account="canaries") is None
+    assert (
+        value(found, "ledger_intact") == 0
+        and value(found, "epsilon_spent", account="canaries") is None
+    )
     assert value(found, "runs", pipeline="private", state="finished") == 1
 
 
-def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(watched: Place, capsys: Capture) -> None:
+def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(
+    watched: Place, capsys: Capture
+) -> None:
     for path in watched.home.glob("ledger.db*"):
         path.unlink()
     assert value(samples(said(capsys, "metrics")), "ledger_intact") == 0
     shutil.rmtree(watched.home)
     found = samples(said(capsys, "metrics"))
-    assert value(found, "ledger_intact") is None and ("dpicl_build_info" in {name for name, _ in found})
+    assert value(found, "ledger_intact") is None and (
+        "dpicl_build_info" in {name for name, _ in found}
+    )
     assert not watched.home.exists(), "asking made a ledger"
 
 
@@ -145,7 +201,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, capsys: Capture, how: str) -> None:
+def test_a_broken_folder_is_counted_and_stops_nothing(
+    watched: Place, capsys: Capture, how: str
+) -> None:
     name, content = BROKEN[how]
     path = watched.run("done") / name
     path.parent.mkdir(exist_ok=True)
@@ -154,7 +212,10 @@ def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, capsys: Ca
         path.write_bytes(content)
     found = samples(said(capsys, "metrics"))
     assert value(found, "unreadable", what="run folder") == 1
-    assert value(found, "runs", pipeline="private", state="unfinished") == 1 and value(found, "ledger_intact") == 1
+    assert (
+        value(found, "runs", pipeline="private", state="unfinished") == 1
+        and value(found, "ledger_intact") == 1
+    )
 
 
 def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, capsys: Capture) -> None:
@@ -166,20 +227,32 @@ def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, capsys: 
 
 
 def test_tokens_are_what_a_server_counted(watched: Place, capsys: Capture) -> None:
-    assert value(samples(said(capsys, "metrics")), "tokens_total", pipeline="private", kind="prompt") is None
+    assert (
+        value(samples(said(capsys, "metrics")), "tokens_total", pipeline="private", kind="prompt")
+        is None
+    )
     for number, unit in enumerate(watched.run("done").glob("units/*")):
-        (unit / "scored" / "0000.json").write_text(json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5))))
+        (unit / "scored" / "0000.json").write_text(
+            json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5)))
+        )
     found = samples(said(capsys, "metrics"))
-    assert [value(found, "tokens_total", pipeline="private", kind=kind) for kind in ("prompt", "completion")] == [141, 10]
+    assert [
+        value(found, "tokens_total", pipeline="private", kind=kind)
+        for kind in ("prompt", "completion")
+    ] == [141, 10]
 
 
-def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, capsys: Capture) -> None:
+def test_a_validation_that_failed_is_told_until_the_next_one(
+    watched: Place, capsys: Capture
+) -> None:
     """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) is None
     for run, failing in (("done", 0), ("killed", 2)):
         (later := watched.run(run) / "validation").mkdir()
-        (later / "canaries.json").write_text(json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)]))
+        (later / "canaries.json").write_text(
+            json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)])
+        )
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 0
@@ -187,17 +260,31 @@ def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cap
 
 @pytest.mark.parametrize(
     ("cron", "hours"),
-    [("0 6 * * *", 24), ("0 6 * * 1", 168), ("*/5 * * * *", 1 / 12), ("0 0 1 * *", 31 * 24), ("0 0 29 2 *", float("inf"))],
+    [
+        ("0 6 * * *", 24),
+        ("0 6 * * 1", 168),
+        ("*/5 * * * *", 1 / 12),
+        ("0 0 1 * *", 31 * 24),
+        ("0 0 29 2 *", float("inf")),
+    ],
 )
 def test_a_schedule_s_longest_gap(cron: str, hours: float) -> None:
     assert longest_gap(cron) == hours * 3600
 
 
-def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(watched: Place, capsys: Capture) -> None:
-    assert value(samples(said(capsys, "metrics")), "schedule_interval_seconds", pipeline="demo") == 7 * 24 * 3600
+def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
+    watched: Place, capsys: Capture
+) -> None:
+    assert (
+        value(samples(said(capsys, "metrics")), "schedule_interval_seconds", pipeline="demo")
+        == 7 * 24 * 3600
+    )
     (watched.root / "pipelines.yaml").write_text("pipelines: [")
     found = samples(said(capsys, "metrics"))
-    assert value(found, "unreadable", what="pipelines.yaml") == 1 and value(found, "ledger_intact") == 1
+    assert (
+        value(found, "unreadable", what="pipelines.yaml") == 1
+        and value(found, "ledger_intact") == 1
+    )
 
 
 @pytest.mark.exhaustive
@@ -207,12 +294,18 @@ def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
     try:
         until(lambda: answers(url) or process.poll() is not None, 120, "the endpoint")
         before = scraped(url)
-        assert value(before, "ledger_intact") == 1 and value(before, "runs", pipeline="private", state="finished") == 1
+        assert (
+            value(before, "ledger_intact") == 1
+            and value(before, "runs", pipeline="private", state="finished") == 1
+        )
         (watched.run("done") / "report.html").unlink()
         (watched.run("killed") / "plan.json").write_text("{")
         edit(watched.home)
         after = scraped(url)
-        assert value(after, "ledger_intact") == 0 and value(after, "runs", pipeline="private", state="finished") == 0
+        assert (
+            value(after, "ledger_intact") == 0
+            and value(after, "runs", pipeline="private", state="finished") == 0
+        )
         assert value(after, "unreadable", what="run folder") == 1
         refused = watched.dpicl("metrics", "--port", str(port))
         assert "cannot be served at 127.0.0.1" in complaint(refused)
@@ -234,12 +327,27 @@ def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, capsys: Cap
     assert sentence.startswith("metrics cannot be served at 192.0.2.1 port 9464: ")
 
 
-def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place, capsys: Capture) -> None:
+def test_no_metric_holds_a_private_value_and_all_labels_are_names(
+    watched: Place, capsys: Capture
+) -> None:
     text = said(capsys, "metrics")
     assert not hits({"metrics": text.encode()}, CANARIES)
     assert hits({"metrics": text.encode()}, ["canaries"]), "the search is blind"
     named = {label for _, labels in samples(text) for label in labels}
-    known = {"account", "dataset", "kind", "method", "pipeline", "python", "run", "severity", "stage", "state", "version", "what"}
+    known = {
+        "account",
+        "dataset",
+        "kind",
+        "method",
+        "pipeline",
+        "python",
+        "run",
+        "severity",
+        "stage",
+        "state",
+        "version",
+        "what",
+    }
     assert {label for label, _ in named} <= known
     assert all(re.fullmatch(r"[\w. -]*", text) for _, text in named)
 
@@ -247,11 +355,18 @@ def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place
 def told_names(text: str) -> set[str]:
     """Names of samples that a scrape may have."""
     types = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE"))
-    return types.keys() | {f"{name}_{part}" for name, kind in types.items() if kind == "summary" for part in ("sum", "count")}
+    return types.keys() | {
+        f"{name}_{part}"
+        for name, kind in types.items()
+        if kind == "summary"
+        for part in ("sum", "count")
+    }
 
 
 @pytest.mark.parametrize("name", ["dpicl-alerts.yaml", "dpicl-dashboard.json"])
-def test_rules_and_dashboard_ask_for_metrics_that_exist(watched: Place, capsys: Capture, name: str) -> None:
+def test_rules_and_dashboard_ask_for_metrics_that_exist(
+    watched: Place, capsys: Capture, name: str
+) -> None:
     content = (GRAFANA / name).read_text()
     parsed = yaml.safe_load(content)
     assert parsed.get("groups") or parsed.get("panels")
@@ -264,6 +379,11 @@ def test_prometheus_own_checks_find_nothing(watched: Place, capsys: Capture) -> 
     for what, text in (("metrics", said(capsys, "metrics")), ("rules", "")):
         files = [str(GRAFANA / "dpicl-alerts.yaml")] if what == "rules" else []
         checked = subprocess.run(
-            [str(PROMTOOL), "check", what, *files], input=text, capture_output=True, text=True, check=False, timeout=60
+            [str(PROMTOOL), "check", what, *files],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr

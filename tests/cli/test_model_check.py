@@ -1,4 +1,6 @@
-"""`dpicl model check`: one table of what a run needs of a model, and one sentence for a model that cannot be used."""
+"""`dpicl model check`: one table of what a run needs of a model, and one sentence for a model that
+cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ CHECKS = [
 ]
 
 
-def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, capsys: Capture) -> None:
+def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(
+    place: Place, capsys: Capture
+) -> None:
     with place.entered():
         text = said(capsys, "model", "check", "tiny", "--json")
     found = TypeAdapter(COMMANDS["dpicl model check MODEL"]).validate_json(text, strict=True)
@@ -39,32 +43,63 @@ def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, cap
 def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) -> None:
     with place.entered(), serving(Habits()) as server:
         found = json.loads(said(capsys, "model", "check", f"{server.url}#m", "--json"))
-    assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", *CHECKS[2:4], "writes"]
-    assert "completions" in found["checks"][0]["detail"] and "repeats agree" in found["checks"][0]["detail"]
+    assert found["usable"] and [one["check"] for one in found["checks"]] == [
+        "answers",
+        *CHECKS[2:4],
+        "writes",
+    ]
+    assert (
+        "completions" in found["checks"][0]["detail"]
+        and "repeats agree" in found["checks"][0]["detail"]
+    )
     assert "requests a prompt" in found["checks"][1]["detail"]
 
 
-def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     write_gguf(tmp_path / "mine.gguf", tmp_path / "models")
     with place.entered():
         folder = said(capsys, "model", "fetch", str(tmp_path / "mine.gguf"), "--quiet").strip()
         code, err = call_main(["model", "check", str(tmp_path / "mine.gguf")], capsys)
         assert code == 0 and [
-            next(phrase for phrase in ("opening it", "how it may be read, once", "how it writes, once") if phrase in line)
+            next(
+                phrase
+                for phrase in ("opening it", "how it may be read, once", "how it writes, once")
+                if phrase in line
+            )
             for line in err.splitlines()
         ] == ["opening it", "how it may be read, once", "how it writes, once"]
-        assert call_main(["model", "check", str(tmp_path / "mine.gguf"), "--quiet"], capsys) == (0, "")
+        assert call_main(["model", "check", str(tmp_path / "mine.gguf"), "--quiet"], capsys) == (
+            0,
+            "",
+        )
         assert "smollm2" in said(capsys, "list")
         assert "of which nothing is fetched" in call_main(["model", "fetch", "tiny"], capsys)[1]
-    assert (Path(folder) / "model.safetensors").is_file() and not Path(folder).is_relative_to(place.root)
+    assert (Path(folder) / "model.safetensors").is_file() and not Path(folder).is_relative_to(
+        place.root
+    )
 
 
 @pytest.mark.quick("tabicl")
 @every_package
-def test_a_model_of_tables_is_asked_about_rows(place: Place, capsys: Capture, tmp_path: Path, package: str) -> None:
+def test_a_model_of_tables_is_asked_about_rows(
+    place: Place, capsys: Capture, tmp_path: Path, package: str
+) -> None:
     with place.entered():
-        found = json.loads(said(capsys, "model", "check", str(random_weights(package, tmp_path / "a.ckpt")), "--json"))
-    assert found["usable"] and [one["check"] for one in found["checks"]] == ["loads", "answers rows alike, alone and together"]
+        found = json.loads(
+            said(
+                capsys,
+                "model",
+                "check",
+                str(random_weights(package, tmp_path / "a.ckpt")),
+                "--json",
+            )
+        )
+    assert found["usable"] and [one["check"] for one in found["checks"]] == [
+        "loads",
+        "answers rows alike, alone and together",
+    ]
     assert "random weights" in found["checks"][0]["detail"]
 
 
@@ -78,19 +113,28 @@ def test_a_model_of_tables_is_asked_about_rows(place: Place, capsys: Capture, tm
         (("http://127.0.0.1:9/v1#far",), "no connection"),
     ],
 )
-def test_a_model_that_cannot_be_used_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+def test_a_model_that_cannot_be_used_is_one_sentence(
+    place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str
+) -> None:
     with place.entered():
         assert phrase in complaint(call_main(("model", "check", *arguments), capsys))
 
 
-def test_a_model_that_is_too_large_is_refused_by_its_files_headers(place: Place, capsys: Capture, tmp_path: Path) -> None:
-    header = json.dumps({"w": {"dtype": "BF16", "shape": [1 << 20, 1 << 24], "data_offsets": [0, 1 << 45]}}).encode()
+def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    header = json.dumps(
+        {"w": {"dtype": "BF16", "shape": [1 << 20, 1 << 24], "data_offsets": [0, 1 << 45]}}
+    ).encode()
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "dtype": "bfloat16"}))
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     started = time.monotonic()
     with place.entered():
         told = complaint(call_main(("model", "check", str(tmp_path)), capsys))
-    assert "needs 35184.4 GB for its weights in bfloat16" in told and "are free on cpu; expected a smaller model" in told
+    assert (
+        "needs 35184.4 GB for its weights in bfloat16" in told
+        and "are free on cpu; expected a smaller model" in told
+    )
     assert time.monotonic() - started < 30  # torch is imported
 
 
@@ -100,4 +144,8 @@ def test_json_has_the_sentence_and_the_exit_code(place: Place) -> None:
     assert finished.returncode == 2 and "is unknown" in finished.stderr
     finished = place.dpicl("model", "check", "tiny", "--api", "chat", "--json", timeout=300)
     found = json.loads(finished.stdout)
-    assert finished.returncode == 2 and not found["usable"] and "has no chat template" in found["sentence"]
+    assert (
+        finished.returncode == 2
+        and not found["usable"]
+        and "has no chat template" in found["sentence"]
+    )

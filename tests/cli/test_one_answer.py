@@ -1,4 +1,6 @@
-"""What is said first of a model that answers alike whatever it is asked, and what it gives to the labels: in reports, on terminals, by `ask`."""
+"""What is said first of a model that answers alike whatever it is asked, and what it gives to the
+labels: in reports, on terminals, by `ask`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
 
 Capture = pytest.CaptureFixture[str]
-GRID = {"datasets": ["shop"], "methods": ["gdp_tabicl"], "epsilons": [1.0, 8.0], "shots": [1], "seeds": [0]}
+GRID = {
+    "datasets": ["shop"],
+    "methods": ["gdp_tabicl"],
+    "epsilons": [1.0, 8.0],
+    "shots": [1],
+    "seeds": [0],
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +47,11 @@ def yes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with a chat template that has learned one answer to everything."""
     root = tmp_path_factory.mktemp("yes")
     lessons = ["Yes or No? Answer: Yes", "No. Yes or No? Answer: Yes", "[assistant]\nYes"]
-    return with_template(taught(build_tiny_model(root, public_corpus()), lessons, root / "taught", steps=60), root / "says-yes", TEMPLATE)
+    return with_template(
+        taught(build_tiny_model(root, public_corpus()), lessons, root / "taught", steps=60),
+        root / "says-yes",
+        TEMPLATE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,14 +76,22 @@ def test_answers_are_constant_where_one_label_goes_beyond_its_share(
 
 def test_some_cells_are_told_as_some_and_no_cell_as_none() -> None:
     def cell(system: str, epsilon: float, **given: int) -> Labelled:
-        return Labelled("gdp_tabicl", "shop", (system, epsilon, 1.0, math.nan), Counter(given), Counter(No=8, Yes=8), 0.5)
+        return Labelled(
+            "gdp_tabicl",
+            "shop",
+            (system, epsilon, 1.0, math.nan),
+            Counter(given),
+            Counter(No=8, Yes=8),
+            0.5,
+        )
 
     half, every = cell("icl", 1.0, No=8, Yes=8), cell("icl", 8.0, Yes=16)
     assert list(constant_sentences([cell("zero-shot", math.nan, No=8, Yes=8), half])) == []
     assert list(constant_sentences([cell("zero-shot", math.nan, No=16), half, every])) == [
         "zero-shot on shop: the model answers ‘No’ to 16 of 16 queries, whatever it is asked",
         (
-            "GDP-TabICL on shop: in 1 of 2 cells all, or nearly all, answers are one label; in-context, k = 1, ε = 8, the model answers "
+            "GDP-TabICL on shop: in 1 of 2 cells all, or nearly all, answers are one label; "
+            "in-context, k = 1, ε = 8, the model answers "
             "‘Yes’ to 16 of 16 queries, whatever it is asked"
         ),
     ]
@@ -90,30 +110,58 @@ def test_some_cells_are_told_as_some_and_no_cell_as_none() -> None:
         ("endpoint", {}, False),
     ],
 )
-def test_labels_have_a_probability_where_scores_are_none_of_their_bounds(kind: str, outcomes: dict[str, float], shown: bool) -> None:
+def test_labels_have_a_probability_where_scores_are_none_of_their_bounds(
+    kind: str, outcomes: dict[str, float], shown: bool
+) -> None:
     assert has_mass(kind, outcomes) == shown
 
 
-def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(place: Place, yes: Path) -> None:
+def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(
+    place: Place, yes: Path
+) -> None:
     install(place, shop(), shop_rows(120))
     run = run_here("one", "private", **GRID, model=str(yes))
     close_scorers()
     report, loaded = (run / "report.md").read_text(), load_run(run)
     with (run / "results.csv").open() as file:
-        count = next(int(row["query_count"]) for row in csv.DictReader(file) if row["system"] == "zero-shot")
+        count = next(
+            int(row["query_count"]) for row in csv.DictReader(file) if row["system"] == "zero-shot"
+        )
     sentences = [
-        f"zero-shot on shop: the model answers ‘Yes’ to {count} of {count} queries, whatever it is asked",
-        f"GDP-TabICL on shop: the model answers ‘Yes’ to {2 * count} of {2 * count} queries, whatever it is asked",
+        (
+            f"zero-shot on shop: the model answers ‘Yes’ to {count} of {count} queries, whatever "
+            f"it "
+            f"is asked"
+        ),
+        (
+            f"GDP-TabICL on shop: the model answers ‘Yes’ to {2 * count} of {2 * count} queries, "
+            f"whatever it is asked"
+        ),
     ]
-    assert count >= 10 and story(loaded)[0].startswith("What GDP-TabICL releases of shop ") and story(loaded)[1:3] == sentences
-    assert "One answer to everything." in report.split("\n## ")[0] and sentences[0] in report.split("\n## ")[0]
+    assert (
+        count >= 10
+        and story(loaded)[0].startswith("What GDP-TabICL releases of shop ")
+        and story(loaded)[1:3] == sentences
+    )
+    assert (
+        "One answer to everything." in report.split("\n## ")[0]
+        and sentences[0] in report.split("\n## ")[0]
+    )
     assert sentences[0] in str(overview(loaded, "").opening[0])
     told = [line for line in story(loaded) if " is asked by " in line]
     assert (
-        len(told) == 1 and told[0].startswith("says-yes is asked by ") and "of 24 public questions" in told[0] and f"{told[0]}." in report
+        len(told) == 1
+        and told[0].startswith("says-yes is asked by ")
+        and "of 24 public questions" in told[0]
+        and f"{told[0]}." in report
     )
     predicted = read_table(next((run / "units").glob("*/predictions.parquet"))).to_pandas()
-    masses = np.exp(predicted[["log p: No", "log p: Yes"]]).sum(axis=1).groupby(predicted["cell"].astype(str)).mean()
+    masses = (
+        np.exp(predicted[["log p: No", "log p: Yes"]])
+        .sum(axis=1)
+        .groupby(predicted["cell"].astype(str))
+        .mean()
+    )
     table = report.partition("Probability on the labels")[2].partition("\n## ")[0]
     for key in ("zero-shot,shots=0", "icl,epsilon=1.0,shots=1", "icl,epsilon=8.0,shots=1"):
         assert f"{masses[key]:.3f}" in table
@@ -122,24 +170,39 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(plac
 def test_a_model_whose_scores_are_no_probabilities_shows_none(place: Place) -> None:
     install(place, shop(), shop_rows(120))
     run = run_here("fake", "private", **GRID, model="fake")
-    assert "Probability on the labels" not in (run / "report.md").read_text() and not (run / "asked.json").exists()
+    assert (
+        "Probability on the labels" not in (run / "report.md").read_text()
+        and not (run / "asked.json").exists()
+    )
 
 
-def test_ask_says_how_it_asks_and_that_it_is_answered_alike(place: Place, capsys: Capture, yes: Path) -> None:
+def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
+    place: Place, capsys: Capture, yes: Path
+) -> None:
     table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
     said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(out))
     rows = place.root / "rows.csv"
     rows.write_text(shop_rows(12, seed=3))
-    code, told = call_main(("ask", "--demos", str(out), "--queries", str(rows), "--model", str(yes)), capsys)
+    code, told = call_main(
+        ("ask", "--demos", str(out), "--queries", str(rows), "--model", str(yes)), capsys
+    )
     (asked,) = [line for line in told.splitlines() if line.startswith("says-yes is asked by ")]
     assert code == 0 and "of 24 public questions" in asked
-    mass = re.search(r"of its probability the model gave (\d\.\d\d) to the labels, on average over queries", told)
+    mass = re.search(
+        r"of its probability the model gave (\d\.\d\d) to the labels, on average over queries", told
+    )
     contract = parse_contract(shop(private=True), "shop.yaml")
     queries = central_queries(read_unlabelled(rows.read_bytes(), contract, rows.name), contract)  # type: ignore[arg-type]
     scorer = TransformersScorer(str(yes), device="cpu", chat="asked by its chat template" in asked)
-    scores = scorer.score([prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS)
-    assert mass and float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
+    scores = scorer.score(
+        [prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS
+    )
+    assert mass and float(mass[1]) == pytest.approx(
+        float(np.exp(scores).sum(axis=1).mean()), abs=0.006
+    )
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
     checked = json.loads(place.dpicl("model", "check", str(yes), "--json").stdout)
     close_scorers()
-    assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [asked.removeprefix("says-yes is ")]
+    assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [
+        asked.removeprefix("says-yes is ")
+    ]

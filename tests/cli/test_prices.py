@@ -1,4 +1,6 @@
-"""What a release would cost is asked for nothing: `protect` and `synth` with --dry-run read no row and write no file."""
+"""What a release would cost is asked for nothing: `protect` and `synth` with --dry-run read no row
+and write no file.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,17 @@ def charged() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
-def test_the_price_is_what_is_charged_then_and_nothing_afterwards(till: Place, capsys: Capture) -> None:
+def test_the_price_is_what_is_charged_then_and_nothing_afterwards(
+    till: Place, capsys: Capture
+) -> None:
     asked, out = ("protect", "till", *GDP, "--epsilon", "1.5"), till.root / "demos.jsonl"
 
     def price() -> list[str]:
-        (row,) = (line.split() for line in said(capsys, *asked, "--dry-run").splitlines() if line.startswith(" till"))
+        (row,) = (
+            line.split()
+            for line in said(capsys, *asked, "--dry-run").splitlines()
+            if line.startswith(" till")
+        )
         return row[1:4]
 
     *counts, cost = price()
@@ -46,19 +54,35 @@ def test_the_price_is_what_is_charged_then_and_nothing_afterwards(till: Place, c
 def test_what_a_cap_refuses_is_refused_after_the_price(till: Place) -> None:
     for command in (("protect", "till"), ("synth", "till", "--rows", "5")):
         asked = till.dpicl(*command, "--epsilon", "9", "--dry-run", "--json")
-        assert asked.returncode == 2 and "account 'till': a new release costs epsilon=18" in asked.stderr
+        assert (
+            asked.returncode == 2
+            and "account 'till': a new release costs epsilon=18" in asked.stderr
+        )
         assert [one["allowed"] for one in json.loads(asked.stdout)] == [False]
-        refused = till.dpicl(*command, "--epsilon", "9", "--out", "a.parquet" if command[0] == "synth" else "a.jsonl")
+        refused = till.dpicl(
+            *command, "--epsilon", "9", "--out", "a.parquet" if command[0] == "synth" else "a.jsonl"
+        )
         assert complaint(refused) == asked.stderr.splitlines()[-1].removeprefix("dpicl: ")
 
 
 @pytest.mark.parametrize(
     "options",
-    [("--option", "shots=3"), ("--method", "pate"), ("--epsilon", "0"), ("--as", "pdf"), ("--generator", "tiny"), ("--period", "soon")],
+    [
+        ("--option", "shots=3"),
+        ("--method", "pate"),
+        ("--epsilon", "0"),
+        ("--as", "pdf"),
+        ("--generator", "tiny"),
+        ("--period", "soon"),
+    ],
 )
-def test_a_dry_run_refuses_what_a_release_refuses(till: Place, capsys: Capture, options: tuple[str, ...]) -> None:
+def test_a_dry_run_refuses_what_a_release_refuses(
+    till: Place, capsys: Capture, options: tuple[str, ...]
+) -> None:
     asked = complaint(call_main(("protect", "till", *options, "--dry-run"), capsys))
-    assert asked == complaint(call_main(("protect", "till", *options, "--out", str(till.root / "a.jsonl")), capsys))
+    assert asked == complaint(
+        call_main(("protect", "till", *options, "--out", str(till.root / "a.jsonl")), capsys)
+    )
     assert charged() == 0
 
 
@@ -66,4 +90,6 @@ def test_a_release_needs_a_file_and_its_price_none(till: Place, capsys: Capture)
     assert "expected --out FILE, or --dry-run" in complaint(call_main(("protect", "till"), capsys))
     taken = till.root / "taken.jsonl"
     taken.write_text("")
-    assert "a new file" in complaint(call_main(("protect", "till", "--out", str(taken), "--dry-run"), capsys))
+    assert "a new file" in complaint(
+        call_main(("protect", "till", "--out", str(taken), "--dry-run"), capsys)
+    )

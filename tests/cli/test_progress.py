@@ -1,4 +1,6 @@
-"""How far a command is: a line now and then where nobody looks at a terminal, nothing with --quiet."""
+"""How far a command is: a line now and then where nobody looks at a terminal, nothing with
+--quiet.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,12 @@ def test_a_line_is_printed_now_and_then_on_standard_error(capsys: Capture) -> No
         until(lines, 60, "a line")
         count.detail = "writing demonstrations, token 3 of 100"
         until(lambda: "token 3 of 100" in lines()[-1], 60, "another line")
-    told = [re.fullmatch(r"running 12 of 64 cells(, writing demonstrations, token 3 of 100)?, (\d+) s", line) for line in shown]
+    told = [
+        re.fullmatch(
+            r"running 12 of 64 cells(, writing demonstrations, token 3 of 100)?, (\d+) s", line
+        )
+        for line in shown
+    ]
     with_detail, seconds = zip(*((bool(one[1]), int(one[2])) for one in told if one), strict=True)
     assert all(told) and {*with_detail} == {False, True} and [*with_detail] == sorted(with_detail)
     assert [*seconds] == sorted(seconds) and seconds[0] > 0
@@ -69,16 +76,38 @@ def test_a_failure_below_is_the_one_that_is_raised(capsys: Capture) -> None:
 
 
 def test_a_terminal_gets_a_bar() -> None:
-    code = "import time; from dpicl.cli.terminal import counted\nwith counted('running', 'cells', lambda count: count.update(12, 64)): time.sleep(1)"
+    code = (
+        "import time; from dpicl.cli.terminal import counted\nwith counted('running', 'cells', "
+        "lambda count: count.update(12, 64)): time.sleep(1)"
+    )
     typed = ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"]
-    shown = subprocess.run(typed, check=True, capture_output=True, text=True, timeout=60, env={**os.environ, "TERM": "xterm"}).stdout
+    shown = subprocess.run(
+        typed,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TERM": "xterm"},
+    ).stdout
     assert "12/64" in shown and "running" in shown
 
 
 def test_a_run_says_what_its_models_do(place: Place) -> None:
-    """That they are opened and checked, then how many public queries are answered, of the part that is behind."""
+    """That they are opened and checked, then how many public queries are answered, of the part that
+    is behind.
+    """
     with place.entered(), Settings.from_environment().entered():
-        folder = make_plan("demo", {"epsilons": ["1"], "shots": [2], "seeds": [0], "methods": ["gdp_tabicl"], "model": "tiny"}, "run")
+        folder = make_plan(
+            "demo",
+            {
+                "epsilons": ["1"],
+                "shots": [2],
+                "seeds": [0],
+                "methods": ["gdp_tabicl"],
+                "model": "tiny",
+            },
+            "run",
+        )
         plan, count = read_plan(folder), Count("running", "cells")
         (key,) = plan.units
 
@@ -90,7 +119,9 @@ def test_a_run_says_what_its_models_do(place: Place) -> None:
         write_json(folder / PROBE, {})
         assert detail() == ""
         for part, done in enumerate((90, 40)):
-            progress_writer([open_unit(str(folder), key)], "answering, query", f"{PART}{part}")(done, 90)
+            progress_writer([open_unit(str(folder), key)], "answering, query", f"{PART}{part}")(
+                done, 90
+            )
         assert detail() == "answering, query 40 of 90"
         write_json(folder / "units" / key / RESULTS, {})
         assert detail() == ""

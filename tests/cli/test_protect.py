@@ -15,7 +15,18 @@ import pytest
 import yaml
 
 from dpicl.files.locks import locked
-from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows, until
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install,
+    install_texts,
+    letters,
+    said,
+    shop,
+    shop_rows,
+    until,
+)
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
@@ -30,11 +41,17 @@ def table(place: Place) -> str:
 
 def private_files(place: Place) -> list[Path]:
     """Whatever is left of private rows; keyed names of their states are none."""
-    return [path for path in (place.home / "private").rglob("*") if path.is_file() and path.parent.name != "drawn-from"]
+    return [
+        path
+        for path in (place.home / "private").rglob("*")
+        if path.is_file() and path.parent.name != "drawn-from"
+    ]
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_release_is_the_same_bytes_and_charged_once(place: Place, capsys: Capture, table: str, method: str) -> None:
+def test_the_same_release_is_the_same_bytes_and_charged_once(
+    place: Place, capsys: Capture, table: str, method: str
+) -> None:
     first, second = place.root / "first.jsonl", place.root / "second.jsonl"
     options = ("protect", table, "--method", method, "--epsilon", "1", "--shots", "2")
     assert "charged now" in said(capsys, *options, "--out", str(first))
@@ -43,13 +60,27 @@ def test_the_same_release_is_the_same_bytes_and_charged_once(place: Place, capsy
     demonstrations = [json.loads(line) for line in first.read_text().splitlines()]
     assert len(demonstrations) == 2
     assert {(one["contract"], one["method"]) for one in demonstrations} == {(table, method)}
-    assert all(one["answer"] in ("Yes", "No") and one["text"].endswith("Answer:") for one in demonstrations)
+    assert all(
+        one["answer"] in ("Yes", "No") and one["text"].endswith("Answer:") for one in demonstrations
+    )
     assert not (place.home / "models").exists()
     assert not private_files(place)
 
 
 def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, table: str) -> None:
-    said(capsys, "protect", table, "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    said(
+        capsys,
+        "protect",
+        table,
+        "--method",
+        "gdp_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        str(place.root / "demos.jsonl"),
+    )
     quoted = said(
         capsys,
         "run",
@@ -66,11 +97,15 @@ def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, 
         "0",
         "--dry-run",
     )
-    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted  # one release, bought before
+    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), (
+        quoted
+    )  # one release, bought before
 
 
 @pytest.mark.exhaustive
-def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture, table: str) -> None:
+def test_every_form_holds_the_same_demonstrations(
+    place: Place, capsys: Capture, table: str
+) -> None:
     found: dict[str, str] = {}
     for form in ("jsonl", "chat", "text", "prompt", "alpaca", "sharegpt"):
         out = place.root / f"demos.{form}"
@@ -79,11 +114,16 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     told = [(one["text"], one["answer"]) for one in map(json.loads, found["jsonl"].splitlines())]
     messages = json.loads(found["chat"])["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
-    assert [(user["content"], answer["content"]) for user, answer in zip(messages[::2], messages[1::2], strict=True)] == told
+    assert [
+        (user["content"], answer["content"])
+        for user, answer in zip(messages[::2], messages[1::2], strict=True)
+    ] == told
     assert found["text"].splitlines() == [f"{text} {answer}" for text, answer in told]
     assert found["prompt"] == found["text"], "its earlier name"
     alpaca = [json.loads(line) for line in found["alpaca"].splitlines()]
-    assert [(f"{one['input']} {one['instruction']} Answer:", one["output"]) for one in alpaca] == told
+    assert [
+        (f"{one['input']} {one['instruction']} Answer:", one["output"]) for one in alpaca
+    ] == told
     turns = [json.loads(line)["conversations"] for line in found["sharegpt"].splitlines()]
     assert [(user["value"], model["value"]) for user, model in turns] == told
     assert [(user["from"], model["from"]) for user, model in turns] == [("human", "gpt")] * 2
@@ -94,12 +134,24 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
     [
         (
             ("--method", "dp_icl"),
-            "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe on a table",
+            (
+                "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, "
+                "tab_pate, tab_pe on a table"
+            ),
         ),
-        (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
+        (
+            ("--as", "xml"),
+            "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv",
+        ),
         (("--option", "design=["), "option design: line 1: did not find expected node content"),
-        (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),
-        (("--trust", "local", "--option", "columns=none"), "options of the release: options.ldp_tabicl.columns"),
+        (
+            ("--trust", "local", "--option", "design=all"),
+            "options of the release: options.ldp_tabicl.design",
+        ),
+        (
+            ("--trust", "local", "--option", "columns=none"),
+            "options of the release: options.ldp_tabicl.columns",
+        ),
         (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
         (("--epsilon", "5000"), "epsilon"),
         (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
@@ -114,12 +166,24 @@ def test_what_is_refused_spends_nothing_and_leaves_no_file(
 ) -> None:
     out = place.root / "demos.jsonl"
     assert phrase in complaint(call_main(("protect", table, "--out", str(out), *options), capsys))
-    assert not out.exists() and not list((place.home / "released").rglob("*.json") if (place.home / "released").exists() else [])
+    assert not out.exists() and not list(
+        (place.home / "released").rglob("*.json") if (place.home / "released").exists() else []
+    )
 
 
 def test_twins_release_once_and_leave_no_rows(place: Place, table: str) -> None:
     outs = [place.root / f"{name}.jsonl" for name in "abc"]
-    options = ("protect", table, "--method", "ldp_tabicl", "--epsilon", "1", "--shots", "2", "--out")
+    options = (
+        "protect",
+        table,
+        "--method",
+        "ldp_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+    )
     working = [place.start(*options, str(out)) for out in outs]
     told = [process.communicate(timeout=120) for process in working]
     assert [process.returncode for process in working] == [0, 0, 0], told
@@ -127,18 +191,35 @@ def test_twins_release_once_and_leave_no_rows(place: Place, table: str) -> None:
     assert not private_files(place)
 
 
-def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, capsys: Capture, table: str) -> None:
+def test_options_of_the_pipelines_do_not_make_it_dearer(
+    place: Place, capsys: Capture, table: str
+) -> None:
     file = place.root / "pipelines.yaml"
     pipelines = yaml.safe_load(file.read_text())
     pipelines["pipelines"] = {
-        "ldp-tabicl": {**pipelines["pipelines"]["ldp-tabicl"], "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}}}
+        "ldp-tabicl": {
+            **pipelines["pipelines"]["ldp-tabicl"],
+            "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}},
+        }
     }
     file.write_text(yaml.safe_dump(pipelines))
-    told = said(capsys, "protect", table, "--method", "ldp_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    told = said(
+        capsys,
+        "protect",
+        table,
+        "--method",
+        "ldp_tabicl",
+        "--shots",
+        "2",
+        "--out",
+        str(place.root / "demos.jsonl"),
+    )
     assert "1 release, charged now" in told
 
 
-def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Capture, table: str) -> None:
+def test_rows_do_not_outlive_a_failed_or_killed_release(
+    place: Place, capsys: Capture, table: str
+) -> None:
     out = place.root / "demos.jsonl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
@@ -166,85 +247,169 @@ def test_no_copy_of_the_rows_is_written_for_one_release(place: Place) -> None:
     """A file of all rows would break the limit, as one of everything else does not."""
     large = install(place, shop(private=True), shop_rows(60_000))
     out = place.root / "demos.jsonl"
-    made = place.dpicl("protect", large, "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(out), file_limit=400_000)
+    made = place.dpicl(
+        "protect",
+        large,
+        "--method",
+        "gdp_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        str(out),
+        file_limit=400_000,
+    )
     assert made.returncode == 0, made.stderr
     assert len(out.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("seconds", [2.0, *(pytest.param(seconds, marks=pytest.mark.exhaustive) for seconds in (0.0, 1.0, 3.0))])
+@pytest.mark.parametrize(
+    "seconds",
+    [2.0, *(pytest.param(seconds, marks=pytest.mark.exhaustive) for seconds in (0.0, 1.0, 3.0))],
+)
 def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_typed_again(
     place: Place, capsys: Capture, table: str, seconds: float
 ) -> None:
     folder = place.root / "mine"
     folder.mkdir()
-    options = ("protect", table, "--method", "ldp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(folder / "demos.jsonl"))
+    options = (
+        "protect",
+        table,
+        "--method",
+        "ldp_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        str(folder / "demos.jsonl"),
+    )
     process = place.start(*options)
-    until(lambda: process.poll() is not None or any((place.home / "runs").glob("protect-*")), 60, "a release")
+    until(
+        lambda: process.poll() is not None or any((place.home / "runs").glob("protect-*")),
+        60,
+        "a release",
+    )
     time.sleep(seconds)
     process.kill()
     process.communicate()
     if not (folder / "demos.jsonl").exists():
         assert not list(folder.iterdir())
         assert "1 release, charged" in said(capsys, *options)
-    assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 2
+    assert (
+        len((folder / "demos.jsonl").read_text().splitlines()) == 2
+        and len(list(folder.iterdir())) == 2
+    )
 
 
 @pytest.mark.exhaustive
-def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(place: Place, capsys: Capture, table: str) -> None:
+def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(
+    place: Place, capsys: Capture, table: str
+) -> None:
     said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
     assert not list((place.home / "runs").glob("protect-*"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
-        assert call_main(("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys)[0] == 1
+        assert (
+            call_main(
+                ("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys
+            )[0]
+            == 1
+        )
     assert list((place.home / "runs").glob("protect-*"))
     told = said(capsys, "metrics")
     assert "dpicl_runs{" not in told and 'dpicl_unreadable{what="run folder"} 0.0' in told
 
 
-def test_an_existing_file_and_texts_without_a_model_are_refused(place: Place, capsys: Capture, table: str) -> None:
+def test_an_existing_file_and_texts_without_a_model_are_refused(
+    place: Place, capsys: Capture, table: str
+) -> None:
     out = place.root / "mine.jsonl"
     out.write_text("mine")
-    assert "out=mine.jsonl: expected a new file" in complaint(call_main(("protect", table, "--out", str(out)), capsys))
+    assert "out=mine.jsonl: expected a new file" in complaint(
+        call_main(("protect", table, "--out", str(out)), capsys)
+    )
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
-    refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
+    refused = complaint(
+        call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys)
+    )
     assert refused.startswith(
-        "letters: no such texts were released; expected --generator MODEL, with which this command makes them; `dpicl run "
+        "letters: no such texts were released; expected --generator MODEL, with which this "
+        "command makes them; `dpicl run "
     )
 
 
-def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
+def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(
+    place: Place, capsys: Capture, table: str
+) -> None:
     """Another number in the contract would be another contract, and every release a new one."""
     contract = place.root / "contracts" / f"{table}.yaml"
-    contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1").replace("replace-one", "add-or-remove-one"))
+    contract.write_text(
+        contract.read_text()
+        .replace("epsilon: 1000", "epsilon: 1")
+        .replace("replace-one", "add-or-remove-one")
+    )
     release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
     said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
     more = (*release, "2", "--out", str(place.root / "more.jsonl"))
     assert "spent 1 of cap 1" in complaint(call_main(more, capsys))
-    assert said(capsys, "budget", table, "--cap", "3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
+    assert (
+        said(capsys, "budget", table, "--cap", "3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
+    )
     assert "epsilon 3 of 3 is spent" in said(capsys, *more)
-    assert "charged before and free now" in said(capsys, *release, "1", "--out", str(place.root / "again.jsonl"))
+    assert "charged before and free now" in said(
+        capsys, *release, "1", "--out", str(place.root / "again.jsonl")
+    )
     assert (place.root / "first.jsonl").read_bytes() == (place.root / "again.jsonl").read_bytes()
-    assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in said(capsys, "budget", table, "--cap", "2")
-    for wrong in (("budget", "--cap", "1"), ("budget", "nobody", "--cap", "1"), ("budget", table, "--cap", "-1")):
+    assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in said(
+        capsys, "budget", table, "--cap", "2"
+    )
+    for wrong in (
+        ("budget", "--cap", "1"),
+        ("budget", "nobody", "--cap", "1"),
+        ("budget", table, "--cap", "-1"),
+    ):
         complaint(call_main(wrong, capsys))
 
 
-def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capture, table: str) -> None:
-    """By whatever would spend; one that says more is told that it does not count, by `dpicl budget` too."""
+def test_a_contract_lowers_a_cap_and_never_raises_one(
+    place: Place, capsys: Capture, table: str
+) -> None:
+    """By whatever would spend; one that says more is told that it does not count, by `dpicl budget`
+    too.
+    """
     contract = place.root / "contracts" / f"{table}.yaml"
     contract.write_text(contract.read_text().replace("replace-one", "add-or-remove-one"))
     release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
-    dry = ("run", "private", "--datasets", table, "--methods", "mst_tabicl", "--epsilons", "0.4", "--seeds", "0", "--dry-run")
+    dry = (
+        "run",
+        "private",
+        "--datasets",
+        table,
+        "--methods",
+        "mst_tabicl",
+        "--epsilons",
+        "0.4",
+        "--seeds",
+        "0",
+        "--dry-run",
+    )
     said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
     said(capsys, "budget", table, "--cap", "3")
     asking = ("budget",), ("budget", table), dry
-    assert not any("warning" in said(capsys, *command) for command in asking), "the contract says what it said at the decision"
+    assert not any("warning" in said(capsys, *command) for command in asking), (
+        "the contract says what it said at the decision"
+    )
     contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
-    assert "spent 1 of cap 1.5" in complaint(call_main((*release, "0.9", "--out", str(place.root / "second.jsonl")), capsys))
+    assert "spent 1 of cap 1.5" in complaint(
+        call_main((*release, "0.9", "--out", str(place.root / "second.jsonl")), capsys)
+    )
     contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
-        f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the ledger's, 1.5, which holds; "
+        f"warning: account '{table}': the cap in the contract, epsilon 7, differs from the "
+        f"ledger's, 1.5, which holds; "
         f"`dpicl budget {table} --cap 7` changes it\n"
     )
     for command in (*asking, (*release, "0.4", "--out", str(place.root / "third.jsonl"))):
@@ -254,7 +419,9 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
 
 
 @pytest.mark.quick("rows.csv-read_csv")
-@pytest.mark.parametrize(("name", "read"), [("rows.parquet", pq.read_table), ("rows.csv", pa_csv.read_csv)])
+@pytest.mark.parametrize(
+    ("name", "read"), [("rows.parquet", pq.read_table), ("rows.csv", pa_csv.read_csv)]
+)
 def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     place: Place, capsys: Capture, table: str, name: str, read: Callable[[Path], pa.Table]
 ) -> None:
@@ -262,10 +429,23 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     for number, out in enumerate(outs):
         out.parent.mkdir()
         told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "250", "--out", str(out))
-        assert f"{name}: 250 rows of 5 columns" in told and ("charged before and free now" if number else "charged now") in told
+        assert (
+            f"{name}: 250 rows of 5 columns" in told
+            and ("charged before and free now" if number else "charged now") in told
+        )
         assert f"{name}: " in said(capsys, "verify", str(out))
     assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
-    demonstrations = said(capsys, "protect", table, "--epsilon", "1", "--shots", "7", "--out", str(place.root / "demos.jsonl"))
+    demonstrations = said(
+        capsys,
+        "protect",
+        table,
+        "--epsilon",
+        "1",
+        "--shots",
+        "7",
+        "--out",
+        str(place.root / "demos.jsonl"),
+    )
     assert "charged before and free now" in demonstrations, "the same release demonstrates"
     form = outs[0].suffix.removeprefix(".")
     said(capsys, "protect", table, "--epsilon", "1", "--as", form, "--out", str(place.root / name))
@@ -275,12 +455,23 @@ def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     assert code == 1 and "it was changed, or is another one" in told
 
 
-def test_groups_are_no_table_and_a_name_says_the_form(place: Place, capsys: Capture, table: str) -> None:
+def test_groups_are_no_table_and_a_name_says_the_form(
+    place: Place, capsys: Capture, table: str
+) -> None:
     out = place.root / "rows.parquet"
-    refused = complaint(call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys))
-    assert "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused and not out.exists()
-    assert "expected a name that ends in .parquet or .csv" in complaint(call_main(("synth", table, "--out", "rows.xlsx"), capsys))
-    assert table not in said(capsys, "budget"), "what cannot be made of a release is refused before it is charged"
+    refused = complaint(
+        call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys)
+    )
+    assert (
+        "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused
+        and not out.exists()
+    )
+    assert "expected a name that ends in .parquet or .csv" in complaint(
+        call_main(("synth", table, "--out", "rows.xlsx"), capsys)
+    )
+    assert table not in said(capsys, "budget"), (
+        "what cannot be made of a release is refused before it is charged"
+    )
 
 
 def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
@@ -298,17 +489,53 @@ def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, tab
         "--option",
         "estimator=tree",
     )
-    said(capsys, *release, "--option", "shot_selection=[diverse, near]", "--out", str(place.root / "diverse.jsonl"))
+    said(
+        capsys,
+        *release,
+        "--option",
+        "shot_selection=[diverse, near]",
+        "--out",
+        str(place.root / "diverse.jsonl"),
+    )
     again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
     assert "charged before and free now" in again, "which rows are shown costs nothing"
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
     assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 8 for text in texts)
 
 
-def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_is_charged(place: Place, capsys: Capture) -> None:
-    noisy, out = install(place, shop("noisy", private=True, population=60), shop_rows(60)), place.root / "noisy.jsonl"
-    release = ("protect", noisy, "--method", "gdp_tabicl", "--epsilon", "0.2", "--shots", "2", "--out", str(out))
-    run = ("run", "private", "--datasets", noisy, "--methods", "gdp_tabicl", "--epsilons", "0.2", "--shots", "2", "--model", "tiny")
+def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_is_charged(
+    place: Place, capsys: Capture
+) -> None:
+    noisy, out = (
+        install(place, shop("noisy", private=True, population=60), shop_rows(60)),
+        place.root / "noisy.jsonl",
+    )
+    release = (
+        "protect",
+        noisy,
+        "--method",
+        "gdp_tabicl",
+        "--epsilon",
+        "0.2",
+        "--shots",
+        "2",
+        "--out",
+        str(out),
+    )
+    run = (
+        "run",
+        "private",
+        "--datasets",
+        noisy,
+        "--methods",
+        "gdp_tabicl",
+        "--epsilons",
+        "0.2",
+        "--shots",
+        "2",
+        "--model",
+        "tiny",
+    )
     for line in (release, run, (*run, "--dry-run")):
         sentence = complaint(call_main(list(line), capsys))
         assert "noisy: at 60 rows and epsilon 0.2" in sentence and "--anyway" in sentence

@@ -1,4 +1,6 @@
-"""Texts that a run was charged for are exported by `protect`: the same bytes as published, for nothing, or one sentence says what makes them."""
+"""Texts that a run was charged for are exported by `protect`: the same bytes as published, for
+nothing, or one sentence says what makes them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from dpicl.errors import DpiclError, ParameterError
 from dpicl.report.load import load_run
 from dpicl.report.story import story
 from dpicl.text.form import has_form
-from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, run_here, said
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install_texts,
+    letters,
+    new_place,
+    run_here,
+    said,
+)
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
@@ -29,7 +40,15 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     content = letters("notes", private=True) | {"form": "sentence"}
     install_texts(place, content, lines(records(40)), lines(records(4)))
     with place.entered():
-        run_here("made", "few-shot-generation", datasets=["notes"], epsilons=[4], shots=[2], seeds=[0], model="fake")
+        run_here(
+            "made",
+            "few-shot-generation",
+            datasets=["notes"],
+            epsilons=[4],
+            shots=[2],
+            seeds=[0],
+            model="fake",
+        )
         yield place
 
 
@@ -44,7 +63,10 @@ def test_a_report_and_a_terminal_say_how_many_texts_have_the_form_that_the_contr
     released: Place, capsys: Capture, tmp_path: Path
 ) -> None:
     having = sum(has_form(text["text"], "sentence") for text in published(released))
-    told = f"released texts that are a whole sentence, as all texts of the contract are: {having} of 2 at ε = 4"
+    told = (
+        f"released texts that are a whole sentence, as all texts of the contract are: {having} of "
+        f"2 at ε = 4"
+    )
     assert told in (released.run("made") / "report.md").read_text().replace("\u00a0", " ")
     assert any(told in sentence for sentence in story(load_run(released.run("made"))))
     words = said(capsys, *PROTECT, "--as", "text", "--out", str(tmp_path / "formed"))
@@ -57,43 +79,82 @@ def charges() -> int:
 
 
 @pytest.mark.exhaustive
-def test_every_form_holds_the_texts_of_the_run_and_costs_nothing(released: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_every_form_holds_the_texts_of_the_run_and_costs_nothing(
+    released: Place, capsys: Capture, tmp_path: Path
+) -> None:
     before, texts = charges(), published(released)
     for form in ("jsonl", "text", "chat", "alpaca", "sharegpt"):
         told = said(capsys, *PROTECT, "--as", form, "--out", str(tmp_path / form))
         assert "2 demonstrations" in told and "1 release, charged before and free now" in told
     rows = [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()]
-    assert len(rows) == len(texts) == 2 and all(one["text"] in row["text"] for one, row in zip(texts, rows, strict=True))
-    assert {(row["contract"], row["method"], row["epsilon"]) for row in rows} == {("notes", "few_shot_generation", 4.0)}
-    assert (tmp_path / "text").read_text() == "\n\n".join(f"{row['text']} {row['answer']}" for row in rows) + "\n"
+    assert len(rows) == len(texts) == 2 and all(
+        one["text"] in row["text"] for one, row in zip(texts, rows, strict=True)
+    )
+    assert {(row["contract"], row["method"], row["epsilon"]) for row in rows} == {
+        ("notes", "few_shot_generation", 4.0)
+    }
+    assert (tmp_path / "text").read_text() == "\n\n".join(
+        f"{row['text']} {row['answer']}" for row in rows
+    ) + "\n"
     turns = json.loads((tmp_path / "chat").read_text())["messages"]
-    assert [turn["content"] for turn in turns] == [part for row in rows for part in (row["text"], row["answer"])]
-    assert [json.loads(line)["output"] for line in (tmp_path / "alpaca").read_text().splitlines()] == [row["answer"] for row in rows]
+    assert [turn["content"] for turn in turns] == [
+        part for row in rows for part in (row["text"], row["answer"])
+    ]
+    assert [
+        json.loads(line)["output"] for line in (tmp_path / "alpaca").read_text().splitlines()
+    ] == [row["answer"] for row in rows]
     assert len((tmp_path / "sharegpt").read_text().splitlines()) == 2
     assert charges() == before
 
 
 def test_a_session_gives_a_release_of_texts(released: Place) -> None:
-    release = dpicl.Session(released.home, contracts=released.root / "contracts").protect("notes", epsilon=4, shots=2)
-    assert isinstance(release, dpicl.Release) and release.method == "few_shot_generation" and len(release.demonstrations()) == 2
-    assert release.certificate.product.name == "notes" and release.statement and "notes" in release._repr_html_()
+    release = dpicl.Session(released.home, contracts=released.root / "contracts").protect(
+        "notes", epsilon=4, shots=2
+    )
+    assert (
+        isinstance(release, dpicl.Release)
+        and release.method == "few_shot_generation"
+        and len(release.demonstrations()) == 2
+    )
+    assert (
+        release.certificate.product.name == "notes"
+        and release.statement
+        and "notes" in release._repr_html_()
+    )
     assert release.table().columns.tolist() == ["label", "text"] and len(release.table()) == 2
-    with pytest.raises(ParameterError, match="method=few_shot_generation: expected one that releases a model of rows"):
+    with pytest.raises(
+        ParameterError,
+        match="method=few_shot_generation: expected one that releases a model of rows",
+    ):
         release.predictor()
     with pytest.raises(ParameterError, match="k=3: expected 2"):
         release.demonstrations(3)
 
 
 MISSING = {
-    "another epsilon": (("--epsilon", "2"), "--epsilons 2 --shots 2 --seeds 0 --generator MODEL` makes them and asks with them"),
-    "another number": (("--shots", "3"), "--epsilons 4 --shots 3 --seeds 0 --generator MODEL` makes them"),
-    "another period": (("--period", "2026-12"), "--seeds 0 --period 2026-12 --generator MODEL` makes them"),
-    "other options": (("--option", "max_tokens=2"), "expected --generator MODEL, with which this command makes them"),
+    "another epsilon": (
+        ("--epsilon", "2"),
+        "--epsilons 2 --shots 2 --seeds 0 --generator MODEL` makes them and asks with them",
+    ),
+    "another number": (
+        ("--shots", "3"),
+        "--epsilons 4 --shots 3 --seeds 0 --generator MODEL` makes them",
+    ),
+    "another period": (
+        ("--period", "2026-12"),
+        "--seeds 0 --period 2026-12 --generator MODEL` makes them",
+    ),
+    "other options": (
+        ("--option", "max_tokens=2"),
+        "expected --generator MODEL, with which this command makes them",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_texts_that_do_not_stand_are_one_sentence_with_the_command(released: Place, capsys: Capture, tmp_path: Path, name: str) -> None:
+def test_texts_that_do_not_stand_are_one_sentence_with_the_command(
+    released: Place, capsys: Capture, tmp_path: Path, name: str
+) -> None:
     options, phrase = MISSING[name]
     before = charges()
     sentence = complaint(call_main((*PROTECT, "--out", str(tmp_path / "out"), *options), capsys))
@@ -103,38 +164,65 @@ def test_texts_that_do_not_stand_are_one_sentence_with_the_command(released: Pla
     assert charges() == before and not (tmp_path / "out").exists()
 
 
-def test_the_command_that_is_named_is_one_that_a_dry_run_takes(released: Place, capsys: Capture, tmp_path: Path) -> None:
-    sentence = complaint(call_main((*PROTECT, "--out", str(tmp_path / "out"), "--epsilon", "2"), capsys))
+def test_the_command_that_is_named_is_one_that_a_dry_run_takes(
+    released: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    sentence = complaint(
+        call_main((*PROTECT, "--out", str(tmp_path / "out"), "--epsilon", "2"), capsys)
+    )
     command = sentence.split("`")[1].replace("MODEL", "fake").split()
     assert "notes" in said(capsys, *command[1:], "--model", "fake", "--dry-run")
 
 
 WRONG = {
-    "a method on tables": (("--method", "mst_tabicl"), "method=mst_tabicl: expected one of few_shot_generation on texts"),
-    "a method that answers": (("--method", "dp_icl"), "method=dp_icl: expected one of few_shot_generation on texts"),
+    "a method on tables": (
+        ("--method", "mst_tabicl"),
+        "method=mst_tabicl: expected one of few_shot_generation on texts",
+    ),
+    "a method that answers": (
+        ("--method", "dp_icl"),
+        "method=dp_icl: expected one of few_shot_generation on texts",
+    ),
     "local trust": (("--trust", "local"), "trust=local: expected central"),
-    "a wrong option": (("--option", "voters=none"), "options of the release: options.few_shot_generation.voters"),
+    "a wrong option": (
+        ("--option", "voters=none"),
+        "options of the release: options.few_shot_generation.voters",
+    ),
     "no noise": (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
     "no model": (("--generator", "gpt"), "model 'gpt' is unknown"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_fits_no_texts_is_one_sentence(released: Place, capsys: Capture, tmp_path: Path, name: str) -> None:
+def test_what_fits_no_texts_is_one_sentence(
+    released: Place, capsys: Capture, tmp_path: Path, name: str
+) -> None:
     options, phrase = WRONG[name]
-    assert phrase in complaint(call_main((*PROTECT, "--out", str(tmp_path / "out"), *options), capsys))
+    assert phrase in complaint(
+        call_main((*PROTECT, "--out", str(tmp_path / "out"), *options), capsys)
+    )
 
 
-def test_texts_that_are_not_those_that_were_published_are_refused(released: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_texts_that_are_not_those_that_were_published_are_refused(
+    released: Place, capsys: Capture, tmp_path: Path
+) -> None:
     texts = json.dumps(published(released), ensure_ascii=False).encode()
-    (stored,) = (path for path in released.home.glob("released/notes/*") if path.read_bytes() == texts)
+    (stored,) = (
+        path for path in released.home.glob("released/notes/*") if path.read_bytes() == texts
+    )
     stored.write_bytes(texts[:-1] + b" ]")
     try:
-        assert "the artefact is not the one that was published" in complaint(call_main((*PROTECT, "--out", str(tmp_path / "out")), capsys))
+        assert "the artefact is not the one that was published" in complaint(
+            call_main((*PROTECT, "--out", str(tmp_path / "out")), capsys)
+        )
     finally:
         stored.write_bytes(texts)
 
 
 def test_a_table_has_no_generator(released: Place) -> None:
-    with pytest.raises(DpiclError, match="generator=fake: expected none: no model reads the rows of heart"):
-        dpicl.Session(released.home, contracts=released.root / "contracts").protect("heart", epsilon=1, generator="fake")
+    with pytest.raises(
+        DpiclError, match="generator=fake: expected none: no model reads the rows of heart"
+    ):
+        dpicl.Session(released.home, contracts=released.root / "contracts").protect(
+            "heart", epsilon=1, generator="fake"
+        )

@@ -1,4 +1,6 @@
-"""`dpicl reproduce`: each printed number has its place in a pipeline, and comes out with a verdict that is true."""
+"""`dpicl reproduce`: each printed number has its place in a pipeline, and comes out with a verdict
+that is true.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,17 @@ from dpicl.methods.published.cells import ALL_SETS, Paper, PrintedCell, PrintedT
 from dpicl.pipeline import CommonOptions
 from dpicl.report.compare import side_of
 from dpicl.report.reproduce import Made, judged
-from tests.harness import Place, call_main, complaint, install, new_place, run_here, said, shop, shop_rows
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install,
+    new_place,
+    run_here,
+    said,
+    shop,
+    shop_rows,
+)
 from tests.library.examples import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -31,12 +43,18 @@ NO_GRID = ("zero-shot", "few-shot", "random-rows", "lr", "gnb", "lr-naive", "gnb
 
 def _variants(pipeline: Pipeline, method: str) -> set[str]:
     options = getattr(pipeline.options, method)
-    assert isinstance(options, CommonOptions) or hasattr(options, "variants") or method == "gdp_tabicl"
+    assert (
+        isinstance(options, CommonOptions) or hasattr(options, "variants") or method == "gdp_tabicl"
+    )
     return {"icl", *(f"icl-{name}" for name in getattr(options, "variants", {}))}
 
 
-@pytest.mark.parametrize(("paper", "table"), TABLES, ids=[f"{paper.name}-{table.name}" for paper, table in TABLES])
-def test_every_printed_number_has_a_place_in_its_pipeline(paper: Paper, table: PrintedTable) -> None:
+@pytest.mark.parametrize(
+    ("paper", "table"), TABLES, ids=[f"{paper.name}-{table.name}" for paper, table in TABLES]
+)
+def test_every_printed_number_has_a_place_in_its_pipeline(
+    paper: Paper, table: PrintedTable
+) -> None:
     assert table.cells and table.title
     if table.pipeline is None:
         return
@@ -64,10 +82,15 @@ def test_arithmetic_tables_come_out_as_printed(place: Place, capsys: Capture) ->
     assert "Of 20 printed numbers 20 are bounds." in told
 
 
-def test_what_is_not_here_is_said_beside_each_number(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_here_is_said_beside_each_number(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
     told = said(capsys, "reproduce", "dp-icl", "samsum,docvqa")
-    assert "samsum: not run, because" in told and "docvqa: not run, because docvqa: no texts at hand" in told
+    assert (
+        "samsum: not run, because" in told
+        and "docvqa: not run, because docvqa: no texts at hand" in told
+    )
     page = next((place.root / "home" / "runs").glob("dp-icl.md")).read_text()
     assert "not run because" in page and "within noise |" not in page.partition("## ")[2]
 
@@ -78,18 +101,32 @@ def test_what_is_not_here_is_said_beside_each_number(place: Place, capsys: Captu
         (("dp-tab",), "paper=dp-tab: expected one of dp-tabicl, dp-few-shot, dp-icl"),
         (("dp-icl", "7"), "tables=7: expected tables of dp-icl"),
         (("dp-icl", ""), "tables=: expected tables of dp-icl"),
-        (("dp-tabicl", "III", "--datasets", "bloood"), "datasets=bloood: expected data sets of dp-tabicl: adult"),
+        (
+            ("dp-tabicl", "III", "--datasets", "bloood"),
+            "datasets=bloood: expected data sets of dp-tabicl: adult",
+        ),
         (("dp-tabicl", "III", "--model", ""), "model=: expected the name of a model"),
     ],
 )
-def test_a_mistake_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+def test_a_mistake_is_one_sentence(
+    place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str
+) -> None:
     assert phrase in complaint(call_main(["reproduce", *arguments], capsys))
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with Place.entered(new_place(tmp_path_factory.mktemp("verdicts"))):
-        yield run_here("judged", "gdp-tabicl", epsilons=[1, 10], shots=[2], seeds=[0, 1], queries=10, model="fake", baselines=False)
+        yield run_here(
+            "judged",
+            "gdp-tabicl",
+            epsilons=[1, 10],
+            shots=[2],
+            seeds=[0, 1],
+            queries=10,
+            model="fake",
+            baselines=False,
+        )
 
 
 def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> tuple[str, str]:
@@ -117,41 +154,60 @@ def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> 
 @pytest.mark.exhaustive
 def test_the_same_number_of_few_queries_is_too_noisy_to_tell(demo: Path) -> None:
     kind, text = _verdict(demo)
-    assert kind == "too noisy to tell" and text.startswith(f"{kind}; known to differ: fake, whose weights are random"), (
-        "ten queries tell little"
-    )
+    assert kind == "too noisy to tell" and text.startswith(
+        f"{kind}; known to differ: fake, whose weights are random"
+    ), "ten queries tell little"
 
 
 def test_another_number_differs_and_says_what_is_known(demo: Path) -> None:
     kind, why = _verdict(demo, value=2.0)
     assert kind == "differs" and why == (
-        "differs; known to differ: fake, whose weights are random, answered in place of Llama-2 13B; 10 queries were asked; noise is ours"
+        "differs; known to differ: fake, whose weights are random, answered in place of Llama-2 "
+        "13B; 10 queries were asked; noise is ours"
     )
 
 
 def test_what_was_left_out_is_named(demo: Path) -> None:
     assert _verdict(demo, epsilon=50.0) == ("not run", "not run because epsilon 50 was not chosen")
     assert _verdict(demo, shots=8.0) == ("not run", "not run because shots 8 was not chosen")
-    assert _verdict(demo, dataset="blood") == ("not run", "not run because data set blood was not chosen")
+    assert _verdict(demo, dataset="blood") == (
+        "not run",
+        "not run because data set blood was not chosen",
+    )
 
 
 def test_noise_is_wider_with_fewer_queries(demo: Path) -> None:
     (own,) = {
         round(found.half, 3)
         for found in judged(
-            PrintedTable("0", "", (PrintedCell("", "gdp_tabicl", "breast_cancer", "icl", 2.0, 1.0, "accuracy", 0.5, 0.0),), "gdp-tabicl"),
+            PrintedTable(
+                "0",
+                "",
+                (
+                    PrintedCell(
+                        "", "gdp_tabicl", "breast_cancer", "icl", 2.0, 1.0, "accuracy", 0.5, 0.0
+                    ),
+                ),
+                "gdp-tabicl",
+            ),
             Made({("gdp-tabicl", "fake"): side_of(demo)}, ("fake",)),
         )
     }
     assert own >= round(1.96 * math.sqrt(0.25 / 10) * 0.6, 3), "ten queries tell little"
 
 
-def test_shorter_texts_are_those_of_every_variant_and_no_longer_than_the_paper_s(place: Place) -> None:
+def test_shorter_texts_are_those_of_every_variant_and_no_longer_than_the_paper_s(
+    place: Place,
+) -> None:
     with place.entered(), Settings.from_environment().entered():
         usual = PIPELINES["few-shot-table-4"]
-        options = Pipeline.model_validate({**usual.model_dump(), "options": _shorter(usual, ["dbpedia"], 10)}).options
+        options = Pipeline.model_validate(
+            {**usual.model_dump(), "options": _shorter(usual, ["dbpedia"], 10)}
+        ).options
         chosen = getattr(options, "few_shot_generation")  # noqa: B009 - a field that methods make
-        assert chosen.max_tokens == 10 and {one.max_tokens for one in chosen.variants.values()} == {10}
+        assert chosen.max_tokens == 10 and {one.max_tokens for one in chosen.variants.values()} == {
+            10
+        }
         assert chosen.variants["exponential"].mechanism == "exponential"
         with pytest.raises(ParameterError, match="tokens=16: expected at most 15"):
             _shorter(PIPELINES["few-shot-table-1"], ["dbpedia", "trec"], 16)
@@ -166,7 +222,8 @@ def test_a_contract_with_a_budget_is_never_charged(place: Place, capsys: Capture
     install(place, contract, shop_rows(40))
     told = said(capsys, "reproduce", "dp-tabicl", "III", "--datasets", "blood")
     assert (
-        "blood: not run, because its contract here is your own, with a budget" in told and not (place.root / "home" / "ledger.db").exists()
+        "blood: not run, because its contract here is your own, with a budget" in told
+        and not (place.root / "home" / "ledger.db").exists()
     )
 
 
@@ -177,4 +234,7 @@ def test_a_run_that_has_begun_stays_as_it_was_planned(place: Place, capsys: Capt
     plan = plan_for("table-3-as-printed", {"datasets": ["blood"], "model": "tiny"}, settings, name)
     write_plan(run_folder(settings, name), plan)
     told = said(capsys, *command)
-    assert f"car: not run, because run {name} began without it; choose another --name to run it" in told
+    assert (
+        f"car: not run, because run {name} began without it; choose another --name to run it"
+        in told
+    )

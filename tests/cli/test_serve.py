@@ -1,4 +1,6 @@
-"""`dpicl serve` registers every pipeline with its schedule, runs what is due, and stops when told to."""
+"""`dpicl serve` registers every pipeline with its schedule, runs what is due, and stops when told
+to.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,41 @@ EVERY_MINUTE = {
     "epsilons": [1],
     "shots": [2],
     "model": "fake",
-    # A forecast goes through every time within the horizon: of a year of minutes that takes half a minute.
-    "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris", "concurrency_limit": 2, "horizon_days": 1},
+    # A forecast goes through every time within the horizon: of a year of minutes that takes half a
+    # minute.
+    "schedule": {
+        "cron": "* * * * *",
+        "timezone": "Europe/Paris",
+        "concurrency_limit": 2,
+        "horizon_days": 1,
+    },
 }
 
-ON_DEMAND = {**EVERY_MINUTE, "title": "A run long enough to be killed", "model": "tiny", "methods": ["ldp_tabicl"], "shots": [1, 2, 4]}
+ON_DEMAND = {
+    **EVERY_MINUTE,
+    "title": "A run long enough to be killed",
+    "model": "tiny",
+    "methods": ["ldp_tabicl"],
+    "shots": [1, 2, 4],
+}
 ON_DEMAND = {name: value for name, value in ON_DEMAND.items() if name != "schedule"}
 YEARLY = {
     **EVERY_MINUTE,
     "title": "A private table, every year",
     "methods": ["gdp_tabicl"],
     "baselines": False,
-    "schedule": {"cron": "0 6 1 1 *", "timezone": "UTC", "horizon_days": 1826, "parameters": {"datasets": ["till"]}},
+    "schedule": {
+        "cron": "0 6 1 1 *",
+        "timezone": "UTC",
+        "horizon_days": 1826,
+        "parameters": {"datasets": ["till"]},
+    },
 }
-HURRIED = {**YEARLY, "title": "The same, in seven seconds", "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002}}
+HURRIED = {
+    **YEARLY,
+    "title": "The same, in seven seconds",
+    "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002},
+}
 NIGHTLY = {
     **EVERY_MINUTE,
     "title": "Rows of the last two nights, every night",
@@ -50,14 +73,26 @@ NIGHTLY = {
     "options": {"mst_tabicl": {"noise": "gaussian"}},
     "schedule": {"cron": "10 0 * * *", "timezone": "UTC", "horizon_days": 365},
 }
-POOLED = {**EVERY_MINUTE, "title": "For workers of a pool", "schedule": {**EVERY_MINUTE["schedule"], "work_pool": "hospital"}}
+POOLED = {
+    **EVERY_MINUTE,
+    "title": "For workers of a pool",
+    "schedule": {**EVERY_MINUTE["schedule"], "work_pool": "hospital"},
+}
 
 
 @pytest.fixture(scope="module")
 def declared(world: World) -> dict[str, Any]:
-    """What is served: the shipped pipelines, one that is due every minute, and others; beside it stands one for a pool."""
+    """What is served: the shipped pipelines, one that is due every minute, and others; beside it
+    stands one for a pool.
+    """
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY, "hurried": HURRIED, "nightly": NIGHTLY}
+    content["pipelines"] |= {
+        "every-minute": EVERY_MINUTE,
+        "on-demand": ON_DEMAND,
+        "yearly": YEARLY,
+        "hurried": HURRIED,
+        "nightly": NIGHTLY,
+    }
     contract = shop("till", private=True)
     contract["releases"] = {"every": "year"}
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 2}}
@@ -81,7 +116,9 @@ class Serving:
 
     def start(self) -> None:
         served = str(self.world.root / "served.yaml")
-        self.process = self.world.start("serve", DPICL_PIPELINES=served, PREFECT_RUNNER_POLL_FREQUENCY="1")  # else every ten seconds
+        self.process = self.world.start(
+            "serve", DPICL_PIPELINES=served, PREFECT_RUNNER_POLL_FREQUENCY="1"
+        )  # else every ten seconds
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +142,9 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
 
 
 @pytest.mark.exhaustive
-def test_every_pipeline_is_a_deployment_with_its_schedule(deployed: dict[str, dict[str, Any]], declared: dict[str, Any]) -> None:
+def test_every_pipeline_is_a_deployment_with_its_schedule(
+    deployed: dict[str, dict[str, Any]], declared: dict[str, Any]
+) -> None:
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
@@ -115,24 +154,37 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(deployed: dict[str, di
             and not found["paused"]
         )
         assert found["global_concurrency_limit"]["limit"] == wanted.get("concurrency_limit", 1)
-        schedules = [(item["schedule"]["cron"], item["schedule"]["timezone"]) for item in found["schedules"] if item["active"]]
+        schedules = [
+            (item["schedule"]["cron"], item["schedule"]["timezone"])
+            for item in found["schedules"]
+            if item["active"]
+        ]
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, deployed: dict[str, dict[str, Any]]) -> None:
+def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(
+    world: World, deployed: dict[str, dict[str, Any]]
+) -> None:
     assert "of-a-pool" not in deployments(world)
 
 
 @pytest.mark.exhaustive
-def test_an_account_is_spent_from_by_one_run_at_a_time(world: World, deployed: dict[str, dict[str, Any]]) -> None:
+def test_an_account_is_spent_from_by_one_run_at_a_time(
+    world: World, deployed: dict[str, dict[str, Any]]
+) -> None:
     """Of what a schedule names in place of its pipeline's data sets."""
-    limits = {found["name"]: found["limit"] for found in world.ask("v2/concurrency_limits/filter", {"limit": 100})}
+    limits = {
+        found["name"]: found["limit"]
+        for found in world.ask("v2/concurrency_limits/filter", {"limit": 100})
+    }
     assert limits["dpicl-account-till"] == 1
 
 
 def asked_for(world: World, pipeline: str) -> str:
-    """Have a pipeline's deployment run now; gives the flow run. A busy SQLite under the server answers 503 at times."""
+    """Have a pipeline's deployment run now; gives the flow run. A busy SQLite under the server
+    answers 503 at times.
+    """
     identity = deployments(world)[pipeline]["id"]
     for _ in range(20):
         try:
@@ -145,7 +197,9 @@ def asked_for(world: World, pipeline: str) -> str:
 
 @pytest.fixture(scope="module")
 def yearly(world: World, deployed: dict[str, dict[str, Any]]) -> str:
-    """A flow run of the yearly pipeline that was asked for at once: it is done while others wait for the next minute."""
+    """A flow run of the yearly pipeline that was asked for at once: it is done while others wait
+    for the next minute.
+    """
     return asked_for(world, "yearly")
 
 
@@ -156,8 +210,16 @@ def engines(world: World, folder: Path) -> list[int]:
         try:
             is_engine = b"prefect.engine" in (path / "cmdline").read_bytes()
             settings = (path / "environ").read_text().split("\0") if is_engine else []
-            flow_runs = [value for name, _, value in (line.partition("=") for line in settings) if name == "PREFECT__FLOW_RUN_ID"]
-            if f"DPICL_HOME={world.home}" in settings and flow_runs and flow_runs[0].replace("-", "").endswith(own):
+            flow_runs = [
+                value
+                for name, _, value in (line.partition("=") for line in settings)
+                if name == "PREFECT__FLOW_RUN_ID"
+            ]
+            if (
+                f"DPICL_HOME={world.home}" in settings
+                and flow_runs
+                and flow_runs[0].replace("-", "").endswith(own)
+            ):
                 found.append(int(path.name))
         except OSError:
             continue
@@ -180,7 +242,12 @@ def ends_well(world: World, flow_run: str) -> bool:
 @pytest.mark.exhaustive
 def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: str) -> None:
     """It goes on in its own folder, under its own flow run."""
-    until(lambda: list((world.home / "runs").glob("every-minute-*/plan.json")), 240, "the scheduled run", every=0.01)
+    until(
+        lambda: list((world.home / "runs").glob("every-minute-*/plan.json")),
+        240,
+        "the scheduled run",
+        every=0.01,
+    )
     (folder, *_) = (world.home / "runs").glob("every-minute-*")
     killed = engines(world, folder)
     for pid in killed:
@@ -190,11 +257,15 @@ def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: s
     assert json.loads((folder / "manifest.json").read_text())["pipeline"] == "every-minute"
     assert len(list(folder.glob("units/*/results.json"))) == 2
     runs = world.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 200})
-    (own,) = [run for run in runs if run["id"].replace("-", "").endswith(folder.name.rpartition("-")[2])]
+    (own,) = [
+        run for run in runs if run["id"].replace("-", "").endswith(folder.name.rpartition("-")[2])
+    ]
     assert own["run_count"] == 2
 
 
-def test_the_server_watches_for_what_goes_wrong(world: World, deployed: dict[str, dict[str, Any]]) -> None:
+def test_the_server_watches_for_what_goes_wrong(
+    world: World, deployed: dict[str, dict[str, Any]]
+) -> None:
     found = {automation["name"]: automation for automation in world.ask("automations/filter", {})}
     assert {"dpicl: budget low", "dpicl: validation failed", "dpicl: run stuck"} <= found.keys()
     assert found["dpicl: run stuck"]["actions"][0]["state"] == "CRASHED"
@@ -202,24 +273,49 @@ def test_the_server_watches_for_what_goes_wrong(world: World, deployed: dict[str
 
 @pytest.mark.exhaustive
 def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: str) -> None:
-    """By the table of the run, by an event that the automation follows, and at the start of the server."""
+    """By the table of the run, by an event that the automation follows, and at the start of the
+    server.
+    """
     until(lambda: ends_well(world, yearly), 240, "the run", every=0.5)
     (table,) = world.ask("artifacts/filter", {"artifacts": {"key": {"any_": ["budget-yearly"]}}})
     (row,) = json.loads(table["data"])
-    assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == ("till", 2.0, 0.620115, 1)
+    assert (row["account"], row["cap"], row["spent"], row["charged_now"]) == (
+        "till",
+        2.0,
+        0.620115,
+        1,
+    )
     assert row["outlook"].startswith("enough for 2 of 5 new periods of 1826 days, until ")
-    wanted = {"filter": {"event": {"name": ["dpicl.budget.low"]}, "resource": {"id": ["dpicl.account.till"]}}}
+    wanted = {
+        "filter": {
+            "event": {"name": ["dpicl.budget.low"]},
+            "resource": {"id": ["dpicl.account.till"]},
+        }
+    }
     until(lambda: world.ask("events/filter", wanted)["events"], 30, "the event", every=0.5)
     (event, *_) = world.ask("events/filter", wanted)["events"]
-    assert event["resource"]["prefect.resource.id"] == "dpicl.account.till" and event["payload"]["runs_left"] == 2
+    assert (
+        event["resource"]["prefect.resource.id"] == "dpicl.account.till"
+        and event["payload"]["runs_left"] == 2
+    )
     quoted = world.dpicl(
-        "run", "yearly", "--datasets", "till", "--dry-run", COLUMNS="200", DPICL_PIPELINES=str(world.root / "served.yaml")
+        "run",
+        "yearly",
+        "--datasets",
+        "till",
+        "--dry-run",
+        COLUMNS="200",
+        DPICL_PIPELINES=str(world.root / "served.yaml"),
     ).stdout
-    assert ["till", "1", "1", "0", "0.6201", "2", "1.38"] in [line.split() for line in quoted.splitlines()], quoted
+    assert ["till", "1", "1", "0", "0.6201", "2", "1.38"] in [
+        line.split() for line in quoted.splitlines()
+    ], quoted
 
 
 @pytest.mark.exhaustive
-def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(world: World, deployed: dict[str, dict[str, Any]]) -> None:
+def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(
+    world: World, deployed: dict[str, dict[str, Any]]
+) -> None:
     """Three days are over; a second run, in the same night, makes none."""
     for made in ("3 periods released now", "0 periods released now"):
         flow_run = asked_for(world, "nightly")
@@ -228,12 +324,16 @@ def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(world: Worl
         (told,) = json.loads(next(begun(world, flow_run).glob("units/*/periods.json")).read_text())
         assert told.startswith(f"quay: {made}, 3 of 12 in all; rows are of {days[0]} to {days[1]}")
         assert f" · {days[1]} · " in world.ask(f"flow_runs/{flow_run}")["name"]
-    paid = world.dpicl("forecast", COLUMNS="400", DPICL_PIPELINES=str(world.root / "served.yaml")).stdout
+    paid = world.dpicl(
+        "forecast", COLUMNS="400", DPICL_PIPELINES=str(world.root / "served.yaml")
+    ).stdout
     assert "quay: its periods are paid from " in paid and ", 3 of 12 are released" in paid
 
 
 @pytest.mark.exhaustive
-def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(world: World, serving: Serving) -> None:
+def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(
+    world: World, serving: Serving
+) -> None:
     flow_run = asked_for(world, "on-demand")
     folder = begun(world, flow_run)
     os.killpg(serving.process.pid, signal.SIGKILL)
@@ -245,7 +345,9 @@ def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(worl
 
 
 @pytest.mark.exhaustive
-def test_a_run_that_hangs_is_killed_after_the_time_of_its_schedule_and_goes_on(world: World, serving: Serving) -> None:
+def test_a_run_that_hangs_is_killed_after_the_time_of_its_schedule_and_goes_on(
+    world: World, serving: Serving
+) -> None:
     """It lives, and its heart beats: it waits for a ledger whose lock somebody keeps."""
     until(lambda: "hurried" in deployments(world), 120, "the deployments")
     flow_run = asked_for(world, "hurried")
@@ -253,11 +355,21 @@ def test_a_run_that_hangs_is_killed_after_the_time_of_its_schedule_and_goes_on(w
     with sqlite3.connect(world.home / "ledger.db") as ledger:
         ledger.execute("BEGIN IMMEDIATE")
         (hung,) = engines(world, folder)
-        until(lambda: hung not in engines(world, folder), 60, "the end of the process that hangs", every=0.5)
+        until(
+            lambda: hung not in engines(world, folder),
+            60,
+            "the end of the process that hangs",
+            every=0.5,
+        )
         assert not list(folder.glob("units/*/results.json"))
     until(lambda: ends_well(world, flow_run), 240, "the run's second life", every=0.5)
-    logs = world.ask("logs/filter", {"logs": {"flow_run_id": {"any_": [flow_run]}, "level": {"ge_": 40}}, "limit": 200})
-    assert any("worked longer than its schedule's timeout_hours, 0.002" in line["message"] for line in logs)
+    logs = world.ask(
+        "logs/filter",
+        {"logs": {"flow_run_id": {"any_": [flow_run]}, "level": {"ge_": 40}}, "limit": 200},
+    )
+    assert any(
+        "worked longer than its schedule's timeout_hours, 0.002" in line["message"] for line in logs
+    )
     assert (folder / "report.html").exists()
 
 
@@ -268,7 +380,9 @@ def interrupt(serving: Serving) -> None:
     assert serving.process.returncode == 0
 
 
-def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, declared: dict[str, Any], serving: Serving) -> None:
+def test_serve_stops_when_interrupted_and_pauses_its_schedules(
+    world: World, declared: dict[str, Any], serving: Serving
+) -> None:
     interrupt(serving)
     assert all(deployments(world)[name]["paused"] for name in declared)
 
@@ -278,6 +392,11 @@ def test_serve_interrupted_in_its_start_leaves_no_schedule_that_nobody_serves(
     world: World, declared: dict[str, Any], serving: Serving
 ) -> None:
     serving.start()
-    until(lambda: not all(deployments(world)[name]["paused"] for name in declared), 120, "the first deployment", every=0.02)
+    until(
+        lambda: not all(deployments(world)[name]["paused"] for name in declared),
+        120,
+        "the first deployment",
+        every=0.02,
+    )
     interrupt(serving)
     assert all(deployments(world)[name]["paused"] for name in declared)

@@ -1,4 +1,6 @@
-"""`dpicl run` on a database and on a folder: to the report, or to one sentence and exit code 2 that shows no value."""
+"""`dpicl run` on a database and on a folder: to the report, or to one sentence and exit code 2 that
+shows no value.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,18 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.harness import SMALL_OPTIONS, Place, World, call_main, complaint, install, publish, rows, shop, shop_rows
+from tests.harness import (
+    SMALL_OPTIONS,
+    Place,
+    World,
+    call_main,
+    complaint,
+    install,
+    publish,
+    rows,
+    shop,
+    shop_rows,
+)
 from tests.leaks import api, database, files
 from tests.ledger.postgres import Server, running_postgres
 
@@ -29,10 +42,14 @@ def server() -> Iterator[Server]:
     """Two hundred made-up customers in a table, with a note on each."""
     with running_postgres(durable=False) as server:
         server.execute(
-            f"CREATE TABLE shop (id serial, age int, spent numeric, colour text, member text, bought text, note text DEFAULT '{SECRET}')"
+            f"CREATE TABLE shop (id serial, age int, spent numeric, colour text, member text, "
+            f"bought text, note text DEFAULT '{SECRET}')"
         )
         copying = f"COPY shop ({COLUMNS}) FROM STDIN WITH (FORMAT csv, HEADER)"
-        with psycopg.connect(server.url(), autocommit=True) as connection, connection.cursor().copy(copying) as copy:
+        with (
+            psycopg.connect(server.url(), autocommit=True) as connection,
+            connection.cursor().copy(copying) as copy,
+        ):
             copy.write(shop_rows(200))
         yield server
 
@@ -48,7 +65,10 @@ def asking(place: Place, name: str, sql: str, *, private: bool = False) -> str:
 
 def on_folder(place: Place, name: str, table: pa.Table) -> Path:
     contract = shop(name, private=True)
-    contract["source"] = {**{key: value for key, value in contract["source"].items() if key != "file"}, "folder": name}
+    contract["source"] = {
+        **{key: value for key, value in contract["source"].items() if key != "file"},
+        "folder": name,
+    }
     install(place, contract, "")
     folder = place.root / "data" / name
     folder.mkdir()
@@ -58,7 +78,9 @@ def on_folder(place: Place, name: str, table: pa.Table) -> Path:
 
 
 def run(world: World, name: str, **environment: str) -> Any:
-    return world.dpicl("run", "demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment)
+    return world.dpicl(
+        "run", "demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment
+    )
 
 
 @pytest.mark.exhaustive
@@ -77,20 +99,31 @@ def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server
 
 
 REFUSED_QUERIES = {
-    "missing": ("SELECT age, spent, colour, member FROM shop", "'bought': is not among the columns"),
+    "missing": (
+        "SELECT age, spent, colour, member FROM shop",
+        "'bought': is not among the columns",
+    ),
     "more": (f"SELECT {COLUMNS}, note FROM shop", "column 'note': is not in the contract"),
     "nulls": (
         "SELECT NULLIF(age, age) AS age, spent, colour, member, bought FROM shop",
         "'age': is empty; expected a value in every row, or `nullable: true` (200 values)",
     ),
-    "failing": ("SELECT note::int AS age, spent, colour, member, bought FROM shop", "the database refuses the contract's query"),
-    "bounds": ("SELECT age + 500 AS age, spent, colour, member, bought FROM shop", "breaks in_bounds"),
+    "failing": (
+        "SELECT note::int AS age, spent, colour, member, bought FROM shop",
+        "the database refuses the contract's query",
+    ),
+    "bounds": (
+        "SELECT age + 500 AS age, spent, colour, member, bought FROM shop",
+        "breaks in_bounds",
+    ),
 }
 
 
 def released(place: Place, capsys: Capture, name: str) -> Any:
     """The stages that read a table, in this process."""
-    return call_main(("protect", name, "--shots", "2", "--out", str(place.root / "demos.jsonl")), capsys)
+    return call_main(
+        ("protect", name, "--shots", "2", "--out", str(place.root / "demos.jsonl")), capsys
+    )
 
 
 @pytest.mark.quick("more")
@@ -113,7 +146,9 @@ def test_a_run_on_a_bad_query_ends_in_one_sentence_too(world: World, server: Ser
 
 def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, capsys: Capture) -> None:
     sentence = complaint(released(place, capsys, asking(place, "unset", "SELECT 1", private=True)))
-    assert sentence.startswith("unset: SHOP_DB is not set") and not any((place.home / "private").rglob("*.parquet"))
+    assert sentence.startswith("unset: SHOP_DB is not set") and not any(
+        (place.home / "private").rglob("*.parquet")
+    )
 
 
 def _table() -> pa.Table:
@@ -126,8 +161,14 @@ def _spoilt(column: str, value: Callable[[pd.DataFrame], Any]) -> pa.Table:
 
 
 REFUSED_FOLDERS: dict[str, tuple[pa.Table, str]] = {
-    "missing": (_table().drop_columns(["spent"]), "folder_missing/a.parquet: column 'spent': is not among the columns"),
-    "type": (_spoilt("age", lambda frame: SECRET), "folder_type/a.parquet: column 'age': is not a whole number (80 values)"),
+    "missing": (
+        _table().drop_columns(["spent"]),
+        "folder_missing/a.parquet: column 'spent': is not among the columns",
+    ),
+    "type": (
+        _spoilt("age", lambda frame: SECRET),
+        "folder_type/a.parquet: column 'age': is not a whole number (80 values)",
+    ),
     "bounds": (_spoilt("age", lambda frame: frame["age"] + 500), "column 'age': breaks in_bounds"),
 }
 
@@ -142,4 +183,7 @@ def test_a_bad_folder_ends_in_one_sentence(place: Place, capsys: Capture, name: 
 
 def test_a_file_that_is_no_parquet_ends_in_one_sentence(place: Place, capsys: Capture) -> None:
     (on_folder(place, "folder_damaged", _table()) / "b.parquet").write_bytes(SECRET.encode() * 99)
-    assert complaint(released(place, capsys, "folder_damaged")) == "folder_damaged/b.parquet: is not a complete Parquet file"
+    assert (
+        complaint(released(place, capsys, "folder_damaged"))
+        == "folder_damaged/b.parquet: is not a complete Parquet file"
+    )

@@ -1,4 +1,6 @@
-"""`dpicl state`: the doctor finds what is at fault and changes nothing; what is old goes, what budgets hang on stays."""
+"""`dpicl state`: the doctor finds what is at fault and changes nothing; what is old goes, what
+budgets hang on stays.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,21 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
         from dpicl.cli import main
 
         out = str(place.root / "a.jsonl")
-        patch.setattr("sys.argv", ["dpicl", "protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--out", out, "-q"])
+        patch.setattr(
+            "sys.argv",
+            [
+                "dpicl",
+                "protect",
+                "till",
+                "--method",
+                "gdp_tabicl",
+                "--shots",
+                "2",
+                "--out",
+                out,
+                "-q",
+            ],
+        )
         main()
     assert not ended.value.code
     return place
@@ -102,7 +118,9 @@ def found_by(capsys: Capture) -> list[dict[str, Any]]:
     assert not err
     found: list[dict[str, Any]] = printed("dpicl state check", out)
     wrong = [one for one in found if one["fault"]]
-    assert (ended.value.code or 0) == bool(wrong) and all(one["path"] and one["rule"] and one["do"] for one in wrong)
+    assert (ended.value.code or 0) == bool(wrong) and all(
+        one["path"] and one["rule"] and one["do"] for one in wrong
+    )
     return list(found)
 
 
@@ -112,7 +130,12 @@ def faults(capsys: Capture) -> list[dict[str, Any]]:
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, float, int]]:
     return {
-        str(path): (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime, path.stat().st_mode) for path in folder.rglob("*")
+        str(path): (
+            path.read_bytes() if path.is_file() else b"",
+            path.stat().st_mtime,
+            path.stat().st_mode,
+        )
+        for path in folder.rglob("*")
     }
 
 
@@ -125,10 +148,15 @@ def test_what_is_in_order_is_told_and_stays_as_it_is(place: Place, capsys: Captu
     assert shown.endswith("no faults; nothing was changed\n") and "fault " not in shown
 
 
-def test_a_new_user_has_no_fault_and_gets_no_home(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_new_user_has_no_fault_and_gets_no_home(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     with place.entered(DPICL_HOME=str(tmp_path / "new"), DPICL_RUNS=str(tmp_path / "new" / "runs")):
         assert faults(capsys) == [] and not (tmp_path / "new").exists()
-        assert "0 runs and 0 leftovers" in said(capsys, "state", "clean") and not (tmp_path / "new" / "ledger.db").exists()
+        assert (
+            "0 runs and 0 leftovers" in said(capsys, "state", "clean")
+            and not (tmp_path / "new" / "ledger.db").exists()
+        )
 
 
 # Each rule can fail.
@@ -145,9 +173,11 @@ def _lose_ledger(place: Place) -> None:
 
 
 def _over(place: Place) -> None:
-    SnapshotPlace(place.home / "private/journals" / RELEASE / "1/votes", load_key(place.home / "keys/snapshots.key"), lambda: 0.0).write(
-        "x", b"x", 5
-    )
+    SnapshotPlace(
+        place.home / "private/journals" / RELEASE / "1/votes",
+        load_key(place.home / "keys/snapshots.key"),
+        lambda: 0.0,
+    ).write("x", b"x", 5)
 
 
 def _published_journal(place: Place) -> None:
@@ -160,34 +190,104 @@ RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
     "home": (lambda place: place.home.chmod(0o755), "home", "mode 0755 lets others use it"),
     "runs": (lambda place: (place.home / "runs").chmod(0o750), "runs", "mode 0750"),
     "key": (lambda place: (place.home / "keys/ledger.key").chmod(0o640), "ledger.key", "mode 0640"),
-    "ledger's mode": (lambda place: (place.home / "ledger.db").chmod(0o644), "ledger.db", "mode 0644"),
-    "release's mode": (lambda place: next((place.home / "released/till").iterdir()).chmod(0o644), "released/till/", "mode 0644"),
-    "private file's mode": (lambda place: made(place.home / "private/till/x/rows").chmod(0o604), "rows", "mode 0604"),
-    "move": (lambda place: made(place.home / "moving", written=b"/old"), "home", "a ledger is being moved here"),
-    "restore": (lambda place: made(place.home / "restoring", written=b"2026-01-01 x"), "home", "a backup of 2026-01-01 is being restored"),
-    "moved": (lambda place: made(place.home / "moved", written=b"/new"), "home", "its ledger was moved to /new"),
-    "edited": (lambda place: _sql(place, "UPDATE entries SET epsilon = 0"), "ledger.db", "the ledger was edited"),
-    "another schema": (lambda place: _sql(place, "UPDATE alembic_version SET version_num = '9999'"), "ledger.db", "schema 9999"),
-    "no database": (lambda place: (place.home / "ledger.db").write_bytes(b"no database" * 99), "ledger.db", "not a database"),
-    "anchor": (lambda place: Anchor(place.home / "ledger.anchor.json").advance(Head(99, "a" * 64)), "anchor.json", "has seen record 99"),
-    "receipts": (lambda place: newest(Settings.current()).advance(Head(99, "a" * 64)), "newest.json", "has seen record 99"),
+    "ledger's mode": (
+        lambda place: (place.home / "ledger.db").chmod(0o644),
+        "ledger.db",
+        "mode 0644",
+    ),
+    "release's mode": (
+        lambda place: next((place.home / "released/till").iterdir()).chmod(0o644),
+        "released/till/",
+        "mode 0644",
+    ),
+    "private file's mode": (
+        lambda place: made(place.home / "private/till/x/rows").chmod(0o604),
+        "rows",
+        "mode 0604",
+    ),
+    "move": (
+        lambda place: made(place.home / "moving", written=b"/old"),
+        "home",
+        "a ledger is being moved here",
+    ),
+    "restore": (
+        lambda place: made(place.home / "restoring", written=b"2026-01-01 x"),
+        "home",
+        "a backup of 2026-01-01 is being restored",
+    ),
+    "moved": (
+        lambda place: made(place.home / "moved", written=b"/new"),
+        "home",
+        "its ledger was moved to /new",
+    ),
+    "edited": (
+        lambda place: _sql(place, "UPDATE entries SET epsilon = 0"),
+        "ledger.db",
+        "the ledger was edited",
+    ),
+    "another schema": (
+        lambda place: _sql(place, "UPDATE alembic_version SET version_num = '9999'"),
+        "ledger.db",
+        "schema 9999",
+    ),
+    "no database": (
+        lambda place: (place.home / "ledger.db").write_bytes(b"no database" * 99),
+        "ledger.db",
+        "not a database",
+    ),
+    "anchor": (
+        lambda place: Anchor(place.home / "ledger.anchor.json").advance(Head(99, "a" * 64)),
+        "anchor.json",
+        "has seen record 99",
+    ),
+    "receipts": (
+        lambda place: newest(Settings.current()).advance(Head(99, "a" * 64)),
+        "newest.json",
+        "has seen record 99",
+    ),
     "lost": (_lose_ledger, "ledger.db", "releases stand in released/"),
     "no key": (lambda place: (place.home / "keys/ledger.key").unlink(), "ledger.key", "is gone"),
-    "short key": (lambda place: (place.home / "keys/ledger.key").write_bytes(b"x"), "ledger.key", "is no secret key"),
-    "rows of a killed run": (lambda place: run("r", days=2, private=True), "breast_cancer/r", "private rows that no process works on"),
-    "rows of a killed release": (lambda place: aged(made(place.home / "private/till/protect-x/lock").parent, 1), "protect-x", "private rows"),
-    "rows of a run elsewhere": (lambda place: aged(made(place.home / "private/till/r/rows").parent, 91), "till/r", "private rows"),
-    "half removed": (lambda place: made(place.home / "private/till/.gone-1-0/rows"), ".gone-1-0", "was being removed"),
+    "short key": (
+        lambda place: (place.home / "keys/ledger.key").write_bytes(b"x"),
+        "ledger.key",
+        "is no secret key",
+    ),
+    "rows of a killed run": (
+        lambda place: run("r", days=2, private=True),
+        "breast_cancer/r",
+        "private rows that no process works on",
+    ),
+    "rows of a killed release": (
+        lambda place: aged(made(place.home / "private/till/protect-x/lock").parent, 1),
+        "protect-x",
+        "private rows",
+    ),
+    "rows of a run elsewhere": (
+        lambda place: aged(made(place.home / "private/till/r/rows").parent, 91),
+        "till/r",
+        "private rows",
+    ),
+    "half removed": (
+        lambda place: made(place.home / "private/till/.gone-1-0/rows"),
+        ".gone-1-0",
+        "was being removed",
+    ),
     "journal": (_published_journal, "journals/", "journal of a release that is published"),
     "old snapshot": (_over, ".snapshot", "lifetime is over"),
-    "sealed snapshot": (lambda place: made(place.home / "private/votes/r/a.snapshot"), ".snapshot", "without its key"),
+    "sealed snapshot": (
+        lambda place: made(place.home / "private/votes/r/a.snapshot"),
+        ".snapshot",
+        "without its key",
+    ),
     "room": (lambda place: None, "home", "MB are free"),
     "package": (lambda place: None, "numpy", "was not tried"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_each_rule_can_fail(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+def test_each_rule_can_fail(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
     break_it, path, sentence = RULES[rule]
     break_it(place)
     if rule == "room":
@@ -201,7 +301,9 @@ def test_each_rule_can_fail(place: Place, capsys: Capture, monkeypatch: pytest.M
     assert snapshot(place.home) == before and CANARY.decode() not in str(found)
 
 
-def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     shutil.move(place.home / "ledger.db", tmp_path / "ledger.db")
     (place.home / "ledger.db").symlink_to(tmp_path / "ledger.db")
     assert faults(capsys) == []
@@ -212,32 +314,55 @@ def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(place: Place, caps
 def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> None:
     folder = run("busy", private=True)
     flow_run = Settings.current().own("locks") / "some-flow-run"
-    with locked(folder / LOCK, shared=True), locked(flow_run), locked(made(place.home / "private/till/protect-y/lock")):
+    with (
+        locked(folder / LOCK, shared=True),
+        locked(flow_run),
+        locked(made(place.home / "private/till/protect-y/lock")),
+    ):
         assert faults(capsys) == []
         told = str(found_by(capsys))
     assert all(
-        sentence in told for sentence in ("run busy is being worked on", "some-flow-run is being", "release protect-y is being made")
+        sentence in told
+        for sentence in (
+            "run busy is being worked on",
+            "some-flow-run is being",
+            "release protect-y is being made",
+        )
     )
 
 
-def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(place: Place, capsys: Capture) -> None:
+def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(
+    place: Place, capsys: Capture
+) -> None:
     draft = made(place.home / "released/till/.x.0123456789ab", days=2)
     made(place.home / ".moved.0123456789ab", days=2)
-    assert faults(capsys) == [] and str(found_by(capsys)).count("draft of a process that was killed") == 2
+    assert (
+        faults(capsys) == []
+        and str(found_by(capsys)).count("draft of a process that was killed") == 2
+    )
     said(capsys, "state", "clean")
     assert draft.exists() and not (place.home / ".moved.0123456789ab").exists()
 
 
 def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:
-    mine = [made(place.home / name, days=900) for name in (".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab")]
+    mine = [
+        made(place.home / name, days=900)
+        for name in (".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab")
+    ]
     ours = [
         made(place.home / name, days=900)
-        for name in (".ledger.anchor.json.a_b0c1d2", ".benchmarks.json.0123456789ab", "runs/.dry-run-a_b0c1d2/plan.json")
+        for name in (
+            ".ledger.anchor.json.a_b0c1d2",
+            ".benchmarks.json.0123456789ab",
+            "runs/.dry-run-a_b0c1d2/plan.json",
+        )
     ]
     journal = made(place.home / "private" / "journals" / f".{RELEASE}.4711" / "seed", days=900)
     aged(place.home, 900)
     said(capsys, "state", "clean")
-    assert all(path.exists() for path in mine) and not any(path.exists() for path in (*ours, journal))
+    assert all(path.exists() for path in mine) and not any(
+        path.exists() for path in (*ours, journal)
+    )
 
 
 # What goes and what stays.
@@ -246,12 +371,20 @@ def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:
 def _valuable(place: Place) -> dict[str, bytes]:
     """What no command removes."""
     return {
-        name: one for name, one in content(place.home).items() if name.partition("/")[0] in ("released", "keys", "models", "cache", "audit")
+        name: one
+        for name, one in content(place.home).items()
+        if name.partition("/")[0] in ("released", "keys", "models", "cache", "audit")
     }
 
 
-def test_old_runs_go_with_their_private_rows_and_nothing_else_does(place: Place, capsys: Capture) -> None:
-    old, new, busy = run("old", days=91, private=True), run("new", days=89), run("busy", days=91, private=True)
+def test_old_runs_go_with_their_private_rows_and_nothing_else_does(
+    place: Place, capsys: Capture
+) -> None:
+    old, new, busy = (
+        run("old", days=91, private=True),
+        run("new", days=89),
+        run("busy", days=91, private=True),
+    )
     made(place.home / "models/tiny/weights", days=900)
     made(place.home / "audit/x.json", days=900)
     no_run = made(place.home / "runs/mine/notes.txt", days=900)
@@ -260,12 +393,25 @@ def test_old_runs_go_with_their_private_rows_and_nothing_else_does(place: Place,
     before = _valuable(place)
     with locked(busy / LOCK, shared=True):
         asked = said(capsys, "state", "clean", "--dry-run")
-        assert old.exists() and f"would remove {old}: run, last changed" in asked and "not finished: it can no longer be resumed" in asked
-        assert "private_table.parquet" not in asked and f"{place.home}/private/breast_cancer/old: private rows" in asked
+        assert (
+            old.exists()
+            and f"would remove {old}: run, last changed" in asked
+            and "not finished: it can no longer be resumed" in asked
+        )
+        assert (
+            "private_table.parquet" not in asked
+            and f"{place.home}/private/breast_cancer/old: private rows" in asked
+        )
         did = said(capsys, "state", "clean")
-        assert did.replace("removed", "would remove") == asked.replace("would be removed", "would remove")
-        assert "0 runs and 0 leftovers" in said(capsys, "state", "clean"), "again there is nothing to do"
-    assert not old.exists() and new.exists() and busy.exists() and no_run.exists() and charged.exists()
+        assert did.replace("removed", "would remove") == asked.replace(
+            "would be removed", "would remove"
+        )
+        assert "0 runs and 0 leftovers" in said(capsys, "state", "clean"), (
+            "again there is nothing to do"
+        )
+    assert (
+        not old.exists() and new.exists() and busy.exists() and no_run.exists() and charged.exists()
+    )
     assert [path.name for path in (place.home / "private/breast_cancer").iterdir()] == ["busy"]
     assert _valuable(place) == before and faults(capsys)[0]["path"].endswith("breast_cancer/busy")
     with open_ledger(Settings.current()) as ledger:
@@ -285,9 +431,17 @@ def test_what_stands_is_read_again_after_its_run_is_gone(place: Place, capsys: C
 
 
 @pytest.mark.quick("30d-29-True")
-@pytest.mark.parametrize(("keep", "days", "stays"), [("30d", 31, False), ("30d", 29, True), ("never", 9000, True)])
-def test_how_long_is_said_by_an_option_or_the_environment(place: Place, capsys: Capture, keep: str, days: float, stays: bool) -> None:
-    for words, variables in ((("--keep", keep), {}), ((), {"DPICL_KEEP": keep}), (("--keep", keep), {"DPICL_KEEP": "1d"})):
+@pytest.mark.parametrize(
+    ("keep", "days", "stays"), [("30d", 31, False), ("30d", 29, True), ("never", 9000, True)]
+)
+def test_how_long_is_said_by_an_option_or_the_environment(
+    place: Place, capsys: Capture, keep: str, days: float, stays: bool
+) -> None:
+    for words, variables in (
+        (("--keep", keep), {}),
+        ((), {"DPICL_KEEP": keep}),
+        (("--keep", keep), {"DPICL_KEEP": "1d"}),
+    ):
         folder = run("one", days=days)
         with place.entered(**variables):
             shown = printed("dpicl state clean", said(capsys, "state", "clean", "--json", *words))
@@ -298,18 +452,32 @@ def test_how_long_is_said_by_an_option_or_the_environment(place: Place, capsys: 
 
 @pytest.mark.parametrize("keep", ["0d", "90", "-1d", "1.5d", "for ever", "999999d"])
 def test_an_age_that_is_none_is_refused(place: Place, capsys: Capture, keep: str) -> None:
-    assert f"keep='{keep}': expected a number of days" in complaint(call_main(["state", "clean", "--keep", keep], capsys))
+    assert f"keep='{keep}': expected a number of days" in complaint(
+        call_main(["state", "clean", "--keep", keep], capsys)
+    )
     with place.entered(DPICL_KEEP=keep):
         assert f"DPICL_KEEP='{keep}'" in complaint(call_main(["state", "clean"], capsys))
 
 
 def test_leftovers_go_whatever_age_is_kept(place: Place, capsys: Capture) -> None:
-    for name in ("half removed", "journal", "old snapshot", "rows of a killed run", "rows of a killed release"):
+    for name in (
+        "half removed",
+        "journal",
+        "old snapshot",
+        "rows of a killed run",
+        "rows of a killed release",
+    ):
         RULES[name][0](place)
     assert len(faults(capsys)) == 5
-    shown = printed("dpicl state clean", said(capsys, "state", "clean", "--keep", "never", "--json"))
-    assert len(shown["removed"]) == 5 and {one["bytes"] for one in shown["removed"]} == {None}, "sizes of private files are told nowhere"
-    assert faults(capsys) == [] and (place.home / "runs/r/plan.json").exists(), "the run itself may be resumed"
+    shown = printed(
+        "dpicl state clean", said(capsys, "state", "clean", "--keep", "never", "--json")
+    )
+    assert len(shown["removed"]) == 5 and {one["bytes"] for one in shown["removed"]} == {None}, (
+        "sizes of private files are told nowhere"
+    )
+    assert faults(capsys) == [] and (place.home / "runs/r/plan.json").exists(), (
+        "the run itself may be resumed"
+    )
 
 
 def test_a_journal_with_slots_stays(place: Place, capsys: Capture) -> None:
@@ -331,7 +499,9 @@ def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
 
 
 def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Path) -> None:
-    """A scratch disk, an archive or another program's folder may be linked to; `private` and the folder of runs may be links themselves."""
+    """A scratch disk, an archive or another program's folder may be linked to; `private` and the
+    folder of runs may be links themselves.
+    """
     far = tmp_path / "far"
     rows = made(far / "private" / "till" / "r" / "rows", days=900)
     shutil.rmtree(place.home / "private", ignore_errors=True)
@@ -349,9 +519,13 @@ def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Pat
     for name, file in behind.items():
         shutil.rmtree(place.home / name, ignore_errors=True)
         (place.home / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.home / name).symlink_to(file.parents[1] if name in ("dask", "private/tables") else file.parent)
+        (place.home / name).symlink_to(
+            file.parents[1] if name in ("dask", "private/tables") else file.parent
+        )
     found, listed = str(found_by(capsys)), said(capsys, "state", "clean", "--dry-run")
-    assert not any(place.home.joinpath(name, "").as_posix() + "/" in found + listed for name in behind)
+    assert not any(
+        place.home.joinpath(name, "").as_posix() + "/" in found + listed for name in behind
+    )
     said(capsys, "state", "clean")
     assert all(file.exists() for file in behind.values()) and not rows.exists() and not old.exists()
 
@@ -359,7 +533,20 @@ def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Pat
 @pytest.mark.exhaustive
 def test_a_run_beside_goes_on(place: Place) -> None:
     """Every run of this installation but the one that works is removed, again and again."""
-    options = ("--datasets", "till", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", "--model", "fake", "--workers", "1")
+    options = (
+        "--datasets",
+        "till",
+        "--methods",
+        "gdp_tabicl",
+        "--epsilons",
+        "1",
+        "--shots",
+        "2",
+        "--model",
+        "fake",
+        "--workers",
+        "1",
+    )
     started = place.start("run", "private", *options, "--executor", "pool", "--run-id", "beside")
     cleaned = 0
     while started.poll() is None:
@@ -374,9 +561,11 @@ def test_a_run_beside_goes_on(place: Place) -> None:
 
 
 def ending(line: int, settings: Settings) -> int:
-    """How a child ends that cleans and is killed before the given line of the module that is carried out: as `os.waitstatus_to_exitcode`.
+    """How a child ends that cleans and is killed before the given line of the module that is
+    carried out: as `os.waitstatus_to_exitcode`.
 
-    Nothing of what this process would do at its end is done by the child, which may have been forked beside threads.
+    Nothing of what this process would do at its end is done by the child, which may have been
+    forked beside threads.
     """
     child = os.fork()
     if child == 0:
@@ -397,8 +586,15 @@ def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, ever
     for line in range(0, 5000, every):
         run("old", days=91, private=True)
         ended = ending(line, Settings.current())
-        left = [path for path in place.home.rglob("*") if path.name in ("plan.json", "private_table.parquet")]
-        assert all(path.parent.name in ("old", path.parent.name if ".gone-" in path.parent.name else "old") for path in left)
+        left = [
+            path
+            for path in place.home.rglob("*")
+            if path.name in ("plan.json", "private_table.parquet")
+        ]
+        assert all(
+            path.parent.name in ("old", path.parent.name if ".gone-" in path.parent.name else "old")
+            for path in left
+        )
         list(clean(Settings.current(), 90))
         assert (
             not place.run("old").exists()
@@ -416,42 +612,81 @@ def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, ever
 # Backup and restore, by the command.
 
 
-def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_backup_is_restored_by_the_command_and_says_what_to_do(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     file, key = str(tmp_path / "backup"), str(tmp_path / "backup.key")
-    written = printed("dpicl state backup FILE", said(capsys, "state", "backup", file, "--key", key, "--json"))
+    written = printed(
+        "dpicl state backup FILE", said(capsys, "state", "backup", file, "--key", key, "--json")
+    )
     assert (written["releases"], written["key_made"]) == (1, True)
     assert "1 release, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
     protect = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
-    with place.entered(DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")):
+    with place.entered(
+        DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")
+    ):
         told = said(capsys, "state", "restore", file, "--key", key)
-        assert f"restored from the backup of {written['taken_utc']}, record {written['record']}" in told
-        assert "every cap is 0 now" in told and "`dpicl budget NAME --cap CAP`" in told and "Count first" in told
+        assert (
+            f"restored from the backup of {written['taken_utc']}, record {written['record']}"
+            in told
+        )
+        assert (
+            "every cap is 0 now" in told
+            and "`dpicl budget NAME --cap CAP`" in told
+            and "Count first" in told
+        )
         said(capsys, *protect, str(tmp_path / "b.jsonl"))
         assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes(), (
             "what was published is answered and costs nothing"
         )
         new = (*protect, str(tmp_path / "c.jsonl"), "--epsilon", "2")
-        closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {written['taken_utc']}"
+        closed = (
+            f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of "
+            f"{written['taken_utc']}"
+        )
         assert f"a higher cap by {closed}" in complaint(call_main(new, capsys))
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))
         assert "left 0" in complaint(call_main(new, capsys)), "a contract does not raise it"
-        proposed = f"`dpicl budget till --cap 5000`, less what was released since the backup of {written['taken_utc']}, changes it"
+        proposed = (
+            f"`dpicl budget till --cap 5000`, less what was released since the backup of "
+            f"{written['taken_utc']}, changes it"
+        )
         assert proposed in said(capsys, "budget")
         said(capsys, "budget", "till", "--cap", "10")
         said(capsys, *new)
         assert faults(capsys) == []
-    with place.entered(DPICL_HOME=str(tmp_path / "third"), XDG_CONFIG_HOME=str(tmp_path / "third host")):
-        restored = printed("dpicl state restore FILE", said(capsys, "state", "restore", file, "--key", key, "--json"))
+    with place.entered(
+        DPICL_HOME=str(tmp_path / "third"), XDG_CONFIG_HOME=str(tmp_path / "third host")
+    ):
+        restored = printed(
+            "dpicl state restore FILE",
+            said(capsys, "state", "restore", file, "--key", key, "--json"),
+        )
         (account,) = restored["accounts"]
         assert account["epsilon_spent"] > 1
-        assert "is a ledger already" in complaint(call_main(["state", "restore", file, "--key", key], capsys))
+        assert "is a ledger already" in complaint(
+            call_main(["state", "restore", file, "--key", key], capsys)
+        )
 
 
-def test_a_release_that_the_ledger_has_lost_is_named(place: Place, capsys: Capture, tmp_path: Path) -> None:
-    (artefact,) = (path for path in (place.home / "released/till").iterdir() if "." not in path.name)
+def test_a_release_that_the_ledger_has_lost_is_named(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    (artefact,) = (
+        path for path in (place.home / "released/till").iterdir() if "." not in path.name
+    )
     artefact.unlink()
     written = printed(
-        "dpicl state backup FILE", said(capsys, "state", "backup", str(tmp_path / "backup"), "--key", str(tmp_path / "key"), "--json")
+        "dpicl state backup FILE",
+        said(
+            capsys,
+            "state",
+            "backup",
+            str(tmp_path / "backup"),
+            "--key",
+            str(tmp_path / "key"),
+            "--json",
+        ),
     )
     assert written["missing"] == [f"till/{artefact.name}"]

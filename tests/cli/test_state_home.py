@@ -1,4 +1,6 @@
-"""Budgets are a user's, not a folder's: whatever the working directory, its path, and what is cleaned up there."""
+"""Budgets are a user's, not a folder's: whatever the working directory, its path, and what is
+cleaned up there.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,31 @@ import pytest
 
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import default_home, make_private
-from tests.harness import DPICL, REPOSITORY, complaint, install, last_written, new_place, shop, shop_rows
+from tests.harness import (
+    DPICL,
+    REPOSITORY,
+    complaint,
+    install,
+    last_written,
+    new_place,
+    shop,
+    shop_rows,
+)
 
 AT_HOME = Path(".local") / "state" / "dpicl"
-DRY_RUN = ("run", "private", "--datasets", "shop", "--methods", "gdp_tabicl", "--epsilons", "0.5", "--shots", "2", "--dry-run")
+DRY_RUN = (
+    "run",
+    "private",
+    "--datasets",
+    "shop",
+    "--methods",
+    "gdp_tabicl",
+    "--epsilons",
+    "0.5",
+    "--shots",
+    "2",
+    "--dry-run",
+)
 ODD = "what? is # this % of 20%20 ü 表"
 
 
@@ -39,21 +62,54 @@ class User:
 
     def environment(self, **extra: str) -> dict[str, str]:
         """Of his shell."""
-        bare = {name: value for name, value in os.environ.items() if not name.startswith(("DPICL_", "PREFECT_", "DASK_", "XDG_"))}
+        bare = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("DPICL_", "PREFECT_", "DASK_", "XDG_"))
+        }
         place = self.root / "place"
-        named = {"DPICL_CONTRACTS": place / "contracts", "DPICL_PIPELINES": place / "pipelines.yaml", "DPICL_DATA": place / "data"}
-        return {**bare, **{name: str(path) for name, path in named.items()}, "HOME": str(self.root), **extra}
+        named = {
+            "DPICL_CONTRACTS": place / "contracts",
+            "DPICL_PIPELINES": place / "pipelines.yaml",
+            "DPICL_DATA": place / "data",
+        }
+        return {
+            **bare,
+            **{name: str(path) for name, path in named.items()},
+            "HOME": str(self.root),
+            **extra,
+        }
 
     def dpicl(self, cwd: Path, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
         """The real command line, under the usual mask of modes."""
         environment = self.environment(COLUMNS="300", **extra)
         return subprocess.run(
-            [DPICL, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300, umask=0o022
+            [DPICL, *words],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            umask=0o022,
         )
 
-    def protect(self, cwd: Path, epsilon: str = "1", **extra: str) -> subprocess.CompletedProcess[str]:
+    def protect(
+        self, cwd: Path, epsilon: str = "1", **extra: str
+    ) -> subprocess.CompletedProcess[str]:
         """Spend from the table's account."""
-        return self.dpicl(cwd, "protect", "shop", "--epsilon", epsilon, "--shots", "2", "--out", f"demos-{epsilon}.jsonl", **extra)
+        return self.dpicl(
+            cwd,
+            "protect",
+            "shop",
+            "--epsilon",
+            epsilon,
+            "--shots",
+            "2",
+            "--out",
+            f"demos-{epsilon}.jsonl",
+            **extra,
+        )
 
 
 @pytest.fixture
@@ -61,7 +117,12 @@ def user(tmp_path: Path) -> User:
     """With a table of which releases may cost epsilon 1 in all, and are drawn of all rows."""
     place = new_place(tmp_path / "place")
     contract = shop(private=True)
-    contract["privacy"] = {**contract["privacy"], "neighbours": "add-or-remove-one", "budget": {"epsilon": 1}, "sampling_rate": 1}
+    contract["privacy"] = {
+        **contract["privacy"],
+        "neighbours": "add-or-remove-one",
+        "budget": {"epsilon": 1},
+        "sampling_rate": 1,
+    }
     install(place, contract, shop_rows(60))
     return User(tmp_path)
 
@@ -84,7 +145,14 @@ def check_modes(user: User, *cwd: Path) -> None:
     for folder in (user.home, *(path / ".dpicl" / "runs" for path in cwd)):
         if folder.exists():
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
-    for path in (*user.home.glob("*"), *(path for name in ("keys", "released", "private") for path in (user.home / name).rglob("*"))):
+    for path in (
+        *user.home.glob("*"),
+        *(
+            path
+            for name in ("keys", "released", "private")
+            for path in (user.home / name).rglob("*")
+        ),
+    ):
         if path.is_file():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
@@ -95,8 +163,12 @@ def check_modes(user: User, *cwd: Path) -> None:
     [("budget",), pytest.param(DRY_RUN, marks=pytest.mark.exhaustive), ("list",), ("forecast",)],
     ids=lambda words: words[0],
 )
-@pytest.mark.parametrize("there", [pytest.param(True, marks=pytest.mark.exhaustive), False], ids=["made before", "new"])
-def test_whichever_command_comes_first_the_state_home_is_for_its_owner(user: User, words: tuple[str, ...], there: bool) -> None:
+@pytest.mark.parametrize(
+    "there", [pytest.param(True, marks=pytest.mark.exhaustive), False], ids=["made before", "new"]
+)
+def test_whichever_command_comes_first_the_state_home_is_for_its_owner(
+    user: User, words: tuple[str, ...], there: bool
+) -> None:
     if there:
         user.home.mkdir(parents=True, mode=0o755)
     done = user.dpicl(user.folder("here"), *words)
@@ -112,7 +184,9 @@ def test_a_path_may_hold_any_letters(user: User) -> None:
     done = user.dpicl(user.folder("here"), "budget", DPICL_HOME=str(home))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"ledger: {home / 'ledger.db'}"
-    assert {path.name for path in home.parent.iterdir()} == {"home"} and not home.parent.with_name(ODD.partition("?")[0]).exists()
+    assert {path.name for path in home.parent.iterdir()} == {"home"} and not home.parent.with_name(
+        ODD.partition("?")[0]
+    ).exists()
     assert {path.name for path in home.glob("ledger.db*")} == {"ledger.db"}
 
 
@@ -120,8 +194,23 @@ def test_a_path_may_hold_any_letters(user: User) -> None:
 def test_a_run_whose_path_holds_any_letters_leaves_nothing_beside_it(user: User) -> None:
     home = user.folder(ODD) / "home"
     before = {path.name for path in user.root.iterdir()} | {"here"}
-    options = ("--datasets", "shop", "--methods", "mst_tabicl", "--epsilons", "1", "--shots", "2", "--seeds", "0", "--model", "fake")
-    done = user.dpicl(user.folder("here"), "run", "private", *options, "--workers", "1", DPICL_HOME=str(home))
+    options = (
+        "--datasets",
+        "shop",
+        "--methods",
+        "mst_tabicl",
+        "--epsilons",
+        "1",
+        "--shots",
+        "2",
+        "--seeds",
+        "0",
+        "--model",
+        "fake",
+    )
+    done = user.dpicl(
+        user.folder("here"), "run", "private", *options, "--workers", "1", DPICL_HOME=str(home)
+    )
     assert done.returncode == 0, done.stderr
     assert {path.name for path in user.root.iterdir()} <= before | {".cache", ".config"}
     assert (home / "prefect" / "prefect.db").is_file() and list(home.glob("runs/*/report.html"))
@@ -143,7 +232,11 @@ def test_a_home_of_before_is_named_and_moved_and_its_budget_stays_spent(user: Us
     assert user.protect(here, **before).returncode == 0
     for words in (("budget",), ("forecast",), ("metrics",), DRY_RUN):
         sentence = complaint(user.dpicl(here, *words))
-        assert f"dpicl ledger move {here / '.dpicl'}" in sentence and str(user.home) in sentence and f"DPICL_HOME={here}" in sentence
+        assert (
+            f"dpicl ledger move {here / '.dpicl'}" in sentence
+            and str(user.home) in sentence
+            and f"DPICL_HOME={here}" in sentence
+        )
     complaint(user.protect(here, "0.5"))
     assert user.dpicl(here, "budget", **before).returncode == 0, "the way to go on there"
     moved = user.dpicl(here, "ledger", "move", ".dpicl")
@@ -151,19 +244,34 @@ def test_a_home_of_before_is_named_and_moved_and_its_budget_stays_spent(user: Us
     assert "was moved to" in complaint(user.dpicl(here, "budget", **before))
     assert user.protect(here, "0.5").returncode == 2, "what was spent there is spent"
     check_modes(user)
-    assert user.dpicl(here, "ledger", "move", ".dpicl").returncode == 0, "done again it says the same"
+    assert user.dpicl(here, "ledger", "move", ".dpicl").returncode == 0, (
+        "done again it says the same"
+    )
 
 
 def test_what_is_called_clean_leaves_budgets(user: User) -> None:
     """The repository's own recipe, in a folder with a home of before, one of its own and runs."""
     clone = user.folder("clone")
     shutil.copy(REPOSITORY / "Makefile", clone)
-    for name in (".venv/bin/python", ".dpicl/runs/r/report.html", ".dpicl/ledger.db", ".dpicl/keys/ledger.key", ".dpicl/demo/ledger.db"):
+    for name in (
+        ".venv/bin/python",
+        ".dpicl/runs/r/report.html",
+        ".dpicl/ledger.db",
+        ".dpicl/keys/ledger.key",
+        ".dpicl/demo/ledger.db",
+    ):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text("")
     assert user.dpicl(user.folder("elsewhere"), "budget").returncode == 0
     state = last_written(user.home)
-    subprocess.run(["make", "clean"], cwd=clone, env=user.environment(), check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["make", "clean"],
+        cwd=clone,
+        env=user.environment(),
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert {path.name for path in clone.iterdir()} == {"Makefile", ".dpicl"}
     assert {path.name for path in (clone / ".dpicl").iterdir()} == {"ledger.db", "keys", "demo"}
     assert last_written(user.home) == state and (user.home / "keys" / "ledger.key").exists()
@@ -182,7 +290,9 @@ SAID = {"DPICL_HOME": "/somewhere/home"}
         ({**SAID, "DPICL_RUNS": "runs"}, "/somewhere/home", "HERE/runs"),
     ],
 )
-def test_where_state_and_runs_are(said: Mapping[str, str], home: str, runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_state_and_runs_are(
+    said: Mapping[str, str], home: str, runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("DPICL_HOME", "DPICL_RUNS", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **said}.items():
@@ -191,11 +301,14 @@ def test_where_state_and_runs_are(said: Mapping[str, str], home: str, runs: str,
     monkeypatch.chdir(tmp_path / "here")
     found = Settings.from_environment()
     assert (str(found.home), str(found.runs)) == tuple(
-        path.replace("USER", str(tmp_path)).replace("HERE", str(tmp_path / "here")) for path in (home, runs)
+        path.replace("USER", str(tmp_path)).replace("HERE", str(tmp_path / "here"))
+        for path in (home, runs)
     )
 
 
-def test_a_home_that_goes_by_the_working_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_goes_by_the_working_directory_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from dpicl.errors import ParameterError
 
     monkeypatch.delenv("XDG_STATE_HOME")
@@ -223,8 +336,17 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, *tmp_path.parents):
         if not path.stat().st_mode & 0o001:
             pytest.skip("nobody else comes here")
-    script = f"import os; os.setuid(65534)\nfrom pathlib import Path\nfrom tasks.state_home import make_private\nmake_private(Path({str(tmp_path / 'theirs')!r}), 'DPICL_HOME')"
-    done = subprocess.run([DPICL.with_name("python"), "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    script = (
+        f"import os; os.setuid(65534)\nfrom pathlib import Path\nfrom tasks.state_home import "
+        f"make_private\nmake_private(Path({str(tmp_path / 'theirs')!r}), 'DPICL_HOME')"
+    )
+    done = subprocess.run(
+        [DPICL.with_name("python"), "-c", script],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "RunError" in done.stderr and "for you alone" in done.stderr, done.stderr
 
 
@@ -235,7 +357,9 @@ def test_the_guard_of_the_testers_own_state_sees_what_a_test_writes(tmp_path: Pa
     settings = Settings(own, None, tmp_path, tmp_path, tmp_path / "runs")
     settings.private("shop")
     assert last_written(own) != before
-    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(default_home())
+    assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(
+        default_home()
+    )
 
 
 @pytest.mark.exhaustive

@@ -1,4 +1,6 @@
-"""A command that is told to stop, at any moment and in any way: one sentence, the exit code of the signal, and nothing left that must not stay."""
+"""A command that is told to stop, at any moment and in any way: one sentence, the exit code of the
+signal, and nothing left that must not stay.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ import pytest
 from benchmarks.stranger_parts.stops import hears, pids
 from dpicl.files.locks import locked
 from dpicl.leaving import sweep
-from tests.harness import Place, end, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.harness import (
+    Place,
+    end,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+)
 from tests.library.text_contracts import lines, records
 
 REPEAT = "dpicl: interrupted; repeating the command is not charged again"
@@ -43,8 +55,10 @@ def work():
                 pass
 
 work()
+"""  # noqa: E501
+"""Writes its rows again as soon as they are removed, swallows everything; what it has to tell takes
+long, or fails.
 """
-"""Writes its rows again as soon as they are removed, swallows everything; what it has to tell takes long, or fails."""
 IMPORTS = """
 import os, signal, sys, time
 from multiprocessing import util
@@ -83,12 +97,20 @@ main()
     [
         *((sign, True) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
         (signal.SIGINT, False),
-        *(pytest.param(sign, False, marks=pytest.mark.exhaustive) for sign in (signal.SIGTERM, signal.SIGHUP)),
+        *(
+            pytest.param(sign, False, marks=pytest.mark.exhaustive)
+            for sign in (signal.SIGTERM, signal.SIGHUP)
+        ),
     ],
 )
 def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: bool) -> None:
     rows = tmp_path / "rows"
-    process = subprocess.Popen([sys.executable, "-c", STUBBORN, str(rows)], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUBBORN, str(rows)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         until(lambda: (rows / "row").exists(), 60, "rows")
         began = time.monotonic()
@@ -106,7 +128,12 @@ def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: boo
 def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time; time.sleep(1)")
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, str(tmp_path)], check=False, capture_output=True, text=True, timeout=120, start_new_session=True
+        [sys.executable, "-c", IMPORTS, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        start_new_session=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
@@ -120,7 +147,9 @@ def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None
     assert (process.returncode, err) == (128 + sign, f"{REPEAT}\n")
 
 
-def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool], sign: signal.Signals) -> tuple[int, str]:
+def _stop_when(
+    place: Place, arguments: tuple[str, ...], seen: Callable[[], bool], sign: signal.Signals
+) -> tuple[int, str]:
     """Freeze a command as soon as something is seen, and let it go on with a signal."""
     process = place.start(*arguments)
     try:
@@ -136,15 +165,32 @@ def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool
 
 
 @pytest.mark.parametrize(
-    ("command", "sign"), [("protect", signal.SIGTERM), pytest.param("synth", signal.SIGINT, marks=pytest.mark.exhaustive)]
+    ("command", "sign"),
+    [
+        ("protect", signal.SIGTERM),
+        pytest.param("synth", signal.SIGINT, marks=pytest.mark.exhaustive),
+    ],
 )
-def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str, sign: signal.Signals) -> None:
+def test_a_stopped_release_leaves_no_row_and_no_file(
+    place: Place, command: str, sign: signal.Signals
+) -> None:
     name = install(place, shop("till", private=True), shop_rows(3000))
     out = place.root / "out" / "rows.csv"
     out.parent.mkdir()
-    arguments = (command, name, "--epsilon", "1", "--out", str(out), *(("--as", "csv") if command == "protect" else ()))
+    arguments = (
+        command,
+        name,
+        "--epsilon",
+        "1",
+        "--out",
+        str(out),
+        *(("--as", "csv") if command == "protect" else ()),
+    )
     folder = place.home / "private" / name
-    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (128 + sign, f"{REPEAT}\n")
+    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (
+        128 + sign,
+        f"{REPEAT}\n",
+    )
     assert not list(folder.iterdir()) and not list(out.parent.iterdir()) and not list(pids(place))
     assert not list((place.home / "runs").glob("*"))
     assert place.dpicl(*arguments).returncode == 0 and len(list(out.parent.iterdir())) == 2
@@ -156,21 +202,29 @@ def test_a_certificate_of_another_release_is_refused_before_a_charge(place: Plac
     out.unlink()
     spent = place.dpicl("budget", name, "--json").stdout
     other = place.dpicl("synth", name, "--epsilon", "2", "--out", str(out))
-    assert other.returncode == 2 and "the certificate of another release stands there" in other.stderr
+    assert (
+        other.returncode == 2 and "the certificate of another release stands there" in other.stderr
+    )
     assert place.dpicl("budget", name, "--json").stdout == spent and not out.exists()
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_a_stop_leaves_the_rows_that_another_process_works_with(tmp_path: Path, is_held: bool) -> None:
+def test_a_stop_leaves_the_rows_that_another_process_works_with(
+    tmp_path: Path, is_held: bool
+) -> None:
     rows, lock = tmp_path / "private" / "run", tmp_path / "lock"
     rows.mkdir(parents=True)
     (rows / "table").write_text("private")
     stopped = (
-        "from pathlib import Path; from dpicl.leaving import leave, passing; from dpicl.files.locks import locked\n"
-        f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
+        "from pathlib import Path; from dpicl.leaving import leave, passing; from "
+        "dpicl.files.locks import locked\n"
+        f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), "
+        f"lock=Path({str(lock)!r})): leave('stopped')"
     )
     with locked(lock, shared=True) if is_held else nullcontext():
-        done = subprocess.run([sys.executable, "-c", stopped], check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", stopped], check=False, capture_output=True, text=True, timeout=60
+        )
     assert (done.returncode, done.stderr) == (130, "stopped\n")
     assert (rows / "table").exists() is is_held and list(rows.parent.iterdir()) == [rows] * is_held
 
@@ -182,7 +236,9 @@ def test_what_was_left_to_remove_is_swept_and_nothing_else(tmp_path: Path) -> No
     assert [path.name for path in (tmp_path / "till").iterdir()] == ["run"]
 
 
-def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(place: Place) -> None:
+def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(
+    place: Place,
+) -> None:
     name = install(place, shop("stall", private=True), shop_rows(60))
     out = place.root / "rows.csv"
     arguments = ("synth", name, "--epsilon", "1", "--out", str(out))
@@ -198,19 +254,52 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
     install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
-    arguments = ("ask", "who is there?", "--account", "notes", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
+    arguments = (
+        "ask",
+        "who is there?",
+        "--account",
+        "notes",
+        "--model",
+        "fake",
+        "--shots",
+        "1",
+        "--count",
+        "2",
+        "--epsilon",
+        "2",
+    )
     slots = place.home / "private" / "journals"
-    assert _stop_when(place, arguments, lambda: any(slots.glob("*/slots/*.json")), sign) == (128 + sign, f"{REPEAT}\n")
+    assert _stop_when(place, arguments, lambda: any(slots.glob("*/slots/*.json")), sign) == (
+        128 + sign,
+        f"{REPEAT}\n",
+    )
     again = place.dpicl(*arguments)
-    assert again.returncode == 0 and "query 1 of 2" in again.stderr and len(again.stdout.splitlines()) == 1
+    assert (
+        again.returncode == 0
+        and "query 1 of 2" in again.stderr
+        and len(again.stdout.splitlines()) == 1
+    )
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence(tmp_path: Path, sign: signal.Signals) -> None:
+def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop("kiosk"), shop_rows(60))
-    process = place.start("run", "demo", "--datasets", "kiosk", "--model", "fake", "--run-id", "r", "--executor", "prefect")
+    process = place.start(
+        "run",
+        "demo",
+        "--datasets",
+        "kiosk",
+        "--model",
+        "fake",
+        "--run-id",
+        "r",
+        "--executor",
+        "prefect",
+    )
     try:
         until(lambda: len(list(pids(place))) > 4, 120, "workers")
         os.killpg(process.pid, sign)
@@ -219,10 +308,15 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
         until(lambda: not list(pids(place)), 10, "the end of all processes")
     finally:
         end(process)
-    assert (process.returncode, err) == (128 + sign, "dpicl: interrupted; `dpicl run --resume r` continues it\n")
+    assert (process.returncode, err) == (
+        128 + sign,
+        "dpicl: interrupted; `dpicl run --resume r` continues it\n",
+    )
     assert time.monotonic() - began < 10
 
 
 def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:
-    ended = subprocess.run([sys.executable, "-c", LATE], check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE], check=False, capture_output=True, text=True, timeout=60
+    )
     assert (ended.returncode, ended.stderr) == (0, "") and ended.stdout

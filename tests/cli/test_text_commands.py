@@ -11,29 +11,58 @@ from tests.harness import Place, call_main, complaint, install_texts, letters, s
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-TEXTS = ("agnews", "amazon", "dbpedia", "docstrings", "docvqa", "mit_director", "mit_genre", "samsum", "sroie", "sst2", "trec")
+TEXTS = (
+    "agnews",
+    "amazon",
+    "dbpedia",
+    "docstrings",
+    "docvqa",
+    "mit_director",
+    "mit_genre",
+    "samsum",
+    "sroie",
+    "sst2",
+    "trec",
+)
 
 
 def test_the_texts_named_here_are_all_there_are(place: Place) -> None:
-    assert tuple(sorted(path.stem for path in (place.root / "contracts" / "texts").glob("*.yaml"))) == TEXTS
+    assert (
+        tuple(sorted(path.stem for path in (place.root / "contracts" / "texts").glob("*.yaml")))
+        == TEXTS
+    )
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
-    checked = said(capsys, "contract", "check", str(place.root / "contracts" / "texts" / f"{name}.yaml"))
+    checked = said(
+        capsys, "contract", "check", str(place.root / "contracts" / "texts" / f"{name}.yaml")
+    )
     assert checked.startswith(f"{name}.yaml: ok: texts of at most ") and "queries" in checked
     shown = said(capsys, "contract", "show", name)
-    assert shown.startswith(f"{name}: ") and all(word in shown for word in ("benchmark", "ensembles", "delta", "prompt"))
-    assert "0 labels" not in checked and ("labels" in checked) == (name not in ("docvqa", "samsum", "sroie"))
+    assert shown.startswith(f"{name}: ") and all(
+        word in shown for word in ("benchmark", "ensembles", "delta", "prompt")
+    )
+    assert "0 labels" not in checked and ("labels" in checked) == (
+        name not in ("docvqa", "samsum", "sroie")
+    )
 
 
-def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_list_tells_which_texts_are_at_hand(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
-    lines = {line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()}
-    assert " yes " in lines["docstrings"] and all(" no " in lines[name] for name in TEXTS if name != "docstrings")
+    lines = {
+        line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()
+    }
+    assert " yes " in lines["docstrings"] and all(
+        " no " in lines[name] for name in TEXTS if name != "docstrings"
+    )
 
 
-def test_texts_whose_publication_is_not_stated_cannot_be_fetched(place: Place, capsys: Capture) -> None:
+def test_texts_whose_publication_is_not_stated_cannot_be_fetched(
+    place: Place, capsys: Capture
+) -> None:
     assert complaint(call_main(["data", "fetch", "sroie"], capsys)).startswith(
         "sroie: no published set is named; the training receipts of https://"
     )
@@ -43,14 +72,18 @@ def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Captur
     path = place.root / "contracts" / "texts" / "trec.yaml"
     path.write_text(path.read_text().replace("min_rows: 80}", "min_rows: 79}"))
     told = complaint(call_main(["contract", "check", str(path)], capsys))
-    assert "trec.yaml: task.labels.ABBR.min_rows: is 79, fewer than subsets x examples = 80 x 1 = 80" in told
+    assert (
+        "trec.yaml: task.labels.ABBR.min_rows: is 79, fewer than subsets x examples = 80 x 1 = 80"
+        in told
+    )
 
 
 SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 
 
 @pytest.mark.quick(
-    "arguments0-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds texts",
+    "arguments0-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds "
+    "texts",
     "arguments7-expected greater than or equal to 1",
     "arguments2-raw rows stay local; expected a local model as --generator",
     "arguments1-phrase1",
@@ -58,12 +91,24 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        (("demo", "--datasets", "docstrings"), "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds texts"),
+        (
+            ("demo", "--datasets", "docstrings"),
+            (
+                "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds "
+                "texts"
+            ),
+        ),
         (
             ("few-shot-demo", "--datasets", "heart"),
-            "methods=few_shot_generation: expected one of aim_tabicl, gdp_tabicl, ldp_tabicl, mst_tabicl, tab_pate, tab_pe: heart holds a table",
+            (
+                "methods=few_shot_generation: expected one of aim_tabicl, gdp_tabicl, ldp_tabicl, "
+                "mst_tabicl, tab_pate, tab_pe: heart holds a table"
+            ),
         ),
-        (("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local; expected a local model as --generator"),
+        (
+            ("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"),
+            "raw rows stay local; expected a local model as --generator",
+        ),
         (
             ("few-shot-demo", "--model", "fake", "--generator", "http://127.0.0.1:9/v1#far"),
             "model 'far' is a server, and raw rows stay local",
@@ -74,12 +119,19 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (
             ("few-shot-table-1", "--datasets", "trec"),
-            "trec: no texts at hand; expected the published set, which `dpicl data fetch trec` downloads, or a slice below DPICL_DATA: json-lines",
+            (
+                "trec: no texts at hand; expected the published set, which `dpicl data fetch trec` "
+                "downloads, or a slice below DPICL_DATA: json-lines"
+            ),
         ),
     ],
 )
 def test_what_a_run_on_texts_cannot_be_is_one_sentence(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], phrase: str
+    place: Place,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    phrase: str,
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
     assert phrase in complaint(call_main(["run", *arguments], capsys))
@@ -95,7 +147,13 @@ def _with(place: Place, **options: object) -> None:
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
-        ({"voters": 501}, "a label of at least 500 rows is smaller than the 501 that are drawn from it; expected fewer voters"),
+        (
+            {"voters": 501},
+            (
+                "a label of at least 500 rows is smaller than the 501 that are drawn from it; "
+                "expected fewer voters"
+            ),
+        ),
         ({"voters": 501, "batches": "fixed"}, "smaller than the 501 that are drawn from it"),
         ({"batches": "stale"}, "expected 'fresh' or 'fixed'"),
         ({"variants": {"one": {"mechanism": "laplace"}}}, "variants.one.mechanism: got 'laplace'"),
@@ -106,15 +164,24 @@ def test_sizes_out_of_range_are_one_sentence_before_a_text_is_read(
     place: Place, capsys: Capture, options: dict[str, object], phrase: str
 ) -> None:
     _with(place, **options)
-    assert phrase in complaint(call_main(["run", "few-shot-demo", "--model", "fake", *SMALL], capsys))
+    assert phrase in complaint(
+        call_main(["run", "few-shot-demo", "--model", "fake", *SMALL], capsys)
+    )
 
 
 def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, capsys: Capture) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 8}
     install_texts(place, content, lines(records(40)), lines(records(4)))
-    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL], capsys))
-    assert "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential" in told
+    told = complaint(
+        call_main(
+            ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL], capsys
+        )
+    )
+    assert (
+        "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
+        "mechanism exponential" in told
+    )
 
 
 def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: Capture) -> None:
@@ -122,17 +189,39 @@ def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: 
     pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", "--generator", "half", *SMALL], capsys))
-    assert "letters: model 'half' has dtype bfloat16" in told and "expected dtype float32 for the model that writes" in told
+    told = complaint(
+        call_main(
+            [
+                "run",
+                "few-shot-demo",
+                "--datasets",
+                "letters",
+                "--model",
+                "fake",
+                "--generator",
+                "half",
+                *SMALL,
+            ],
+            capsys,
+        )
+    )
+    assert (
+        "letters: model 'half' has dtype bfloat16" in told
+        and "expected dtype float32 for the model that writes" in told
+    )
 
 
-def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     run = ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL, "--dry-run"]
     told = complaint(call_main([*run, "--generator", str(tmp_path)], capsys))
     assert "has dtype bfloat16, in which one private text moves the votes of others" in told
-    assert "has dtype tf32" in complaint(call_main([*run, "--generator", f"{tmp_path}?dtype=tf32"], capsys))
+    assert "has dtype tf32" in complaint(
+        call_main([*run, "--generator", f"{tmp_path}?dtype=tf32"], capsys)
+    )
     assert "dtype" not in call_main([*run, "--generator", f"{tmp_path}?dtype=float32"], capsys)[1]
 
 
@@ -142,7 +231,11 @@ def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Cap
     install_texts(place, content, lines(records(40)), lines(records(4)))
     _with(place)
     asked = ("run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL)
-    (line,) = [row.split() for row in said(capsys, *asked, "--dry-run").splitlines() if row.strip().startswith("letters")]
+    (line,) = [
+        row.split()
+        for row in said(capsys, *asked, "--dry-run").splitlines()
+        if row.strip().startswith("letters")
+    ]
     assert line[1:3] == ["1", "0"] and 3.9 < float(line[3]) <= 4 and float(line[5]) == 6
     told = complaint(call_main([*asked[:-1], "1,2"], capsys))
     assert "account 'letters': 2 new releases cost epsilon=" in told and "of cap 6" in told

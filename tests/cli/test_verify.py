@@ -22,35 +22,74 @@ def file(place: Place, capsys: Capture) -> Path:
 
 
 def certified(place: Place, capsys: Capture, name: str) -> Path:
-    said(capsys, "protect", name, "--method", "mst_tabicl", "--shots", "2", "--out", str(place.root / f"{name}.jsonl"))
+    said(
+        capsys,
+        "protect",
+        name,
+        "--method",
+        "mst_tabicl",
+        "--shots",
+        "2",
+        "--out",
+        str(place.root / f"{name}.jsonl"),
+    )
     settings, path = Settings.from_environment(), place.root / f"{name}.csv"
     (unit,) = plan_of(name, "mst_tabicl", settings, epsilon="1", shots=2).units.values()
-    write_certified(path, lambda target: target.write(b"a\n1\n"), certify(settings.declared(name), unit, settings), settings)
+    write_certified(
+        path,
+        lambda target: target.write(b"a\n1\n"),
+        certify(settings.declared(name), unit, settings),
+        settings,
+    )
     return path
 
 
-def test_it_says_who_signed_and_what_was_promised(place: Place, capsys: Capture, file: Path) -> None:
+def test_it_says_who_signed_and_what_was_promised(
+    place: Place, capsys: Capture, file: Path
+) -> None:
     key = said(capsys, "verify", "--show-key").strip()
     first, second = said(capsys, "verify", str(file)).splitlines()
     assert first == f"verified.csv: is as it was certified, signed by this installation, key {key}."
-    assert second.startswith("Differential privacy with epsilon 2 and delta 0 for one row") and "of a cap of epsilon 1000" in second
+    assert (
+        second.startswith("Differential privacy with epsilon 2 and delta 0 for one row")
+        and "of a cap of epsilon 1000" in second
+    )
     alone = said(capsys, "verify", str(certificate_of(file))).splitlines()[0]
     assert "no file was compared, it is of verified.csv" in alone
 
 
-def test_a_changed_byte_and_a_missing_file_are_told_apart(place: Place, capsys: Capture, file: Path) -> None:
+def test_a_changed_byte_and_a_missing_file_are_told_apart(
+    place: Place, capsys: Capture, file: Path
+) -> None:
     beside = certificate_of(file)
     content, statement = file.read_bytes(), beside.read_bytes()
     file.write_bytes(b"a\n2\n")
     code, told = call_main(("verify", str(file)), capsys)
-    assert (code, told) == (1, "dpicl: verified.csv: is not the file that its certificate names: it was changed, or is another one\n")
+    assert (code, told) == (
+        1,
+        (
+            "dpicl: verified.csv: is not the file that its certificate names: it was changed, or "
+            "is "
+            "another one\n"
+        ),
+    )
     file.write_bytes(content)
     beside.write_bytes(statement.replace(b'"epsilon": 2', b'"epsilon": 1', 1))
     code, told = call_main(("verify", str(file)), capsys)
-    assert code == 1 and told.endswith("was changed after it was signed, or its signature was\n") and told.count("\n") == 1
+    assert (
+        code == 1
+        and told.endswith("was changed after it was signed, or its signature was\n")
+        and told.count("\n") == 1
+    )
     beside.unlink()
-    assert "certificate=verified.csv.certificate.json: expected a file" in complaint(call_main(("verify", str(file)), capsys))
-    for wrong in (("verify",), ("verify", str(file), "--show-key"), ("verify", str(place.root / "nowhere.csv"))):
+    assert "certificate=verified.csv.certificate.json: expected a file" in complaint(
+        call_main(("verify", str(file)), capsys)
+    )
+    for wrong in (
+        ("verify",),
+        ("verify", str(file), "--show-key"),
+        ("verify", str(place.root / "nowhere.csv")),
+    ):
         complaint(call_main(wrong, capsys))
 
 
@@ -59,7 +98,9 @@ def test_elsewhere_the_issuers_key_is_needed_and_its_own_key_is_no_help(
 ) -> None:
     key = said(capsys, "verify", "--show-key").strip()
     monkeypatch.setenv("DPICL_HOME", str(tmp_path / "elsewhere"))
-    assert "key=none: expected the issuer's public key" in complaint(call_main(("verify", str(file)), capsys))
+    assert "key=none: expected the issuer's public key" in complaint(
+        call_main(("verify", str(file)), capsys)
+    )
     assert not (tmp_path / "elsewhere").exists()
     assert f"signed by the key {key}" in said(capsys, "verify", str(file), "--key", key)
     (tmp_path / "issuer.key").write_text(f"{key}\n")
@@ -69,17 +110,23 @@ def test_elsewhere_the_issuers_key_is_needed_and_its_own_key_is_no_help(
     for wrong in ((), ("--key", own)):
         code, told = call_main(("verify", str(file), *wrong), capsys)
         assert code == 1 and f"is signed by the key {key}, which is not the trusted one" in told
-    assert "64 hexadecimal digits" in complaint(call_main(("verify", str(file), "--key", "abc"), capsys))
+    assert "64 hexadecimal digits" in complaint(
+        call_main(("verify", str(file), "--key", "abc"), capsys)
+    )
 
 
 def test_a_page_is_written_of_what_holds(place: Place, capsys: Capture, file: Path) -> None:
     page = place.root / "certificate.html"
     said(capsys, "verify", str(file), "--page", str(page))
     assert "Differential privacy with epsilon 2" in page.read_text()
-    assert "expected a new file" in complaint(call_main(("verify", str(file), "--page", str(page)), capsys))
+    assert "expected a new file" in complaint(
+        call_main(("verify", str(file), "--page", str(page)), capsys)
+    )
     page.unlink()
     file.write_bytes(b"changed")
-    assert call_main(("verify", str(file), "--page", str(page)), capsys)[0] == 1 and not page.exists()
+    assert (
+        call_main(("verify", str(file), "--page", str(page)), capsys)[0] == 1 and not page.exists()
+    )
 
 
 def test_a_simulation_is_signed_and_certifies_nothing(place: Place, capsys: Capture) -> None:

@@ -1,4 +1,6 @@
-"""Cells of a notebook in a page: `python` blocks without a file, each with the `text` block that shows what it displays."""
+"""Cells of a notebook in a page: `python` blocks without a file, each with the `text` block that
+shows what it displays.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from importlib.util import find_spec
 from typing import Any
 
 NOT_INSTALLED = ("langchain_core", "llama_index", "polars")
-"""Packages that pages use and dpicl does not need: their cells are run where they are installed, and otherwise only compiled."""
+"""Packages that pages use and dpicl does not need: their cells are run where they are installed,
+and otherwise only compiled.
+"""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Cell:
     """Lines of Python that are run together, and what the page shows below them.
 
     Attributes:
-        is_noise: words and numbers are others in every installation: the shape is compared, see `alike`.
+        is_noise: words and numbers are others in every installation: the shape is compared, see
+            `alike`.
     """
 
     code: str
@@ -27,16 +32,26 @@ class Cell:
     is_noise: bool = False
 
     def run(self, names: dict[str, Any]) -> str:
-        """What a notebook displays: what is printed, the value of the last line, or the name and words of an error that the page shows."""
+        """What a notebook displays: what is printed, the value of the last line, or the name and
+        words of an error that the page shows.
+        """
         tree, out = ast.parse(self.code), io.StringIO()
-        imported = {name for name in NOT_INSTALLED if re.search(rf"^(?:from|import) {name}\b", self.code, re.MULTILINE)}
+        imported = {
+            name
+            for name in NOT_INSTALLED
+            if re.search(rf"^(?:from|import) {name}\b", self.code, re.MULTILINE)
+        }
         if any(find_spec(name) is None for name in imported):
             return self.shown
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         with redirect_stdout(out), redirect_stderr(out):
             try:
                 exec(compile(tree, "cell", "exec"), names)
-                value = None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # type: ignore[attr-defined]
+                value = (
+                    None
+                    if last is None
+                    else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+                )  # type: ignore[attr-defined]
                 if value is not None:
                     print(repr(value))
             except Exception as error:
@@ -53,7 +68,9 @@ class Cell:
 
 
 def missing(shown: str, output: str) -> str | None:
-    """The first words that are shown and were not printed in their place; `…` stands for anything, blanks for blanks."""
+    """The first words that are shown and were not printed in their place; `…` stands for anything,
+    blanks for blanks.
+    """
     said, place = " ".join(output.split()), 0
     for piece in " ".join(shown.split()).split("…"):
         found = said.find(piece.strip(), place)

@@ -1,7 +1,11 @@
-"""Commands of the pages beside docs, which are many: each is typed by another test, or it is said why by none."""
+"""Commands of the pages beside docs, which are many: each is typed by another test, or it is said
+why by none.
+"""
 
 OUTSIDE = {"../README.md", "../CONTRIBUTING.md", "methods.md", "real-model.md"}
-"""Pages that name commands one by one; those of real-model.md take hours: test_running_time.py and test_real_model.py run them in small."""
+"""Pages that name commands one by one; those of real-model.md take hours: test_running_time.py and
+test_real_model.py run them in small.
+"""
 AS_THEY_STAND = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md"}
 """Pages whose commands stay up, or need several hosts: test_typed.py types them in terminals."""
 
@@ -16,12 +20,14 @@ TYPED = {
     "make demo": (".ci/run", "make demo"),
     "make test": (".ci/run", "make test"),
 }
-"""How a command begins, by which test it is typed, and the words there; of several beginnings the longest counts."""
+"""How a command begins, by which test it is typed, and the words there; of several beginnings the
+longest counts.
+"""
 
 NOT_TYPED = {
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
     "dpicl run real-": "take three hours each",
-    "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",
+    "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",  # noqa: E501
     "dpicl plan": "takes half a minute; choose-a-method.md is followed",
 }

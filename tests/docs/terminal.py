@@ -19,7 +19,9 @@ _MARK = "typed and done:"
 
 
 def commands_by_section(page: str) -> dict[str, list[str]]:
-    """Commands of a page's `sh` and `bash` blocks below each heading; here-documents and loops are one command each."""
+    """Commands of a page's `sh` and `bash` blocks below each heading; here-documents and loops are
+    one command each.
+    """
     found: dict[str, list[str]] = {}
     section = ""
     for block, heading in _TYPED.findall((DOCS / page).read_text("utf-8")):
@@ -43,7 +45,9 @@ def _commands(block: str) -> Iterator[str]:
 
 
 class Terminal:
-    """A shell with this Python's programs on its path; what stays up stays up until it is closed."""
+    """A shell with this Python's programs on its path; what stays up stays up until it is
+    closed.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
@@ -67,7 +71,9 @@ class Terminal:
         return said
 
     def start(self, command: str, is_ready: Callable[[str], bool], seconds: float = 120) -> int:
-        """Type what stays up, in the background, until it is ready; gives its process, which leads a group of its own."""
+        """Type what stays up, in the background, until it is ready; gives its process, which leads
+        a group of its own.
+        """
         log = self.folder / f"stays-up-{self._shell.pid}-{len(self._guards)}.log"
         log.touch()
         program = f"set -m; {command.strip()} < /dev/null > '{log}' 2>&1 & set +m; echo $!"
@@ -75,7 +81,11 @@ class Terminal:
         assert code == 0, said
         process = int(said.split()[-1])
         self._guards.append(stop_with_parent(process))
-        until(lambda: is_ready(log.read_text()) or not _lives(process), seconds, f"{command}, whose words are in {log}")
+        until(
+            lambda: is_ready(log.read_text()) or not _lives(process),
+            seconds,
+            f"{command}, whose words are in {log}",
+        )
         assert is_ready(log.read_text()), f"{command}\n{log.read_text()}"
         return process
 
@@ -124,8 +134,12 @@ def _lives(process: int) -> bool:
 
 
 @contextmanager
-def terminals(folder: Path, environment: Mapping[str, str], **homes: Path) -> Iterator[list[Terminal]]:
-    """Terminals of somebody in a folder, one for each home; all that they started is stopped at the end."""
+def terminals(
+    folder: Path, environment: Mapping[str, str], **homes: Path
+) -> Iterator[list[Terminal]]:
+    """Terminals of somebody in a folder, one for each home; all that they started is stopped at the
+    end.
+    """
     opened = [Terminal(folder, {**environment, "HOME": str(home)}) for home in homes.values()]
     try:
         yield opened

@@ -15,16 +15,26 @@ from tests.library.certificates import made_up_certificate
 
 
 def test_the_lines_of_the_page_verify_without_dpicl(tmp_path: Path) -> None:
-    (lines,) = re.findall(r"```python\n(.*?)```", (DOCS / "certificate.md").read_text("utf-8"), re.DOTALL)
+    (lines,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "certificate.md").read_text("utf-8"), re.DOTALL
+    )
     assert "dpicl" not in lines
     settings = Settings(tmp_path / "home", None, tmp_path, tmp_path, tmp_path)
     path = tmp_path / "rows.csv"
-    statement = write_certified(path, lambda file: file.write(b"a\n1\n"), made_up_certificate(), settings)
-    assert statement.implementation.parameters["words"] == "naïve – ≤ 1", "what is not ASCII is verified too"
+    statement = write_certified(
+        path, lambda file: file.write(b"a\n1\n"), made_up_certificate(), settings
+    )
+    assert statement.implementation.parameters["words"] == "naïve – ≤ 1", (
+        "what is not ASCII is verified too"
+    )
 
     def verify() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", lines, str(path), public_key(settings)], check=False, capture_output=True, text=True, encoding="utf-8"
+            [sys.executable, "-c", lines, str(path), public_key(settings)],
+            check=False,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
         )
 
     assert verify().stdout == f"{statement.certifies}\n"

@@ -22,7 +22,9 @@ def agrees(written: str, value: float) -> bool:
 
 
 def test_the_odds() -> None:
-    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE, re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE, re.MULTILINE
+    )
     assert len(rows) == 6
     for epsilon, factor, rare, even in rows:
         assert agrees(factor, exp(float(epsilon))), factor
@@ -40,4 +42,6 @@ def test_the_subsample() -> None:
 
 
 def test_a_wrong_digit_would_be_noticed() -> None:
-    assert agrees("0.620", log(1 + (exp(1) - 1) / 2)) and not agrees("0.621", log(1 + (exp(1) - 1) / 2))
+    assert agrees("0.620", log(1 + (exp(1) - 1) / 2)) and not agrees(
+        "0.621", log(1 + (exp(1) - 1) / 2)
+    )

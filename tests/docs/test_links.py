@@ -9,7 +9,9 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, all_pages
 
-TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + [DOCS / page for page in all_pages()]
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + [
+    DOCS / page for page in all_pages()
+]
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,7 +35,11 @@ def test_every_test_that_a_page_names_exists(path: Path) -> None:
 
 def test_every_page_is_linked_from_the_index() -> None:
     linked = {(DOCS / target).resolve() for target in links(DOCS / "README.md")}
-    assert [page for page in all_pages() if (DOCS / page).resolve() not in linked and page != "README.md"] == []
+    assert [
+        page
+        for page in all_pages()
+        if (DOCS / page).resolve() not in linked and page != "README.md"
+    ] == []
 
 
 def test_a_dead_link_would_be_noticed(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Commands of pages that nobody follows from line to line are typed by other tests, and every block says its kind."""
+"""Commands of pages that nobody follows from line to line are typed by other tests, and every block
+says its kind.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.docs.pages import DOCS, ROOT, Command, all_pages, steps, unnamed_bloc
 
 def begins(line: str) -> str:
     """The longest known beginning of a command; nothing if it is unknown."""
-    return max((start for start in [*TYPED, *NOT_TYPED] if line.startswith(start)), key=len, default="")
+    return max(
+        (start for start in [*TYPED, *NOT_TYPED] if line.startswith(start)), key=len, default=""
+    )
 
 
 def lines() -> set[str]:
@@ -40,7 +44,9 @@ def test_every_block_says_of_what_kind_it_is(page: str) -> None:
 
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_a_block_of_commands_is_of_a_kind_that_is_looked_for(page: str) -> None:
-    shells = {"bash"} if page in AS_THEY_STAND else set()  # which are typed in a shell that stays; elsewhere each line is a command
+    shells = (
+        {"bash"} if page in AS_THEY_STAND else set()
+    )  # which are typed in a shell that stays; elsewhere each line is a command
     kinds = set(re.findall(r"^```(\w+)", (DOCS / page).read_text("utf-8"), re.MULTILINE))
     assert kinds <= {"sh", "console", "text", "yaml", "json", "python", "bibtex", "toml", *shells}
 

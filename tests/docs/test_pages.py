@@ -77,7 +77,9 @@ class Reader:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        (world.root / "contracts").rename(world.root / "data_contracts")  # where a clone has them; both names work
+        (world.root / "contracts").rename(
+            world.root / "data_contracts"
+        )  # where a clone has them; both names work
         for name, target in (("contracts", "data_contracts"), (".dpicl", "home")):
             (world.root / name).symlink_to(target)
 
@@ -87,7 +89,9 @@ class Reader:
         path.write_text(file.text)
 
     def type(self, line: str) -> tuple[int, str]:
-        """Exit code and all that is printed; commands of dpicl run in this process, unless the shell has a part in them."""
+        """Exit code and all that is printed; commands of dpicl run in this process, unless the
+        shell has a part in them.
+        """
         words = shlex.split(line)
         if words[0] != "dpicl" or re.search(r"[|<>;&$]", line):
             return self._in_shell(line)
@@ -108,7 +112,12 @@ class Reader:
     def _in_shell(line: str) -> tuple[int, str]:
         paths = f"{DPICL.parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", line], check=False, capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": paths}
+            ["bash", "-c", line],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PATH": paths},
         )
         return done.returncode, done.stdout + done.stderr
 
@@ -138,7 +147,9 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
     from flows.sweep import sweep
 
     runner: Any = DaskTaskRunner(address=reader.world.scheduler)
-    monkeypatch.setattr("flows.sweep.sweep", sweep.with_options(task_runner=runner))  # it was told a cluster when it was imported
+    monkeypatch.setattr(
+        "flows.sweep.sweep", sweep.with_options(task_runner=runner)
+    )  # it was told a cluster when it was imported
     monkeypatch.chdir(reader.world.root)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
     with reader.world.entered(COLUMNS=str(WIDTH)):
@@ -148,16 +159,29 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
                 reader.write(step)
             elif isinstance(step, Cell):
                 output = step.run(names)
-                assert step.missing(output) is None, f"{step.code}\n{step.missing(output)!r} is not in\n{output}"
+                assert step.missing(output) is None, (
+                    f"{step.code}\n{step.missing(output)!r} is not in\n{output}"
+                )
             elif reason(step.line) is None:
                 code, output = reader.type(SHORTER.get(step.line, step.line))
-                assert code == (2 if step.is_refused else 0), f"{step.line}: exit code {code}\n{output}"
-                assert step.missing(output) is None, f"{step.line}: {step.missing(output)!r} is not in\n{output}"
+                assert code == (2 if step.is_refused else 0), (
+                    f"{step.line}: exit code {code}\n{output}"
+                )
+                assert step.missing(output) is None, (
+                    f"{step.line}: {step.missing(output)!r} is not in\n{output}"
+                )
 
 
 def test_every_page_is_followed_or_its_commands_are_typed_elsewhere() -> None:
-    with_steps = {page for page in all_pages() if any(isinstance(step, Command | Cell) for step in steps(page))}
-    assert with_steps - OUTSIDE - {"certificate.md"} == {*FOLLOWED, *AS_THEY_STAND}  # test_certificate_page.py runs its lines
+    with_steps = {
+        page
+        for page in all_pages()
+        if any(isinstance(step, Command | Cell) for step in steps(page))
+    }
+    assert with_steps - OUTSIDE - {"certificate.md"} == {
+        *FOLLOWED,
+        *AS_THEY_STAND,
+    }  # test_certificate_page.py runs its lines
 
 
 def test_exceptions_are_used() -> None:
@@ -172,7 +196,14 @@ def known_options() -> dict[str, set[str]]:
 
     def of(group: Any, words: str) -> Iterator[tuple[str, set[str]]]:
         for word, command in group.commands.items():
-            yield f"{words} {word}", {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+            yield (
+                f"{words} {word}",
+                {
+                    option
+                    for parameter in command.params
+                    for option in (*parameter.opts, *parameter.secondary_opts)
+                },
+            )
             if hasattr(command, "commands"):
                 yield from of(command, f"{words} {word}")
 
@@ -208,36 +239,59 @@ def in_sentences(page: str) -> list[str]:
 )
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_every_command_exists_with_its_options(page: str) -> None:
-    options, targets = known_options(), set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    options, targets = (
+        known_options(),
+        set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)),
+    )
     for line in [*(command.line for command in commands(page)), *in_sentences(page)]:
         words = shlex.split(line)
         if words[0] == "make":
             assert {word for word in words[1:] if "=" not in word} <= targets, line
         if words[0] == "dpicl":
-            name = " ".join(words[: 3 if words[1] in ("contract", "data", "ledger", "state") else 2])
+            name = " ".join(
+                words[: 3 if words[1] in ("contract", "data", "ledger", "state") else 2]
+            )
             given = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert given <= options[name], line
 
 
 def test_what_is_printed_otherwise_would_be_noticed() -> None:
     page = (
-        "```console\n$ dpicl a \\\n  --b\none … 3\n$ dpicl c\ndpicl: no\n```\n```sh\n# said\nmake d\n```\n```yaml file=e.yaml\nf: 1\n```\n"
+        "```console\n$ dpicl a \\\n  --b\none … 3\n$ dpicl c\ndpicl: no\n```\n```sh\n# said\nmake "
+        "d\n```\n```yaml file=e.yaml\nf: 1\n```\n"
     )
     first, second, third, file = steps_of(page)
     assert isinstance(first, Command) and isinstance(second, Command)
-    assert (first.line, second.is_refused, third, file) == ("dpicl a --b", True, Command("make d"), File("e.yaml", "f: 1\n"))
+    assert (first.line, second.is_refused, third, file) == (
+        "dpicl a --b",
+        True,
+        Command("make d"),
+        File("e.yaml", "f: 1\n"),
+    )
     assert first.missing("zero one  2\n 3") is None
     assert first.missing("3 one 2") == "3" and first.missing("two 3") == "one"
 
 
 def test_a_cell_is_compared_with_what_a_notebook_would_display() -> None:
-    page = "```python\na = 1\na + 1\n```\n\n```text\n2\n```\n\nWords.\n\n```python\nraise ValueError(f'no {a}')\n```\n```text noise\nValueError: some 7\n```\n"
+    page = (
+        "```python\na = 1\na + 1\n```\n\n```text\n2\n```\n\nWords.\n\n```python\nraise "
+        "ValueError(f'no {a}')\n```\n```text noise\nValueError: some 7\n```\n"
+    )
     first, second = steps_of(page)
     assert isinstance(first, Cell) and isinstance(second, Cell)
     names: dict[str, Any] = {}
     assert first.run(names) == "2\n" and first.missing("3\n") == "2"
-    assert second.missing(second.run(names)) is None and second.missing("ValueError: so\n") and second.missing("") and second.is_noise
+    assert (
+        second.missing(second.run(names)) is None
+        and second.missing("ValueError: so\n")
+        and second.missing("")
+        and second.is_noise
+    )
     optional = Cell("", "a 1\nb of 2 x …\n", is_noise=True)
-    assert optional.missing("a 2\n") is None and optional.missing("a 2\nb of 2 x\n") is None and optional.missing("a 2\nc\n")
+    assert (
+        optional.missing("a 2\n") is None
+        and optional.missing("a 2\nb of 2 x\n") is None
+        and optional.missing("a 2\nc\n")
+    )
     with pytest.raises(ZeroDivisionError):
         Cell("1 / 0").run({})

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_the_stored_page_is_the_generated_one(name: str) -> None:
     stored, generated = (PAGES / name).read_text("utf-8"), GENERATED[name]().rstrip() + "\n"
-    assert stored == generated, f"docs/reference/{name} is not what the code says now: `make reference` writes it"
+    assert stored == generated, (
+        f"docs/reference/{name} is not what the code says now: `make reference` writes it"
+    )
 
 
 def test_no_other_page_stands_there() -> None:
@@ -30,7 +32,8 @@ def test_no_other_page_stands_there() -> None:
 def test_links_inside_a_page_have_their_heading(name: str) -> None:
     text = (PAGES / name).read_text("utf-8")
     headings = {
-        re.sub(r"[^a-z0-9_ -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in re.findall(r"^#+ .*", text, re.MULTILINE)
+        re.sub(r"[^a-z0-9_ -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in re.findall(r"^#+ .*", text, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
 
@@ -38,7 +41,11 @@ def test_links_inside_a_page_have_their_heading(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_no_cell_is_empty_and_every_key_is_told(name: str) -> None:
     """A dash may stand for a default that there is not, never for what a key or an option is."""
-    rows = [re.split(r" (?<!\\)\| ", line[2:-2]) for line in GENERATED[name]().splitlines() if line.startswith("| ")]
+    rows = [
+        re.split(r" (?<!\\)\| ", line[2:-2])
+        for line in GENERATED[name]().splitlines()
+        if line.startswith("| ")
+    ]
     assert all(cell.strip() for row in rows for cell in row)
     untold = [row[0] for row in rows if row[-1] == NOTHING]
     assert not untold, f"without a docstring below its field, or a help text: {', '.join(untold)}"
@@ -56,4 +63,7 @@ def test_a_head_is_read_with_its_later_lines_and_without_equations() -> None:
     sentence, fields = head_of(noisy_mean.__doc__ or "")
     assert sentence == "The mean of a bounded column from a noisy sum and a noisy count."
     assert fields["Guarantee"] == "epsilon-DP, delta = 0: half for the count, half for the sum."
-    assert fields["Paper"].endswith("its sensitivity is max(|low|, |high|).") and "(1)" not in fields["Paper"]
+    assert (
+        fields["Paper"].endswith("its sensitivity is max(|low|, |high|).")
+        and "(1)" not in fields["Paper"]
+    )

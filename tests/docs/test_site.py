@@ -1,4 +1,6 @@
-"""The site of `make docs`: built without a warning, complete, and searched from a disk without a network."""
+"""The site of `make docs`: built without a warning, complete, and searched from a disk without a
+network.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,18 @@ def test_every_page_is_in_the_menu_once() -> None:
 @pytest.mark.browser
 @pytest.mark.exhaustive
 def test_the_site_is_built_fetches_nothing_and_is_searched_from_a_disk() -> None:
-    made = subprocess.run(["make", "--no-print-directory", "docs"], cwd=ROOT, capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        ["make", "--no-print-directory", "docs"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert made.returncode == 0, made.stdout + made.stderr
     first = Path(made.stdout.splitlines()[-1])
-    fetched = re.compile(r'<(?:script|img|iframe)[^>]* src="?https?:|<link[^>]*rel="?stylesheet"?[^>]*https?:')
+    fetched = re.compile(
+        r'<(?:script|img|iframe)[^>]* src="?https?:|<link[^>]*rel="?stylesheet"?[^>]*https?:'
+    )
     pages = sorted(first.parent.rglob("*.html"))
     assert len(pages) > len(all_pages())
     assert [page.name for page in pages if fetched.search(page.read_text("utf-8"))] == []
@@ -44,4 +54,7 @@ def test_the_site_is_built_fetches_nothing_and_is_searched_from_a_disk() -> None
         check=True,
         timeout=120,
     ).stdout
-    assert re.search(r'md-search-result__meta">\d+ matching documents', shown) and "mechanisms.html#gdp_tabicl" in shown
+    assert (
+        re.search(r'md-search-result__meta">\d+ matching documents', shown)
+        and "mechanisms.html#gdp_tabicl" in shown
+    )

@@ -1,4 +1,6 @@
-"""Commands of pages whose programs stay up, or need several hosts, are typed as they stand, in terminals of one machine."""
+"""Commands of pages whose programs stay up, or need several hosts, are typed as they stand, in
+terminals of one machine.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from tests.infra.databases import made_databases
 from tests.infra.recipes import COMPOSE, documents
 
 Changes = Mapping[str, str]
-SMALL = "--model fake --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --queries 3 --run-id typed"
+SMALL = (
+    "--model fake --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --queries 3 --run-id typed"
+)
 """A run of seconds in place of one of minutes."""
 READY = {
     "dpicl serve": "To trigger any of these deployments",
@@ -37,7 +41,9 @@ LOOKED_AT = {
 }
 """Programs that no test can run: that what their words name is there is tested in their place."""
 HELP = ("kubectl create secret generic", "kubectl create namespace", "kubectl apply")
-"""What can be asked for its options where it is installed; elsewhere the options are not checked."""
+"""What can be asked for its options where it is installed; elsewhere the options are not
+checked.
+"""
 
 
 @pytest.fixture
@@ -66,7 +72,9 @@ def changed(command: str, changes: Changes) -> str:
 
 
 def stays_up(command: str, api: str, believed: Path) -> Callable[[str], bool] | None:
-    """How to see that a command which stays up is there; None for one that ends. Prefect's server says nothing of itself."""
+    """How to see that a command which stays up is there; None for one that ends. Prefect's server
+    says nothing of itself.
+    """
     if command.startswith("python -m uvicorn"):
         return lambda _: is_healthy(api, believed)
     said = next((words for start, words in READY.items() if command.startswith(start)), None)
@@ -76,7 +84,9 @@ def stays_up(command: str, api: str, believed: Path) -> Callable[[str], bool] | 
 def is_healthy(api: str, believed: Path) -> bool:
     """Whether a Prefect server answers under a certificate that is believed."""
     try:
-        with urllib.request.urlopen(f"{api}/health", timeout=5, context=ssl.create_default_context(cafile=believed)) as answer:
+        with urllib.request.urlopen(
+            f"{api}/health", timeout=5, context=ssl.create_default_context(cafile=believed)
+        ) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -84,7 +94,9 @@ def is_healthy(api: str, believed: Path) -> bool:
 
 def ask(api: str, path: str, body: Any) -> Any:
     """One question to a Prefect server."""
-    request = urllib.request.Request(f"{api}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{api}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
@@ -94,7 +106,12 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
     port = free_port()
     api = f"http://127.0.0.1:{port}/api"
     sections = commands_by_section("how-to/schedule.md")
-    with terminals(place.root, {**environment, "PREFECT_SERVER_API_PORT": str(port)}, one=place.root, other=place.root) as (first, second):
+    with terminals(
+        place.root,
+        {**environment, "PREFECT_SERVER_API_PORT": str(port)},
+        one=place.root,
+        other=place.root,
+    ) as (first, second):
         (asked,) = sections.pop("Before you start")
         assert "1 scheduled pipelines" in second.type(asked)
         server, address, serve = sections.pop("Serve from one process")
@@ -103,14 +120,19 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
         serving = second.start(serve, lambda log: READY["dpicl serve"] in log)
         assert [one["name"] for one in ask(api, "deployments/filter", {})] == ["demo"]
         second.stop(serving)
-        block = "from prefect.blocks.notifications import SlackWebhook as S; S(url='https://hooks.example.org/x').save('on-call')"
+        block = (
+            "from prefect.blocks.notifications import SlackWebhook as S; "
+            "S(url='https://hooks.example.org/x').save('on-call')"
+        )
         second.type(f'python -c "{block}"')
         (notified,) = sections.pop("Notifications")
         second.stop(second.start(notified, lambda _: "send-notification" in actions(api)))
         *commands, worker = sections.pop("Use a work pool instead")
         for command in commands:
             second.type(command)
-        (deployed,) = [one for one in ask(api, "deployments/filter", {}) if one["work_pool_name"] == "hospital"]
+        (deployed,) = [
+            one for one in ask(api, "deployments/filter", {}) if one["work_pool_name"] == "hospital"
+        ]
         assert deployed["name"] == "demo"
         second.start(worker, lambda _: bool(ask(api, "work_pools/hospital/workers/filter", {})))
     assert sections == {}, "a block that nobody types"
@@ -118,7 +140,9 @@ def test_the_page_on_schedules(place: Place, environment: dict[str, str]) -> Non
 
 def actions(api: str) -> set[str]:
     """What the server's automations do."""
-    return {action["type"] for one in ask(api, "automations/filter", {}) for action in one["actions"]}
+    return {
+        action["type"] for one in ask(api, "automations/filter", {}) for action in one["actions"]
+    }
 
 
 @pytest.mark.exhaustive
@@ -127,13 +151,18 @@ def test_the_page_on_metrics(place: Place, environment: dict[str, str]) -> None:
     with terminals(place.root, environment, home=place.root) as (terminal,):
         printed, served = sections.pop("Metrics")
         assert "dpicl_build_info" in terminal.type(printed)
-        terminal.start(changed(served, {"9464": str(port)}), lambda log: answers(f"http://127.0.0.1:{port}/metrics"))
+        terminal.start(
+            changed(served, {"9464": str(port)}),
+            lambda log: answers(f"http://127.0.0.1:{port}/metrics"),
+        )
     assert sections == {}
 
 
 @pytest.fixture
 def changes(place: Place) -> Iterator[dict[str, str]]:
-    """Of the page on clusters: one machine in place of two, free ports, new passwords, one worker, a small run."""
+    """Of the page on clusters: one machine in place of two, free ports, new passwords, one worker,
+    a small run.
+    """
     server, scheduler = free_port(), free_port()
     with made_databases() as databases:
         prefect = databases.url("prefect", "prefect").replace("postgresql:", "postgresql+asyncpg:")
@@ -143,7 +172,7 @@ def changes(place: Place) -> Iterator[dict[str, str]]:
             "https://boss:4200": f"https://localhost:{server}",
             "tls://boss:8786": f"tls://localhost:{scheduler}",
             "--port 4200": f"--port {server}",
-            "--port 8786 --dashboard-address 127.0.0.1:8787": f"--port {scheduler} --dashboard-address 127.0.0.1:0",
+            "--port 8786 --dashboard-address 127.0.0.1:8787": f"--port {scheduler} --dashboard-address 127.0.0.1:0",  # noqa: E501
             "--host 0.0.0.0": "--host 127.0.0.1",
             "--nworkers 4": "--nworkers 1",
             "/srv/dpicl": str(place.home),
@@ -160,34 +189,56 @@ scp() { local to="${@: -1}"; cp -p "${@:2:$#-2}" "$HAND/${to#hand:}"; }
 
 
 @pytest.mark.exhaustive
-def test_the_page_on_clusters_by_hand(place: Place, environment: dict[str, str], changes: Changes) -> None:
+def test_the_page_on_clusters_by_hand(
+    place: Place, environment: dict[str, str], changes: Changes
+) -> None:
     boss, hand = place.root / "boss", place.root / "hand"
     boss.mkdir()
     hand.mkdir()
     commands = commands_by_section("how-to/cluster.md")["By hand, on two hosts"]
-    with terminals(place.root, {**environment, "HAND": str(hand)}, boss=boss, hand=hand) as (first, second):
+    with terminals(place.root, {**environment, "HAND": str(hand)}, boss=boss, hand=hand) as (
+        first,
+        second,
+    ):
         first.type(COPIES)
         for command in commands:
             terminal = second if command.startswith("dask worker") else first
             if terminal is second:
                 for name in ("dpicl.env", "dpicl-tls/tls.env"):  # its home has another path here
-                    (hand / name).write_text((hand / name).read_text().replace(str(boss), str(hand)).replace("~", str(hand)))
+                    (hand / name).write_text(
+                        (hand / name)
+                        .read_text()
+                        .replace(str(boss), str(hand))
+                        .replace("~", str(hand))
+                    )
                 second.type(". ~/dpicl.env")
-            is_ready = stays_up(command, f"{changes['https://boss:4200']}/api", boss / "dpicl-tls" / "server.pem")
+            is_ready = stays_up(
+                command, f"{changes['https://boss:4200']}/api", boss / "dpicl-tls" / "server.pem"
+            )
             line = changed(command, changes)
             said = terminal.type(line) if is_ready is None else str(terminal.start(line, is_ready))
             if command == "dpicl run demo":
                 assert "report.html" in said
     assert (place.run("typed") / "report.html").is_file()
-    assert {path.name for path in (hand / "dpicl-tls").iterdir()} == {"ca.pem", "worker.pem", "worker.key", "server.pem", "tls.env"}
+    assert {path.name for path in (hand / "dpicl-tls").iterdir()} == {
+        "ca.pem",
+        "worker.pem",
+        "worker.key",
+        "server.pem",
+        "tls.env",
+    }
 
 
 WORDS = "".join(f"{name}() {{ printf '%s\\n' '>' {name} \"$@\"; }}\n" for name in LOOKED_AT)
-"""In place of the programs that cannot be run: what they would be told, as the shell has it, a word a line."""
+"""In place of the programs that cannot be run: what they would be told, as the shell has it, a word
+a line.
+"""
 
 
 def told(section: str, folder: Path, environment: Mapping[str, str]) -> list[list[str]]:
-    """What the programs that cannot be run are told by a section of the page on clusters; everything else is run."""
+    """What the programs that cannot be run are told by a section of the page on clusters;
+    everything else is run.
+    """
     found = list[list[str]]()
     with terminals(folder, environment, home=folder) as (terminal,):
         terminal.type(WORDS)
@@ -197,7 +248,9 @@ def told(section: str, folder: Path, environment: Mapping[str, str]) -> list[lis
 
 
 def is_missing(word: str, folder: Path) -> bool:
-    """Whether a word names a file that is not there; an address, an image, a user and a model of the reader's are none."""
+    """Whether a word names a file that is not there; an address, an image, a user and a model of
+    the reader's are none.
+    """
     path = word.rpartition("=")[2]
     return (
         "/" in path
@@ -209,9 +262,13 @@ def is_missing(word: str, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("section", ["Compose", "Kubernetes", "SLURM"])
-def test_the_page_on_clusters_names_what_is_there(section: str, place: Place, environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_page_on_clusters_names_what_is_there(
+    section: str, place: Place, environment: dict[str, str], tmp_path: Path
+) -> None:
     infra = tmp_path / "clone" / "infra"
-    shutil.copytree(REPOSITORY / "infra", infra, ignore=shutil.ignore_patterns("__pycache__", ".env"))
+    shutil.copytree(
+        REPOSITORY / "infra", infra, ignore=shutil.ignore_patterns("__pycache__", ".env")
+    )
     found = told(section, infra.parent, environment)
     assert found and {words[0] for words in found} <= set(LOOKED_AT)
     assert [word for words in found for word in words if is_missing(word, infra.parent)] == []
@@ -220,7 +277,9 @@ def test_the_page_on_clusters_names_what_is_there(section: str, place: Place, en
         (executed,) = [words[words.index("exec") + 1] for words in found if "exec" in words]
         assert executed in yaml.safe_load(COMPOSE.read_text())["services"]
     if section == "Kubernetes":
-        assert secrets(found) >= wanted() >= {("databases", "ledger-url")}, "a manifest reads a key of a secret that the page does not make"
+        assert secrets(found) >= wanted() >= {("databases", "ledger-url")}, (
+            "a manifest reads a key of a secret that the page does not make"
+        )
     for words in found:
         assert unknown_options(words) == set()
 
@@ -252,15 +311,31 @@ def unknown_options(words: list[str]) -> set[str]:
         subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
         for command in ([*asked.split(), "--help"], ["kubectl", "options"])
     ]
-    return {option for word in words if word.startswith("--") for option in [word.partition("=")[0]] if f"{option}=" not in "".join(shown)}
+    return {
+        option
+        for word in words
+        if word.startswith("--")
+        for option in [word.partition("=")[0]]
+        if f"{option}=" not in "".join(shown)
+    }
 
 
 def test_every_section_of_the_page_on_clusters_is_typed() -> None:
-    assert set(commands_by_section("how-to/cluster.md")) == {"By hand, on two hosts", "Compose", "Kubernetes", "SLURM"}
+    assert set(commands_by_section("how-to/cluster.md")) == {
+        "By hand, on two hosts",
+        "Compose",
+        "Kubernetes",
+        "SLURM",
+    }
 
 
 def test_a_command_is_not_cut() -> None:
     from tests.docs.terminal import _commands
 
     block = "a \\\n  b  # said\ncat <<END\nc\nEND\nfor d in e; do\n    f\ndone\ng\n"
-    assert list(_commands(block)) == ["a    b", "cat <<END\nc\nEND", "for d in e; do\n    f\ndone", "g"]
+    assert list(_commands(block)) == [
+        "a    b",
+        "cat <<END\nc\nEND",
+        "for d in e; do\n    f\ndone",
+        "g",
+    ]

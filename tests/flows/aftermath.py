@@ -20,14 +20,36 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.flows.planted import STAGES, contract, fault, table, texts
-from tests.harness import REPOSITORY, World, end, free_port, install, install_texts, letters, new_place, running_server, until
+from tests.harness import (
+    REPOSITORY,
+    World,
+    end,
+    free_port,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    running_server,
+    until,
+)
 from tests.leaks import api, files, stored_rows
 from tests.ledger.postgres import running_postgres
 from tests.library.text_contracts import lines, records
 from tests.recording import Wire, calls_are_listed, listed, recorded
 
 SPOILT = "canary-5b011ed0"
-GRID = ("--datasets", "canaries", "--epsilons", "1,8", "--shots", "2,4", "--seeds", "0", "--model", "fake")
+GRID = (
+    "--datasets",
+    "canaries",
+    "--epsilons",
+    "1,8",
+    "--shots",
+    "2,4",
+    "--seeds",
+    "0",
+    "--model",
+    "fake",
+)
 
 
 @dataclass(frozen=True)
@@ -52,22 +74,41 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         postgres = stack.enter_context(running_postgres(durable=False))
         place = new_place(root)
         called = calls_are_listed(root / "watch")
-        extra = {"PYTHONPATH": f"{root / 'watch'}{os.pathsep}{REPOSITORY}", "DPICL_LEDGER": postgres.url()}
+        extra = {
+            "PYTHONPATH": f"{root / 'watch'}{os.pathsep}{REPOSITORY}",
+            "DPICL_LEDGER": postgres.url(),
+        }
         secret = f"dpicl:{secrets.token_urlsafe(24)}"
-        wanted = {"PREFECT_SERVER_API_AUTH_STRING": secret, "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+        wanted = {
+            "PREFECT_SERVER_API_AUTH_STRING": secret,
+            "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+        }
         url = stack.enter_context(running_server(place, **wanted, PYTHONPATH=extra["PYTHONPATH"]))
         server = stack.enter_context(recorded(urlsplit(url).port or 0))
         world = World(root, f"http://127.0.0.1:{server.port}", "", secret)
         scheduler = stack.enter_context(_cluster(world, extra))
         world = World(root, world.url, f"tcp://127.0.0.1:{scheduler.port}", secret)
         _install(world)
-        private = world.dpicl("run", "private", *GRID, "--run-id", "canaries-private", timeout=300, **extra)
+        private = world.dpicl(
+            "run", "private", *GRID, "--run-id", "canaries-private", timeout=300, **extra
+        )
         done = _all_flows(world, extra)
         until(lambda: b"categories" in api(world)["logs"], 30, "the last logs")
-        said = {"private": f"{private.stdout}{private.stderr}".encode(), "done": f"{done.stdout}{done.stderr}".encode()}
+        said = {
+            "private": f"{private.stdout}{private.stderr}".encode(),
+            "done": f"{done.stdout}{done.stderr}".encode(),
+        }
         left = {**_files(world), **api(world), **said, "ledger": stored_rows(postgres.url())}
         wires = {**server.content, **scheduler.content}
-        yield Aftermath(world, private, json.loads(done.stdout.splitlines()[-1]), left, wires, listed(called), postgres.password)
+        yield Aftermath(
+            world,
+            private,
+            json.loads(done.stdout.splitlines()[-1]),
+            left,
+            wires,
+            listed(called),
+            postgres.password,
+        )
 
 
 def _install(world: World) -> None:
@@ -78,9 +119,15 @@ def _install(world: World) -> None:
     for name in ("canaries", *map(fault, STAGES)):
         install(world, contract(name, private=True), table())
     folder = world.root / "contracts" / "expectations"
-    own = [{"type": "expect_column_max_to_be_between", "kwargs": {"column": name, "min_value": 0}} for name in ("age", "colour")]
+    own = [
+        {"type": "expect_column_max_to_be_between", "kwargs": {"column": name, "min_value": 0}}
+        for name in ("age", "colour")
+    ]
     (folder / "canaries.own.json").write_text(json.dumps({"expectations": own[:1]}))
-    lengths = {"type": "expect_column_value_lengths_to_be_between", "kwargs": {"column": "text", "min_value": 1}}
+    lengths = {
+        "type": "expect_column_value_lengths_to_be_between",
+        "kwargs": {"column": "text", "min_value": 1},
+    }
     (folder / "letters.own.json").write_text(json.dumps({"expectations": [lengths]}))
     install(world, contract("raising", private=True), table())
     (folder / "raising.own.json").write_text(json.dumps({"expectations": own}))
@@ -94,17 +141,48 @@ def _install(world: World) -> None:
 
 @contextmanager
 def _cluster(world: World, extra: dict[str, str]) -> Iterator[Wire]:
-    """Scheduler and workers as an administrator starts them, their words in files; gives the scheduler's recorded port."""
+    """Scheduler and workers as an administrator starts them, their words in files; gives the
+    scheduler's recorded port.
+    """
     port, dask = free_port(), str(Path(sys.executable).with_name("dask"))
     here = ("--host", "127.0.0.1", "--no-dashboard")
     with ExitStack() as stack:
-        stack.enter_context(_kept(world, extra, "scheduler", dask, "scheduler", *here, "--port", str(port)))
+        stack.enter_context(
+            _kept(world, extra, "scheduler", dask, "scheduler", *here, "--port", str(port))
+        )
         wire = stack.enter_context(recorded(port))
-        until(lambda: b"Scheduler at" in (world.root / "scheduler.log").read_bytes(), 60, "the scheduler")
+        until(
+            lambda: b"Scheduler at" in (world.root / "scheduler.log").read_bytes(),
+            60,
+            "the scheduler",
+        )
         preloads = ("--preload", "tasks.preload", "--preload", "tests.flows.planted")
-        workers = ("--nworkers", "2", "--nthreads", "1", "--local-directory", str(world.root / "dask"))
-        stack.enter_context(_kept(world, extra, "workers", dask, "worker", f"tcp://127.0.0.1:{wire.port}", *here, *workers, *preloads))
-        until(lambda: (world.root / "scheduler.log").read_bytes().count(b"Register worker") >= 2, 60, "the workers")
+        workers = (
+            "--nworkers",
+            "2",
+            "--nthreads",
+            "1",
+            "--local-directory",
+            str(world.root / "dask"),
+        )
+        stack.enter_context(
+            _kept(
+                world,
+                extra,
+                "workers",
+                dask,
+                "worker",
+                f"tcp://127.0.0.1:{wire.port}",
+                *here,
+                *workers,
+                *preloads,
+            )
+        )
+        until(
+            lambda: (world.root / "scheduler.log").read_bytes().count(b"Register worker") >= 2,
+            60,
+            "the workers",
+        )
         yield wire
 
 
@@ -113,7 +191,15 @@ def _kept(world: World, extra: dict[str, str], name: str, *command: str) -> Iter
     """A process whose words are kept."""
     environment = {**os.environ, **world.environment, **extra}
     with (world.root / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, cwd=world.root, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            text=True,
+            cwd=world.root,
+            start_new_session=True,
+        )
         try:
             yield
         finally:
@@ -123,11 +209,21 @@ def _kept(world: World, extra: dict[str, str], name: str, *command: str) -> Iter
 def _all_flows(world: World, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.flows.all_flows"]
     environment = {**os.environ, **world.environment, **extra}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=world.root, timeout=500, check=True)
+    return subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=world.root,
+        timeout=500,
+        check=True,
+    )
 
 
 def _files(world: World) -> dict[str, bytes]:
     apart = ("data", "home", "private", "keys")
-    folders = [path for path in (*world.root.iterdir(), *world.home.iterdir()) if path.name not in apart]
+    folders = [
+        path for path in (*world.root.iterdir(), *world.home.iterdir()) if path.name not in apart
+    ]
     alone = {str(path): path.read_bytes() for path in folders if path.is_file()}
     return {**files(path for path in folders if path.is_dir()), **alone}

@@ -1,4 +1,5 @@
-"""A program: every flow, as it should be, with faults in every private stage, and with deliberate leaks.
+"""A program: every flow, as it should be, with faults in every private stage, and with deliberate
+leaks.
 
 Prints how each flow ended, as JSON; works where the environment points.
 """
@@ -40,9 +41,16 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for stage in order.stages():
         wrapper._tasks[stage] = wrapper.task_of(stage).with_options(retry_delay_seconds=0)
-    plant(dpicl.engine.stages.ingest, "load_source", "ingest")  # of this process, which reads tables
+    plant(
+        dpicl.engine.stages.ingest, "load_source", "ingest"
+    )  # of this process, which reads tables
     private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
-    bench = {**GRID, "datasets": ["doomed", fault("baselines")], "methods": ["gdp_tabicl"], "epsilons": [1, "inf"]}
+    bench = {
+        **GRID,
+        "datasets": ["doomed", fault("baselines")],
+        "methods": ["gdp_tabicl"],
+        "epsilons": [1, "inf"],
+    }
     written = {**GRID, "datasets": [fault("generate")], "methods": ["few_shot_generation"]}
     answered = {**GRID, "datasets": [fault("consult")], "methods": ["dp_icl"]}
     return {

@@ -26,7 +26,9 @@ def retried(world: World) -> Path:
 
     def failed_twice() -> bool:
         validations = [task for task in _tasks(world) if task["name"].startswith("validate")]
-        return any(task["run_count"] == 2 and task["state_name"] == "AwaitingRetry" for task in validations)
+        return any(
+            task["run_count"] == 2 and task["state_name"] == "AwaitingRetry" for task in validations
+        )
 
     until(failed_twice, 60, "two failures")
     obstacle.unlink()

@@ -1,6 +1,7 @@
 """Rows with marked values, tables of them, and faults that quote them as libraries do.
 
-As a Dask preload it plants its faults in workers; the one of the flow's process is planted by `all_flows`.
+As a Dask preload it plants its faults in workers; the one of the flow's process is planted by
+`all_flows`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ OUTSIDE = ("192.0.2.1", 9)
 """A documentation address, called on purpose: nobody is there."""
 
 STAGES = ("ingest", "validate", "split", "randomise", "subsample", "aggregate")
-"""Stages that read private rows of tables: the first in the flow's process, the others on workers."""
+"""Stages that read private rows of tables: the first in the flow's process, the others on
+workers.
+"""
 
 
 def contract(name: str, *, private: bool, largest: int = 10**15) -> dict[str, Any]:
-    """Wide numbers, a column that is ignored, and a published split or public queries: canaries are never queries."""
+    """Wide numbers, a column that is ignored, and a published split or public queries: canaries are
+    never queries.
+    """
     content = shop(name, private=private)
     content["source"]["ignore"] = ["note", "part"] if private else ["note"]
     content["columns"] = {**content["columns"], "age": {"type": "integer", "bounds": [0, largest]}}
@@ -50,20 +55,31 @@ def contract(name: str, *, private: bool, largest: int = 10**15) -> dict[str, An
 
 
 def table(spoilt: str = "") -> str:
-    """Ordinary rows with canaries deep among them; `spoilt` replaces a category of one canary row."""
+    """Ordinary rows with canaries deep among them; `spoilt` replaces a category of one canary
+    row.
+    """
     lines = ["age,spent,colour,member,bought,part,note"]
     for number in range(120):
-        lines.append(f"{number},{number % 90}.5,red,yes,{'no' if number % 2 else 'yes'},{'test' if number % 3 else 'train'},plain")
+        lines.append(
+            f"{number},{number % 90}.5,red,yes,{'no' if number % 2 else 'yes'},{'test' if number % 3 else 'train'},plain"  # noqa: E501
+        )
     for number in range(CANARY_ROWS):
         colour = spoilt if spoilt and number == 7 else ("red", "green", "blue")[number % 3]
-        lines.append(f"{INTEGERS[number]},{REALS[number]},{colour},no,{'no' if number % 2 else 'yes'},train,{WORDS[number]}")
+        lines.append(
+            f"{INTEGERS[number]},{REALS[number]},{colour},no,{'no' if number % 2 else 'yes'},train,{WORDS[number]}"  # noqa: E501
+        )
     return "\n".join(lines) + "\n"
 
 
 def texts() -> bytes:
     """Private texts with canaries deep among them, as JSON lines."""
-    planted = [{"head": word, "body": f"{word} {integer} {real}"} for word, integer, real in zip(WORDS, INTEGERS, REALS, strict=True)]
-    return lines([{**record, **planted[number % CANARY_ROWS]} for number, record in enumerate(records(40))])
+    planted = [
+        {"head": word, "body": f"{word} {integer} {real}"}
+        for word, integer, real in zip(WORDS, INTEGERS, REALS, strict=True)
+    ]
+    return lines(
+        [{**record, **planted[number % CANARY_ROWS]} for number, record in enumerate(records(40))]
+    )
 
 
 def fault(stage: str) -> str:
@@ -72,12 +88,19 @@ def fault(stage: str) -> str:
 
 
 def plant(module: Any, function: str, stage: str, act: Callable[[str], None] | None = None) -> None:
-    """Make a library function do its work and then fail with the rows in its message, on one data set."""
+    """Make a library function do its work and then fail with the rows in its message, on one data
+    set.
+    """
     real = getattr(module, function)
 
     def faulty(*arguments: Any, **options: Any) -> Any:
         result = real(*arguments, **options)
-        name = next(one.name for value in arguments for one in (value, getattr(value, "contract", None)) if isinstance(one, Declared))
+        name = next(
+            one.name
+            for value in arguments
+            for one in (value, getattr(value, "contract", None))
+            if isinstance(one, Declared)
+        )
         if name == fault(stage):
             raise ValueError(f"cannot use {_rows((*arguments, result))}")
         if act is not None:

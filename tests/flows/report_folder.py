@@ -24,19 +24,66 @@ def manifest(**changes):
         "dpicl_version": "0.1.0",
         "simulated": False,
         "model": {"name": "some-model", "kind": "transformers", "trained": True},
-        "grid": {"methods": ["gdp_tabicl"], "datasets": ["adult"], "epsilons": [1, 5, "inf"], "shots": [1], "seeds": [0, 1, 2]},
+        "grid": {
+            "methods": ["gdp_tabicl"],
+            "datasets": ["adult"],
+            "epsilons": [1, 5, "inf"],
+            "shots": [1],
+            "seeds": [0, 1, 2],
+        },
     }
     return content | changes
 
 
 def rows(dataset="adult"):
-    """Three seeds of in-context answers, logistic regression and majority, on the paper's first data set."""
+    """Three seeds of in-context answers, logistic regression and majority, on the paper's first
+    data set.
+    """
     for seed in range(3):
-        yield ["gdp_tabicl", "majority", dataset, seed, "", "", "", "", 100, MAJORITY[seed], 0.5, ""]
+        yield [
+            "gdp_tabicl",
+            "majority",
+            dataset,
+            seed,
+            "",
+            "",
+            "",
+            "",
+            100,
+            MAJORITY[seed],
+            0.5,
+            "",
+        ]
         for epsilon, values in ACCURACIES.items():
-            yield ["gdp_tabicl", "icl", dataset, seed, epsilon, 1, 0.1, epsilon / 2, 100, values[seed], values[seed] - 0.2, ""]
+            yield [
+                "gdp_tabicl",
+                "icl",
+                dataset,
+                seed,
+                epsilon,
+                1,
+                0.1,
+                epsilon / 2,
+                100,
+                values[seed],
+                values[seed] - 0.2,
+                "",
+            ]
         for epsilon, values in LR.items():
-            yield ["gdp_tabicl", "lr", dataset, seed, epsilon, "", "", "", 500, values[seed], 0.6, 0.65]
+            yield [
+                "gdp_tabicl",
+                "lr",
+                dataset,
+                seed,
+                epsilon,
+                "",
+                "",
+                "",
+                500,
+                values[seed],
+                0.6,
+                0.65,
+            ]
 
 
 def write_csv(path, header, content):
@@ -46,14 +93,27 @@ def write_csv(path, header, content):
         writer.writerows(content)
 
 
-def write_run(folder, *, results=None, timings=(), demonstrations=None, unit="gdp_tabicl__adult__seed0", **changes):
+def write_run(
+    folder,
+    *,
+    results=None,
+    timings=(),
+    demonstrations=None,
+    unit="gdp_tabicl__adult__seed0",
+    **changes,
+):
     (folder / "manifest.json").write_text(json.dumps(manifest(**changes)), encoding="utf-8")
-    filled = [[cell for _, cell in zip_longest(COLUMNS, row, fillvalue="")] for row in (rows() if results is None else results)]
+    filled = [
+        [cell for _, cell in zip_longest(COLUMNS, row, fillvalue="")]
+        for row in (rows() if results is None else results)
+    ]
     write_csv(folder / "results.csv", COLUMNS, filled)
     write_csv(folder / "timings.csv", ["method", "dataset", "seed", "stage", "seconds"], timings)
     if demonstrations:
         (folder / "units" / unit).mkdir(parents=True)
-        (folder / "units" / unit / "demonstrations.json").write_text(json.dumps(demonstrations), encoding="utf-8")
+        (folder / "units" / unit / "demonstrations.json").write_text(
+            json.dumps(demonstrations), encoding="utf-8"
+        )
     return folder
 
 

@@ -1,4 +1,5 @@
-"""Rows with marked values and secrets go in; outside the private folder nobody ever sees them again.
+"""Rows with marked values and secrets go in; outside the private folder nobody ever sees them
+again.
 
 All flows run first, well and badly, and leak a few other values on purpose; then everything that
 they left is searched. A value that was let out and not found would mean a blind search.
@@ -20,7 +21,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flows.aftermath import SPOILT, Aftermath, everything_done
-from tests.flows.planted import CANARIES, CANARY_ROWS, INTEGERS, MUTANTS, OUTSIDE, REALS, STAGES, WORDS, table
+from tests.flows.planted import (
+    CANARIES,
+    CANARY_ROWS,
+    INTEGERS,
+    MUTANTS,
+    OUTSIDE,
+    REALS,
+    STAGES,
+    WORDS,
+    table,
+)
 from tests.leaks import Search, files, hits
 
 
@@ -32,7 +43,11 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
 
 
 def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": INTEGERS, "b": REALS, "c": WORDS}), tmp_path / "x.parquet", compression="zstd")
+    pq.write_table(
+        pa.table({"a": INTEGERS, "b": REALS, "c": WORDS}),
+        tmp_path / "x.parquet",
+        compression="zstd",
+    )
     np.savez(tmp_path / "x.npz", a=np.array(INTEGERS), b=np.array(REALS))
     (tmp_path / "x.csv").write_text(table())
     found = hits(files([tmp_path]), CANARIES)
@@ -44,7 +59,9 @@ def test_the_search_finds_what_is_written_otherwise(value: object) -> None:
     text, row = str(value).encode(), {"row": [value, *range(30)]}
     written = {
         "hexadecimal": text.hex().encode(),
-        **{f"base64 {before}": base64.b64encode(bytes(before) + text + b"!") for before in range(3)},
+        **{
+            f"base64 {before}": base64.b64encode(bytes(before) + text + b"!") for before in range(3)
+        },
         "address": base64.urlsafe_b64encode(b"\xff\xfe\xfd" + text),
         "pickled": pickle.dumps(row),
         "packed": b"before" + gzip.compress(text * 3) + b"after",
@@ -59,14 +76,20 @@ def test_the_search_finds_what_is_written_otherwise(value: object) -> None:
 def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert aftermath.private.returncode == 0, aftermath.private.stderr
     outcomes = aftermath.outcomes
-    assert (outcomes["ldp"], outcomes["gdp"], outcomes["few-shot"]) == ("canaries-ldp", "canaries-gdp", "canaries-few-shot")
+    assert (outcomes["ldp"], outcomes["gdp"], outcomes["few-shot"]) == (
+        "canaries-ldp",
+        "canaries-gdp",
+        "canaries-few-shot",
+    )
     assert outcomes["ensembles"] == "canaries-ensembles"
     assert "1 part failed, first dp_icl__fault_consult" in outcomes["asked"]
     assert "1 part failed, first few_shot_generation__fault_generate" in outcomes["texts"]
     assert "parts failed, first spoilt: spoilt.csv: column 'colour'" in outcomes["faults"]
     assert "1 part failed, first gdp_tabicl__fault_baselines" in outcomes["workers"]
     assert (aftermath.world.root / "dask" / "died").exists(), "no worker died"
-    assert len(list(aftermath.world.run("canaries-workers").glob("units/*doomed*/results.json"))) == 1
+    assert (
+        len(list(aftermath.world.run("canaries-workers").glob("units/*doomed*/results.json"))) == 1
+    )
 
 
 @pytest.mark.exhaustive
@@ -75,7 +98,10 @@ def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) ->
     for stage in (*STAGES, "baselines", "generate", "consult"):
         assert f"{stage}: ValueError at faulty" in states, stage
     assert "outside: column 'age': breaks in_bounds" in states
-    assert "raising: column 'colour': cannot be evaluated by your own expect_column_max_to_be_between" in states
+    assert (
+        "raising: column 'colour': cannot be evaluated by your own expect_column_max_to_be_between"
+        in states
+    )
 
 
 @pytest.mark.exhaustive
@@ -98,7 +124,9 @@ def test_no_secret_is_left_anywhere(aftermath: Aftermath) -> None:
     key = (aftermath.world.home / "keys" / "ledger.key").read_bytes()
     secrets = [key, aftermath.password, aftermath.world.secret]
     assert not hits(aftermath.left, secrets)
-    assert not hits(aftermath.wires, secrets[:2]), "only the server's own secret is told to the server"
+    assert not hits(aftermath.wires, secrets[:2]), (
+        "only the server's own secret is told to the server"
+    )
 
 
 @pytest.mark.exhaustive
@@ -121,13 +149,19 @@ def test_what_was_let_out_on_purpose_is_found(aftermath: Aftermath) -> None:
 def test_nobody_is_called_but_this_machine(aftermath: Aftermath) -> None:
     hosts = [address[0] for address in aftermath.called if isinstance(address, tuple)]
     assert hosts.count("127.0.0.1") > 20
-    assert {host for host in hosts if host not in ("127.0.0.1", "::1")} == {OUTSIDE[0]}, "only the call on purpose"
+    assert {host for host in hosts if host not in ("127.0.0.1", "::1")} == {OUTSIDE[0]}, (
+        "only the call on purpose"
+    )
 
 
 @pytest.mark.exhaustive
 def test_only_the_owner_may_read_what_failed_runs_keep(aftermath: Aftermath) -> None:
     private = aftermath.world.home / "private"
     kept = list(private.rglob("*"))
-    assert any("canaries-faults" in str(path) for path in kept) and not any("canaries-private" in str(path) for path in kept)
+    assert any("canaries-faults" in str(path) for path in kept) and not any(
+        "canaries-private" in str(path) for path in kept
+    )
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (private, *kept) if path.is_dir()} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (private, *kept) if path.is_dir()} == {
+        0o700
+    }

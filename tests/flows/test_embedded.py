@@ -1,4 +1,6 @@
-"""The server and cluster that a run starts for itself: nobody else gets in, and nothing calls outside."""
+"""The server and cluster that a run starts for itself: nobody else gets in, and nothing calls
+outside.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,19 @@ import pytest
 
 from flows.sweep import task_runner
 from tests.doors import Door, family, open_doors, pages, read, refusal, status
-from tests.harness import DPICL, SMALL_OPTIONS, Place, World, complaint, end, install, new_place, shop, shop_rows, until
+from tests.harness import (
+    DPICL,
+    SMALL_OPTIONS,
+    Place,
+    World,
+    complaint,
+    end,
+    install,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+)
 from tests.leaks import files, hits
 from tests.recording import calls_are_listed, listed
 
@@ -48,22 +62,50 @@ class Embedded:
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """One run with all defaults, looked at in the middle."""
-    place = new_place(tmp_path_factory.mktemp("embedded") / ("a temporary folder's path may be longer than a socket's " * 2).strip())
+    place = new_place(
+        tmp_path_factory.mktemp("embedded")
+        / ("a temporary folder's path may be longer than a socket's " * 2).strip()
+    )
     called = calls_are_listed(place.root / "watch")
     name = install(place, shop(), shop_rows(60))
-    arguments = ("run", "demo", "--datasets", name, *SMALL_OPTIONS[:-1], "0,1,2,3", "--workers", "2", "--run-id", "watched")
+    arguments = (
+        "run",
+        "demo",
+        "--datasets",
+        name,
+        *SMALL_OPTIONS[:-1],
+        "0,1,2,3",
+        "--workers",
+        "2",
+        "--run-id",
+        "watched",
+    )
     bare = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("DPICL_", "PREFECT_", "DASK_", "GX_", "HF_", "DO_NOT", "OMP_"))
     }
-    environment = {**bare, **{key: place.environment[key] for key in SET}, "PYTHONPATH": str(place.root / "watch")}
+    environment = {
+        **bare,
+        **{key: place.environment[key] for key in SET},
+        "PYTHONPATH": str(place.root / "watch"),
+    }
     with (place.root / "said").open("w+") as said:
         process = subprocess.Popen(
-            [DPICL, *arguments], env=environment, stdout=said, stderr=said, text=True, cwd=place.root, start_new_session=True
+            [DPICL, *arguments],
+            env=environment,
+            stdout=said,
+            stderr=said,
+            text=True,
+            cwd=place.root,
+            start_new_session=True,
         )
         try:
-            until(lambda: any(place.run("watched").glob("units/*")) or process.poll() is not None, 300, "the first unit")
+            until(
+                lambda: any(place.run("watched").glob("units/*")) or process.poll() is not None,
+                300,
+                "the first unit",
+            )
             assert process.poll() is None, (place.root / "said").read_text()
             seen = _looked_at(process.pid)
             assert process.poll() is None, "it ended too early to be looked at"
@@ -75,14 +117,31 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 def _looked_at(
     process: int,
-) -> tuple[str, int, tuple[Door, ...], dict[int, dict[str, int]], dict[int, tuple[str, str]], dict[str, int], str, set[str]]:
+) -> tuple[
+    str,
+    int,
+    tuple[Door, ...],
+    dict[int, dict[str, int]],
+    dict[int, tuple[str, str]],
+    dict[str, int],
+    str,
+    set[str],
+]:
     pids = family(process)
-    server = next(pid for pid in pids if "\0-m\0uvicorn" in read(pid, "cmdline") and "\0-c\0" not in read(pid, "cmdline"))
+    server = next(
+        pid
+        for pid in pids
+        if "\0-m\0uvicorn" in read(pid, "cmdline") and "\0-c\0" not in read(pid, "cmdline")
+    )
     secret = re.search("PREFECT_SERVER_API_AUTH_STRING=([^\0]+)", read(server, "environ"))
     assert secret
     doors = open_doors(pids)
     speaking = {door.port: found for door in doors if (found := pages(door.port))}
-    silent = {door.port: (refusal(door.port), refusal(door.port, foreign=True)) for door in doors if door.port not in speaking}
+    silent = {
+        door.port: (refusal(door.port), refusal(door.port, foreign=True))
+        for door in doors
+        if door.port not in speaking
+    }
     port = next(door.port for door in doors if door.pid == server)
     statuses = {
         "nothing": status(port, "/api/admin/version"),
@@ -92,13 +151,22 @@ def _looked_at(
     }
     lines = "\n".join(read(int(path.name), "cmdline") for path in Path("/proc").glob("[0-9]*"))
     warm = [read(pid, "environ") for pid in pids if "forkserver" in read(pid, "cmdline")]
-    threads = {found for environ in warm for found in re.findall("OMP_NUM_THREADS=([^\0]*)", environ) or ["as many as cores"]}
+    threads = {
+        found
+        for environ in warm
+        for found in re.findall("OMP_NUM_THREADS=([^\0]*)", environ) or ["as many as cores"]
+    }
     return secret[1], port, doors, speaking, silent, statuses, lines, threads
 
 
 @pytest.mark.exhaustive
 def test_the_server_answers_nobody_without_the_secret_or_a_token(embedded: Embedded) -> None:
-    assert embedded.statuses == {"nothing": 401, "another secret": 401, "no token": 403, "the secret": 200}
+    assert embedded.statuses == {
+        "nothing": 401,
+        "another secret": 401,
+        "no token": 403,
+        "the secret": 200,
+    }
 
 
 @pytest.mark.exhaustive
@@ -109,13 +177,18 @@ def test_every_port_is_open_to_this_machine_only(embedded: Embedded) -> None:
 @pytest.mark.exhaustive
 def test_there_is_one_cluster_with_the_workers_that_were_asked_for(embedded: Embedded) -> None:
     """The flow once started another beside the runtime's, with as many workers as cores."""
-    assert len(embedded.doors) == 9, "server, scheduler, its pages, two workers with two each, their two nannies"
+    assert len(embedded.doors) == 9, (
+        "server, scheduler, its pages, two workers with two each, their two nannies"
+    )
 
 
 @pytest.mark.exhaustive
 def test_dask_shows_no_page_but_the_heartbeat(embedded: Embedded) -> None:
     shown = [found for port, found in embedded.pages.items() if port != embedded.server]
-    assert shown and all(found == {"/health": 200, "/info/main/workers.html": 404, "/json/counts.json": 404} for found in shown), shown
+    assert shown and all(
+        found == {"/health": 200, "/info/main/workers.html": 404, "/json/counts.json": 404}
+        for found in shown
+    ), shown
 
 
 @pytest.mark.exhaustive
@@ -123,12 +196,18 @@ def test_dask_lets_nobody_in_without_its_certificate(embedded: Embedded) -> None
     assert len(embedded.refusals) >= 3
     for without, foreign in embedded.refusals.values():
         assert "CERTIFICATE_REQUIRED" in without or "HANDSHAKE_FAILURE" in without, without
-        assert "UNKNOWN_CA" in foreign or "DECRYPT_ERROR" in foreign or "BAD_SIGNATURE" in foreign, foreign
+        assert (
+            "UNKNOWN_CA" in foreign or "DECRYPT_ERROR" in foreign or "BAD_SIGNATURE" in foreign
+        ), foreign
 
 
 @pytest.mark.exhaustive
 def test_the_secrets_are_in_no_file_no_word_and_no_list_of_processes(embedded: Embedded) -> None:
-    left = {**files([embedded.place.root]), "said": embedded.said.encode(), "processes": embedded.command_lines.encode()}
+    left = {
+        **files([embedded.place.root]),
+        "said": embedded.said.encode(),
+        "processes": embedded.command_lines.encode(),
+    }
     assert "prefect.db" in str(left.keys()) and "uvicorn" in embedded.command_lines
     assert not hits(left, [embedded.secret, embedded.secret.removeprefix("dpicl:"), "PRIVATE KEY"])
 
@@ -145,7 +224,9 @@ def test_nothing_calls_outside(embedded: Embedded) -> None:
     assert hosts == {"127.0.0.1"}
 
 
-def test_a_flow_that_starts_its_own_cluster_gets_a_locked_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flow_that_starts_its_own_cluster_gets_a_locked_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As `dpicl serve` does, where no scheduler is named."""
     monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
     runner = task_runner()
@@ -175,21 +256,56 @@ def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> N
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/api"
-        finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url)
+        finished = world.dpicl(
+            "run", "demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url
+        )
         server.shutdown()
-    assert complaint(finished) == f"PREFECT_API_URL={url}: the server answers 401; expected its secret in PREFECT_API_AUTH_STRING"
+    assert (
+        complaint(finished)
+        == f"PREFECT_API_URL={url}: the server answers 401; expected its secret in "
+        f"PREFECT_API_AUTH_STRING"
+    )
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signal.Signals) -> None:
-    """Its server was asked again for minutes once, when it died first; and once in thirteen times a termination was swallowed."""
+    """Its server was asked again for minutes once, when it died first; and once in thirteen times a
+    termination was swallowed.
+    """
     place = new_place(tmp_path / "place")
-    environment = {key: value for key, value in place.environment.items() if not key.startswith(("PREFECT_API", "DASK_SCHEDULER"))}
-    arguments = ("run", "demo", "--model", "tiny", "--shots", "1,2,4", "--seeds", "0", "--workers", "2", "--run-id", "stopped")
-    process = subprocess.Popen([DPICL, *arguments], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    environment = {
+        key: value
+        for key, value in place.environment.items()
+        if not key.startswith(("PREFECT_API", "DASK_SCHEDULER"))
+    }
+    arguments = (
+        "run",
+        "demo",
+        "--model",
+        "tiny",
+        "--shots",
+        "1,2,4",
+        "--seeds",
+        "0",
+        "--workers",
+        "2",
+        "--run-id",
+        "stopped",
+    )
+    process = subprocess.Popen(
+        [DPICL, *arguments],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        until(lambda: any(place.run("stopped").glob("units/*")) or process.poll() is not None, 300, "the first unit")
+        until(
+            lambda: any(place.run("stopped").glob("units/*")) or process.poll() is not None,
+            300,
+            "the first unit",
+        )
         began = time.monotonic()
         os.killpg(process.pid, sign)
         _, err = process.communicate(timeout=60)
@@ -199,4 +315,6 @@ def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signa
     assert process.returncode == 128 + sign and took < 10
     *progress, last = err.splitlines()
     assert last == "dpicl: interrupted; `dpicl run --resume stopped` continues it"
-    assert all(line.startswith("running 0 of ") for line in progress), "a busy machine may take so long that it says how far it is"
+    assert all(line.startswith("running 0 of ") for line in progress), (
+        "a busy machine may take so long that it says how far it is"
+    )

@@ -1,4 +1,6 @@
-"""The whole machine's exact claims hold, and every mistake that stays in the harness is caught by its claim."""
+"""The whole machine's exact claims hold, and every mistake that stays in the harness is caught by
+its claim.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ def test_a_claim_on_the_machine_holds(name: str) -> None:
     assert CLAIMS[name]() == []
 
 
-@pytest.mark.quick("a client cap from the contract", "per-name caps", "a file by its path", "counts beside the report", "two rows at least")
+@pytest.mark.quick(
+    "a client cap from the contract",
+    "per-name caps",
+    "a file by its path",
+    "counts beside the report",
+    "two rows at least",
+)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mistake_is_caught(name: str) -> None:
     assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"
@@ -44,6 +52,10 @@ def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
         "tab_pate"
     }  # two keys of teachers tell nothing of a row: its own audit does
     seen = bound(
-        found["mst_tabicl appended"], 4000, wrong=1e-3
-    )  # it shows 0.84, give or take 0.02; surer, and an event of few runs that is chosen proves nothing
+        found["mst_tabicl appended"],
+        4000,
+        wrong=1e-3,
+        # it shows 0.84, give or take 0.02; surer, and an event of few runs that is chosen proves
+        # nothing
+    )
     assert 0.3 < seen.share <= 1

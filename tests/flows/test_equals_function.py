@@ -25,7 +25,18 @@ from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from tests.direct import run as run_table
 from tests.direct import run_texts
-from tests.harness import REAL_DATA, SMALL, World, install, install_texts, letters, rows, run_here, shop, shop_rows
+from tests.harness import (
+    REAL_DATA,
+    SMALL,
+    World,
+    install,
+    install_texts,
+    letters,
+    rows,
+    run_here,
+    shop,
+    shop_rows,
+)
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 
 TINY = {"epsilons": [20.0], "shots": [2], "seeds": [0], "model": "tiny"}
@@ -36,8 +47,12 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
     """Results of every unit of a run's plan, from the library alone."""
     with world.entered():
         settings = Settings.from_environment()
-        scorer = open_scorer(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
-        writer = open_generator(ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus())
+        scorer = open_scorer(
+            ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus()
+        )
+        writer = open_generator(
+            ModelSpec(name=model, kind=model), models_folder=settings.models, corpus=public_corpus()
+        )
         found = {}
         for unit in units_of(read_plan(run).pipeline):
             contract = settings.declared(unit.dataset)
@@ -47,9 +62,16 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
                 results = run_texts(split, contract, unit, scorer, *readers)
             else:
                 assert isinstance(contract, Contract)
-                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+                table = load_source(
+                    contract, data_folder=settings.data, cache_folder=settings.cache
+                )
                 split = split_table(table, contract)
-                split = replace(split, query_positions=fewer(split.query_positions, read_plan(run).pipeline.queries, contract.name))
+                split = replace(
+                    split,
+                    query_positions=fewer(
+                        split.query_positions, read_plan(run).pipeline.queries, contract.name
+                    ),
+                )
                 results = run_table(split, contract, unit, scorer)
             found[unit.key] = [result.as_row() for result in results]
     return found
@@ -57,13 +79,28 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
 
 def by_flow(run: Path) -> dict[str, list[dict[str, Any]]]:
     """What the flow stored; infinity is stored as text."""
-    stored = {path.parent.name: json.loads(path.read_text()) for path in sorted(run.glob("units/*/results.json"))}
+    stored = {
+        path.parent.name: json.loads(path.read_text())
+        for path in sorted(run.glob("units/*/results.json"))
+    }
     for row in (row for results in stored.values() for row in results):
-        row.update({name: float(row[name]) for name in ("epsilon", "amplified_epsilon") if row[name] == "inf"})
+        row.update(
+            {
+                name: float(row[name])
+                for name in ("epsilon", "amplified_epsilon")
+                if row[name] == "inf"
+            }
+        )
     return stored
 
 
-@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("breast_cancer", "blood")), "shop"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("breast_cancer", "blood")),
+        "shop",
+    ],
+)
 def dataset(request: pytest.FixtureRequest, world: World) -> Iterator[str]:
     if request.param == "blood":
         if not (REAL_DATA / "tabular" / "blood.csv").exists():
@@ -87,12 +124,17 @@ def test_a_sweep_equals_the_function(world: World, dataset: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the_function(world: World) -> None:
+def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the_function(
+    world: World,
+) -> None:
     options = {
         "ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"},
         "gdp_tabicl": {"allocation": "all-columns", "sum_origin": "lower"},
     }
-    run = world.sweep("equal-printed", {**SMALL, "options": options, "sampling_rates": ["1/10", "3/4"], "baselines": False})
+    run = world.sweep(
+        "equal-printed",
+        {**SMALL, "options": options, "sampling_rates": ["1/10", "3/4"], "baselines": False},
+    )
     assert by_flow(run) == by_function(world, run, "fake")
 
 
@@ -104,7 +146,10 @@ def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
         "subset-em": {"design": "subset", "estimator": "em"},
         "model": {"estimator": "log-linear"},
     }
-    run = world.sweep("equal-designs", {**SMALL, "methods": ["ldp_tabicl"], "options": {"ldp_tabicl": {"variants": also}}})
+    run = world.sweep(
+        "equal-designs",
+        {**SMALL, "methods": ["ldp_tabicl"], "options": {"ldp_tabicl": {"variants": also}}},
+    )
     assert by_flow(run) == by_function(world, run, "fake")
     systems = {row["system"] for row in rows(run / "results.csv")}
     assert systems >= {f"{system}-{name}" for system in ("icl", "lr", "gnb") for name in also}
@@ -112,7 +157,9 @@ def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
 
 @pytest.mark.exhaustive
 def test_texts_in_every_way_equal_the_function(world: World) -> None:
-    """Labels and open answers, fresh and fixed batches, four mechanisms, two seeds written side by side."""
+    """Labels and open answers, fresh and fixed batches, four mechanisms, two seeds written side by
+    side.
+    """
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
     open_answers = letters("names")
     as_extraction(open_answers)
@@ -123,8 +170,15 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
         "ink": {"mechanism": "invisible-ink", "batches": "fixed", "voters": 1},
         "sampled": {"temperature": 0.7, "top_p": 0.9},
     }
-    changes = {**FINITE, "datasets": ["letters", "names"], "methods": ["few_shot_generation"], "shots": [1, 3]}
-    run = world.sweep("equal-texts", {**changes, "options": {"few_shot_generation": {"variants": also}}})
+    changes = {
+        **FINITE,
+        "datasets": ["letters", "names"],
+        "methods": ["few_shot_generation"],
+        "shots": [1, 3],
+    }
+    run = world.sweep(
+        "equal-texts", {**changes, "options": {"few_shot_generation": {"variants": also}}}
+    )
     assert by_flow(run) == by_function(world, run, "fake")
     assert len(by_flow(run)) == 4
 
@@ -132,7 +186,11 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
 @pytest.mark.exhaustive
 def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
-    run = world.sweep("equal-few-shot-generation", {**TINY, "datasets": ["letters"]}, pipeline="few-shot-generation")
+    run = world.sweep(
+        "equal-few-shot-generation",
+        {**TINY, "datasets": ["letters"]},
+        pipeline="few-shot-generation",
+    )
     assert by_flow(run) == by_function(world, run, "tiny")
 
 
@@ -146,7 +204,13 @@ def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
     labels = {"exponential": {"noise": "exponential"}, "soft": {"aggregation": "soft-votes"}}
     texts = {"ptr": {"aggregation": "keywords-ptr"}, "joint": {"aggregation": "keywords-joint"}}
     for name, also in (("letters", labels), ("heads", texts)):
-        changes = {**SMALL, "seeds": [0, 3], "datasets": [name], "methods": ["dp_icl"], "options": {"dp_icl": {"variants": also}}}
+        changes = {
+            **SMALL,
+            "seeds": [0, 3],
+            "datasets": [name],
+            "methods": ["dp_icl"],
+            "options": {"dp_icl": {"variants": also}},
+        }
         run = world.sweep(f"equal-ensembles-{name}", changes)
         assert by_flow(run) == by_function(world, run, "fake")
 
@@ -160,21 +224,42 @@ def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("pipeline", ["ldp-tabicl", "gdp-tabicl", "mst-tabicl"])
-def test_a_method_s_pipeline_with_the_tiny_model_equals_the_function(world: World, pipeline: str) -> None:
-    run = world.sweep(f"equal-{pipeline}", {**TINY, "datasets": ["breast_cancer"], "epsilons": [1.0]}, pipeline=pipeline)
+def test_a_method_s_pipeline_with_the_tiny_model_equals_the_function(
+    world: World, pipeline: str
+) -> None:
+    run = world.sweep(
+        f"equal-{pipeline}",
+        {**TINY, "datasets": ["breast_cancer"], "epsilons": [1.0]},
+        pipeline=pipeline,
+    )
     assert by_flow(run) == by_function(world, run, "tiny")
 
 
 @pytest.mark.exhaustive
-def test_fewer_queries_are_the_same_for_every_cell_and_leave_the_baselines_alone(world: World) -> None:
-    whole, few = (world.sweep(f"equal-{name}", {**SMALL, **changes}) for name, changes in (("all", {}), ("few", {"queries": 5})))
+def test_fewer_queries_are_the_same_for_every_cell_and_leave_the_baselines_alone(
+    world: World,
+) -> None:
+    whole, few = (
+        world.sweep(f"equal-{name}", {**SMALL, **changes})
+        for name, changes in (("all", {}), ("few", {"queries": 5}))
+    )
     assert by_flow(few) == by_function(world, few, "fake")
-    for system, counts in (("icl", {"5"}), ("lr", {row["query_count"] for row in rows(whole / "results.csv") if row["system"] == "lr"})):
-        assert {row["query_count"] for row in rows(few / "results.csv") if row["system"] == system} == counts
+    for system, counts in (
+        ("icl", {"5"}),
+        (
+            "lr",
+            {row["query_count"] for row in rows(whole / "results.csv") if row["system"] == "lr"},
+        ),
+    ):
+        assert {
+            row["query_count"] for row in rows(few / "results.csv") if row["system"] == system
+        } == counts
 
 
 def test_the_amplification_table_asks_no_model(world: World) -> None:
     run = world.sweep("amplification", {"datasets": ["adult", "blood"]}, pipeline="table-5")
     guarantees = json.loads((run / "manifest.json").read_text())["guarantees"]
-    assert {row["dataset"] for row in guarantees} == {"adult", "blood"} and not (run / "units").exists()
+    assert {row["dataset"] for row in guarantees} == {"adult", "blood"} and not (
+        run / "units"
+    ).exists()
     assert all(row["amplified_epsilon"] < row["epsilon"] for row in guarantees)

@@ -11,7 +11,17 @@ import pytest
 
 from dpicl.engine.run_folder import LOCK
 from tests.flows.test_interrupted import outcome
-from tests.harness import SMALL, SMALL_OPTIONS, World, complaint, differences, install, new_place, shop, shop_rows
+from tests.harness import (
+    SMALL,
+    SMALL_OPTIONS,
+    World,
+    complaint,
+    differences,
+    install,
+    new_place,
+    shop,
+    shop_rows,
+)
 
 OPTIONS = ("demo", "--methods", "ldp_tabicl", *SMALL_OPTIONS)
 
@@ -21,7 +31,9 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of that size in the folder, where we may mount one."""
     folder.mkdir(parents=True, exist_ok=True)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip("only root may mount a small file system")
@@ -47,15 +59,29 @@ def test_a_full_disk_is_told_in_one_sentence_and_the_run_goes_on_with_space(worl
         world.sweep("full", {}, resume=True)
         after = outcome(run)
     assert before.items() <= after.items()
-    assert differences(after, outcome(world.sweep("roomy", {**SMALL, "methods": ["ldp_tabicl"]}))) == []
+    assert (
+        differences(after, outcome(world.sweep("roomy", {**SMALL, "methods": ["ldp_tabicl"]})))
+        == []
+    )
 
 
 @pytest.mark.parametrize("size", ["100k", pytest.param("160k", marks=pytest.mark.exhaustive)])
-def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(tmp_path: Path, size: str) -> None:
+def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(
+    tmp_path: Path, size: str
+) -> None:
     """The first size has no room for the whole ledger, the second one for the run beside it."""
     place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(400))
-    command = ("protect", "till", "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / "demos.jsonl"))
+    command = (
+        "protect",
+        "till",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        str(tmp_path / "demos.jsonl"),
+    )
     with small_disk(place.home, size):
         sentence = complaint(place.dpicl(*command))
         assert "disk is full" in sentence or "No space left on device" in sentence

@@ -1,4 +1,6 @@
-"""Several GPUs: one worker each, and scoring goes to these workers; the rest of the run does not wait for them."""
+"""Several GPUs: one worker each, and scoring goes to these workers; the rest of the run does not
+wait for them.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,25 @@ class _Seen(SchedulerPlugin):
         self._scheduler = scheduler
         self.done: list[tuple[object, bool]] = []
 
-    def transition(self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any) -> None:
+    def transition(
+        self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any
+    ) -> None:
         if finish == "memory":
             wanted = self._scheduler.tasks[key].resource_restrictions
             self.done.append((self._scheduler.workers[worker].name, bool(wanted)))
 
 
 @pytest.mark.exhaustive
-def test_scoring_goes_to_the_workers_that_own_a_gpu(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scoring_goes_to_the_workers_that_own_a_gpu(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(VISIBLE, "3,5")
     with running_cluster(world, workers=3, worker_class=LocalWorker) as cluster:
         with Client(cluster) as client:
             devices = client.run(os.getenv, VISIBLE)
-            owned = {worker.name: dict(worker.resources) for worker in cluster.scheduler.workers.values()}
+            owned = {
+                worker.name: dict(worker.resources) for worker in cluster.scheduler.workers.values()
+            }
         seen = _Seen(cluster.scheduler)
         cluster.scheduler.add_plugin(seen)
         World(world.root, world.url, cluster.scheduler_address).sweep("on-gpus", SMALL)
@@ -54,7 +62,9 @@ def test_devices_are_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_worker_may_load_whatever_the_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_may_load_whatever_the_machine_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(VISIBLE, "")
     with local_cluster(16) as cluster, Client(cluster) as client:
         share = psutil.virtual_memory().total // 16

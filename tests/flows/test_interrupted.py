@@ -19,40 +19,75 @@ from tests.harness import World, content, differences, end, running_cluster, tal
 
 pytestmark = pytest.mark.exhaustive
 MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}
-SLOW = {"model": "tiny", "epsilons": ["1"], "shots": [1, 2, 4], "seeds": [0], "methods": ["ldp_tabicl"]}
+SLOW = {
+    "model": "tiny",
+    "epsilons": ["1"],
+    "shots": [1, 2, 4],
+    "seeds": [0],
+    "methods": ["ldp_tabicl"],
+}
 """Six cells and more, each of them scored in a noticeable time."""
 
 
 def options(changes: dict[str, Any]) -> list[str]:
     """A grid as options of the command line."""
-    parts = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in changes.items()}
+    parts = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in changes.items()
+    }
     return [word for name, value in parts.items() for word in (f"--{name}", value)]
 
 
 def outcome(run: Path) -> dict[str, bytes]:
-    """What a run gives: all but its name, dates, times, and whether it or an earlier run was charged."""
-    apart = ("plan.json", "manifest.json", "report.", "timings", "expectations/")  # a page of expectations names its run
-    return {name: data for name, data in content(run).items() if not name.startswith(apart) and Path(name).name != SPENDING}
+    """What a run gives: all but its name, dates, times, and whether it or an earlier run was
+    charged.
+    """
+    apart = (
+        "plan.json",
+        "manifest.json",
+        "report.",
+        "timings",
+        "expectations/",
+    )  # a page of expectations names its run
+    return {
+        name: data
+        for name, data in content(run).items()
+        if not name.startswith(apart) and Path(name).name != SPENDING
+    }
 
 
 @pytest.fixture(scope="module")
 def expected(world: World) -> dict[str, dict[str, bytes]]:
     """Outcomes of runs that were left alone."""
-    return {name: outcome(world.sweep(f"alone-{name}", changes)) for name, changes in (("many", MANY), ("slow", SLOW))}
+    return {
+        name: outcome(world.sweep(f"alone-{name}", changes))
+        for name, changes in (("many", MANY), ("slow", SLOW))
+    }
 
 
 def private_modes(world: World, run_id: str) -> set[int]:
     """Modes of a run's private files and of all folders above them."""
     folders = [path for path in (world.home / "private").glob(f"*/{run_id}") if path.is_dir()]
-    paths = {path for folder in folders for path in (folder, folder.parent, folder.parent.parent, *folder.rglob("*"))}
+    paths = {
+        path
+        for folder in folders
+        for path in (folder, folder.parent, folder.parent.parent, *folder.rglob("*"))
+    }
     return {stat.S_IMODE(path.stat().st_mode) for path in paths}
 
 
-def killed(world: World, run_id: str, changes: dict[str, Any], sign: str, **extra: str) -> dict[str, bytes]:
+def killed(
+    world: World, run_id: str, changes: dict[str, Any], sign: str, **extra: str
+) -> dict[str, bytes]:
     """Kill the command line's process as soon as a file matches; gives what stood there."""
     process = world.start("run", "demo", *options(changes), "--run-id", run_id, **extra)
     try:
-        until(lambda: any(world.run(run_id).glob(sign)) or process.poll() is not None, 120, sign, every=0.002)
+        until(
+            lambda: any(world.run(run_id).glob(sign)) or process.poll() is not None,
+            120,
+            sign,
+            every=0.002,
+        )
         os.kill(process.pid, signal.SIGKILL)
     finally:
         end(process)
@@ -61,7 +96,9 @@ def killed(world: World, run_id: str, changes: dict[str, Any], sign: str, **extr
     return outcome(world.run(run_id))
 
 
-def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(world: World, expected: dict[str, Any]) -> None:
+def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(
+    world: World, expected: dict[str, Any]
+) -> None:
     before = killed(world, "killed-first", MANY, "units/*/released_*")
     assert any("released" in name for name in before)
     assert private_modes(world, "killed-first") == {0o600, 0o700}
@@ -72,7 +109,9 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(world
     assert after == expected["many"]
 
 
-def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected: dict[str, Any]) -> None:
+def test_a_run_killed_after_one_unit_does_only_the_others(
+    world: World, expected: dict[str, Any]
+) -> None:
     before = killed(world, "killed-unit", MANY, "units/*/results.json")
     times = {path: path.stat().st_mtime_ns for path in world.run("killed-unit").glob("units/*/*.*")}
     assert times
@@ -82,7 +121,9 @@ def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected
     assert times == {path: path.stat().st_mtime_ns for path in times}
 
 
-def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(world: World, expected: dict[str, Any]) -> None:
+def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(
+    world: World, expected: dict[str, Any]
+) -> None:
     """Nothing that it had started outlives it."""
     alone = {"PREFECT_API_URL": "", "DASK_SCHEDULER_ADDRESS": ""}
     before = killed(world, "killed-slow", SLOW, "units/*/scored/[0-9]*.npz", **alone)
@@ -97,7 +138,10 @@ def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_comman
 
 def processes_of(run: Path, environment: dict[str, str]) -> list[str]:
     """Processes that work in this place without the session's server."""
-    wanted = {f"DPICL_HOME={run.parent.parent}", *(f"{name}={value}" for name, value in environment.items())}
+    wanted = {
+        f"DPICL_HOME={run.parent.parent}",
+        *(f"{name}={value}" for name, value in environment.items()),
+    }
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -109,13 +153,19 @@ def processes_of(run: Path, environment: dict[str, str]) -> list[str]:
     return found
 
 
-def test_resuming_a_finished_run_changes_nothing_but_its_report(world: World, expected: dict[str, Any]) -> None:
+def test_resuming_a_finished_run_changes_nothing_but_its_report(
+    world: World, expected: dict[str, Any]
+) -> None:
     run = world.run("alone-many")
     times = {path: path.stat().st_mtime_ns for path in run.glob("units/*/*.*")}
     world.sweep("alone-many", {}, resume=True)
     assert differences(outcome(run), expected["many"]) == []
     assert times == {path: path.stat().st_mtime_ns for path in times}
-    assert {task["name"].split()[0] for task in world.task_runs("alone-many")} == {"collect", "report", "show"}
+    assert {task["name"].split()[0] for task in world.task_runs("alone-many")} == {
+        "collect",
+        "report",
+        "show",
+    }
 
 
 @contextmanager
@@ -131,7 +181,9 @@ def under_way(world: World, run_id: str, sign: str) -> Iterator[None]:
 
     thread = threading.Thread(target=work)
     thread.start()
-    until(lambda: any(world.run(run_id).glob(sign)) or not thread.is_alive(), 120, sign, every=0.002)
+    until(
+        lambda: any(world.run(run_id).glob(sign)) or not thread.is_alive(), 120, sign, every=0.002
+    )
     yield
     thread.join(180)
     assert not thread.is_alive() and not problems, problems
@@ -145,12 +197,18 @@ def mortal_cluster(world: World) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("failures", "run_id"), [(3, "worker-dies"), (0, "worker-dies-for-good")])
-def test_a_killed_worker_changes_no_result(world: World, mortal_cluster: Any, expected: dict[str, Any], failures: int, run_id: str) -> None:
-    """First Dask itself tries again; where it gives up at once, the flow hands the unit in again."""
+def test_a_killed_worker_changes_no_result(
+    world: World, mortal_cluster: Any, expected: dict[str, Any], failures: int, run_id: str
+) -> None:
+    """First Dask itself tries again; where it gives up at once, the flow hands the unit in
+    again.
+    """
     mortal_cluster.scheduler.allowed_failures = failures
     own = World(world.root, world.url, mortal_cluster.scheduler_address)
     with under_way(own, run_id, "units/*/scored/[0-9]*.npz"):
-        busy = [worker.pid for worker in mortal_cluster.scheduler.workers.values() if worker.processing]
+        busy = [
+            worker.pid for worker in mortal_cluster.scheduler.workers.values() if worker.processing
+        ]
         assert busy and not (world.run(run_id) / "results.csv").exists()
         for pid in busy:
             os.kill(pid, signal.SIGKILL)

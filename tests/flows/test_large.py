@@ -1,4 +1,6 @@
-"""A large table on a cluster: the same run as stage after stage in one process, whoever is killed on the way."""
+"""A large table on a cluster: the same run as stage after stage in one process, whoever is killed
+on the way.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,33 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.tabular.reading.survey import WHOLE_ROWS
-from tests.harness import SMALL_OPTIONS, Place, World, complaint, content, install, new_place, publish, running_cluster, shop, until
+from tests.harness import (
+    SMALL_OPTIONS,
+    Place,
+    World,
+    complaint,
+    content,
+    install,
+    new_place,
+    publish,
+    running_cluster,
+    shop,
+    until,
+)
 from tests.library.examples import random_table, small_contract
 from tests.tasks.stages import in_process
 
 ROWS = WHOLE_ROWS + 70_000
 WAYS = {"ldp_tabicl": {"design": "subset", "estimator": "log-linear"}}
-GRID = {"model": "fake", "epsilons": ["1"], "shots": [8], "seeds": [0], "datasets": ["big"], "baselines": False, "options": WAYS}
+GRID = {
+    "model": "fake",
+    "epsilons": ["1"],
+    "shots": [8],
+    "seeds": [0],
+    "datasets": ["big"],
+    "baselines": False,
+    "options": WAYS,
+}
 
 
 def install_big(place: Place) -> None:
@@ -29,13 +51,21 @@ def install_big(place: Place) -> None:
     (place.root / "data" / "big").mkdir()
     table = random_table(small_contract(), ROWS, 0)
     for number, start in enumerate(range(0, ROWS, 200_000)):
-        pq.write_table(table.slice(start, 200_000), place.root / "data" / "big" / f"{number}.parquet", row_group_size=30_000)
+        pq.write_table(
+            table.slice(start, 200_000),
+            place.root / "data" / "big" / f"{number}.parquet",
+            row_group_size=30_000,
+        )
     publish(place, "big")
 
 
 def released(run: Path) -> dict[str, bytes]:
     """What the units of a run released and answered."""
-    return {name: data for name, data in content(run / "units").items() if not name.endswith("releases.json") and "scored" not in name}
+    return {
+        name: data
+        for name, data in content(run / "units").items()
+        if not name.endswith("releases.json") and "scored" not in name
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +88,12 @@ def kill_busy(cluster: Any, world: World, sign: str) -> int:
 
 
 @pytest.mark.exhaustive
-def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World, expected: dict[str, bytes]) -> None:
-    """Dask gives up at once: the flow hands the parts in again, and what is done is not done again."""
+def test_workers_killed_while_they_prepare_and_count_change_nothing(
+    world: World, expected: dict[str, bytes]
+) -> None:
+    """Dask gives up at once: the flow hands the parts in again, and what is done is not done
+    again.
+    """
     install_big(world)
     with running_cluster(world) as cluster:
         cluster.scheduler.allowed_failures = 0
@@ -73,7 +107,9 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World
 
         thread = threading.Thread(target=work)
         thread.start()
-        killed = [kill_busy(cluster, own, sign) for sign in ("batches/facts-*.json", "*/counts/*.npz")]
+        killed = [
+            kill_busy(cluster, own, sign) for sign in ("batches/facts-*.json", "*/counts/*.npz")
+        ]
         thread.join(240)
         assert not thread.is_alive() and not problems, problems
     assert sum(killed) > 0
@@ -91,8 +127,16 @@ def test_a_large_table_that_breaks_its_contract_ends_in_one_sentence(world: Worl
     install(world, {**contract, "source": {**contract["source"], "folder": "flawed"}}, "")
     (world.root / "data" / "flawed").mkdir()
     table = random_table(small_contract(), ROWS, 0)
-    spoilt = table.set_column(0, "age", pa.array([None] * 7 + table.column("age").to_pylist()[7:], pa.int64()))
+    spoilt = table.set_column(
+        0, "age", pa.array([None] * 7 + table.column("age").to_pylist()[7:], pa.int64())
+    )
     for number, part in enumerate((table.slice(0, 300_000), spoilt.slice(0, ROWS - 300_000))):
         pq.write_table(part, world.root / "data" / "flawed" / f"{number}.parquet")
-    refused = world.dpicl("run", "demo", *SMALL_OPTIONS, "--datasets", "flawed", "--run-id", "flawed")
-    assert complaint(refused) == "flawed/1.parquet: column 'age': is empty; expected a value in every row, or `nullable: true`"
+    refused = world.dpicl(
+        "run", "demo", *SMALL_OPTIONS, "--datasets", "flawed", "--run-id", "flawed"
+    )
+    assert (
+        complaint(refused)
+        == "flawed/1.parquet: column 'age': is empty; expected a value in every row, or "
+        "`nullable: true`"
+    )

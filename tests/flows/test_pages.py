@@ -1,4 +1,6 @@
-"""The orchestrator's own pages, in a real browser, show the stages, the retries and the results; its runs are kept in PostgreSQL."""
+"""The orchestrator's own pages, in a real browser, show the stages, the retries and the results;
+its runs are kept in PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,27 @@ from tests.harness import World, rows
 from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=25000", "--dump-dom")
-STAGES = ("ingest", "validate", "split", "randomise", "reconstruct", "serialize", "score", "baselines", "evaluate", "collect", "report")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--virtual-time-budget=25000",
+    "--dump-dom",
+)
+STAGES = (
+    "ingest",
+    "validate",
+    "split",
+    "randomise",
+    "reconstruct",
+    "serialize",
+    "score",
+    "baselines",
+    "evaluate",
+    "collect",
+    "report",
+)
 RELEASED = "released-ldp-tabicl--breast-cancer--seed0"
 Page = Callable[..., str]
 
@@ -37,15 +58,26 @@ def _as_installed() -> None:
 
 @pytest.fixture
 def page(world: World, tmp_path: Path) -> Page:
-    """Opens a page of the server until it shows some words, and fails if it never does; gives its HTML."""
+    """Opens a page of the server until it shows some words, and fails if it never does; gives its
+    HTML.
+    """
     if CHROMIUM is None:
-        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", "no Chromium, though DPICL_REQUIRE_BROWSER=1"
+        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", (
+            "no Chromium, though DPICL_REQUIRE_BROWSER=1"
+        )
         pytest.skip("no Chromium here; install one to see the pages")
 
     def open_page(path: str, *words: str) -> str:
         for _ in range(4):
-            command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", world.url + path]
-            shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
+            command = [
+                str(CHROMIUM),
+                *FLAGS,
+                f"--user-data-dir={tmp_path / 'profile'}",
+                world.url + path,
+            ]
+            shown = subprocess.run(
+                command, capture_output=True, text=True, timeout=120, check=False
+            ).stdout
             text = text_of(shown)
             if all(word in text for word in words):
                 return shown
@@ -79,29 +111,52 @@ def path_of(found: dict[str, Any]) -> str:
 @pytest.mark.exhaustive
 def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
     with psycopg.connect(world.database) as connection:
-        kept = connection.execute("SELECT parameters ->> 'run_id' FROM flow_run WHERE state_type::text = 'COMPLETED'").fetchall()
+        kept = connection.execute(
+            "SELECT parameters ->> 'run_id' FROM flow_run WHERE state_type::text = 'COMPLETED'"
+        ).fetchall()
     assert ("retried",) in kept
 
 
 @pytest.mark.exhaustive
 def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
-    names = [f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"]
-    newest = [stage for stage in STAGES if stage not in ("ingest", "validate")]  # the page shows twenty, and more when it is scrolled
-    assert page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", "split breast_cancer", *names, *newest, "Completed")
-    assert {"ingest breast_cancer", "validate breast_cancer"} <= {task["name"] for task in world.task_runs("retried")}
+    names = [
+        f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
+    ]
+    newest = [
+        stage for stage in STAGES if stage not in ("ingest", "validate")
+    ]  # the page shows twenty, and more when it is scrolled
+    assert page(
+        f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns",
+        "split breast_cancer",
+        *names,
+        *newest,
+        "Completed",
+    )
+    assert {"ingest breast_cancer", "validate breast_cancer"} <= {
+        task["name"] for task in world.task_runs("retried")
+    }
 
 
 @pytest.mark.exhaustive
 def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
-    assert page(f"/v2/runs/flow-run/{flow_run}", "validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
+    assert page(
+        f"/v2/runs/flow-run/{flow_run}",
+        "validate: File exists (errno 17)",
+        "Retry 1/2 will start",
+        "Retry 2/2 will start",
+    )
 
 
 @pytest.mark.exhaustive
-def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, retried: Path, page: Page) -> None:
+def test_the_flow_run_s_page_lists_its_results_plots_and_progress(
+    world: World, retried: Path, page: Page
+) -> None:
     flow_run = world.flow_run("retried")["id"]
-    tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")]
+    tables = [
+        f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")
+    ]
     assert page(
         f"/v2/runs/flow-run/{flow_run}?tab=Artifacts",
         *tables,
@@ -112,12 +167,22 @@ def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, 
 
 @pytest.mark.exhaustive
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
-    (validation,) = [task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"]
-    assert page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count 3", "Retries 2", "Completed")
+    (validation,) = [
+        task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"
+    ]
+    assert page(
+        f"/runs/task-run/{validation['id']}",
+        "validate breast_cancer",
+        "Run Count 3",
+        "Retries 2",
+        "Completed",
+    )
 
 
 @pytest.mark.exhaustive
-def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Path, page: Page) -> None:
+def test_the_progress_s_page_tells_the_share_of_units(
+    world: World, retried: Path, page: Page
+) -> None:
     @flow
     def gone_on_with() -> None:
         Progress(4, 1)
@@ -125,22 +190,37 @@ def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Pat
     with world.entered():
         gone_on_with()
     assert page(path_of(artifact(world, type="progress")), "1 of 4 units", "Progress: 25%")
-    assert page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 of 1 units", "Progress: 100%")
+    assert page(
+        path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])),
+        "1 of 1 units",
+        "Progress: 100%",
+    )
 
 
 @pytest.mark.exhaustive
 def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, page: Page) -> None:
     found = artifact(world, key=RELEASED)
-    released = [f"{row['cell']} {row['attribute']} {row['level']} {row['share']:g}" for row in json.loads(found["data"])]
+    released = [
+        f"{row['cell']} {row['attribute']} {row['level']} {row['share']:g}"
+        for row in json.loads(found["data"])
+    ]
     assert len(released) == 36
     assert page(path_of(found), "36 Items", "cell attribute level share", *released)
 
 
 @pytest.mark.exhaustive
 def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Page) -> None:
-    shown = page(path_of(of_retried(world, "figures-demo")), "Figures: scores by epsilon", "LDP-TabICL: accuracy", "Time by stage")
+    shown = page(
+        path_of(of_retried(world, "figures-demo")),
+        "Figures: scores by epsilon",
+        "LDP-TabICL: accuracy",
+        "Time by stage",
+    )
     pictures = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', shown)
-    labels = [ElementTree.fromstring(base64.b64decode(picture)).get("aria-label", "") for picture in pictures]
+    labels = [
+        ElementTree.fromstring(base64.b64decode(picture)).get("aria-label", "")
+        for picture in pictures
+    ]
     assert [label.partition(",")[0].partition(":")[0] for label in labels] == [
         "What the private data add",
         "Accuracy against epsilon",
@@ -153,7 +233,10 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
     accuracies = [row["accuracy"] for row in rows(retried / "results.csv")]
     shown = {
         "results-demo": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
-        "checks-breast-cancer": ("Checks of breast_cancer: which rules of its contract hold, never values", "no_missing"),
+        "checks-breast-cancer": (
+            "Checks of breast_cancer: which rules of its contract hold, never values",
+            "no_missing",
+        ),
         "report-demo": ("The whole report", "run retried"),
         "budget-demo": (
             "Budget: what was spent and what is left, epsilon in nats",
@@ -165,10 +248,26 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         assert page(path_of(of_retried(world, key)), *words)
 
 
-def test_the_overview_tells_what_came_of_the_run_and_links_the_others_in_order(world: World, retried: Path, page: Page) -> None:
+def test_the_overview_tells_what_came_of_the_run_and_links_the_others_in_order(
+    world: World, retried: Path, page: Page
+) -> None:
     found = of_retried(world, "overview-demo")
-    shown = page(path_of(found), "run retried", "protected: one client", "charged: nothing", "ε = 1", "the majority label")
-    read = ("checks-breast-cancer", RELEASED, "results-demo", "figures-demo", "budget-demo", "report-demo")
+    shown = page(
+        path_of(found),
+        "run retried",
+        "protected: one client",
+        "charged: nothing",
+        "ε = 1",
+        "the majority label",
+    )
+    read = (
+        "checks-breast-cancer",
+        RELEASED,
+        "results-demo",
+        "figures-demo",
+        "budget-demo",
+        "report-demo",
+    )
     places = [shown.index(f'href="{of_retried(world, key)["id"]}"') for key in read]
     assert places == sorted(places)
 

@@ -1,4 +1,6 @@
-"""Every page that a command writes, in a real browser: read at three widths, light and dark, used by keyboard, and sorted without a network."""
+"""Every page that a command writes, in a real browser: read at three widths, light and dark, used
+by keyboard, and sorted without a network.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from .report_folder import built, rows, write_run
 
 pytestmark = pytest.mark.browser
 HEAD = "document.querySelector('#accuracy thead th:nth-child(2)')"
-COLUMN = "[...document.querySelector('#accuracy table').tBodies[0].rows].map(row => row.cells[1].textContent)"
+COLUMN = (
+    "[...document.querySelector('#accuracy table').tBodies[0].rows].map(row => "
+    "row.cells[1].textContent)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +31,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     if CHROMIUM is None:
-        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", "no Chromium, though DPICL_REQUIRE_BROWSER=1"
+        assert os.environ.get("DPICL_REQUIRE_BROWSER") != "1", (
+            "no Chromium, though DPICL_REQUIRE_BROWSER=1"
+        )
         pytest.skip("no Chromium here; install one to see the pages")
     with open_tab(tmp_path_factory.mktemp("browser")) as tab:
         yield tab
 
 
 @pytest.mark.exhaustive
-def test_a_report_can_be_read_at_every_width_and_used_by_keyboard(pages: dict[str, Path], tab: Tab) -> None:
+def test_a_report_can_be_read_at_every_width_and_used_by_keyboard(
+    pages: dict[str, Path], tab: Tab
+) -> None:
     _check(tab, pages[KINDS[0]])
 
 
@@ -53,25 +62,37 @@ PLANTED = {
     "outside the window": "<p style='position: absolute; left: -200px'>out</p>",
     "px wide in a window of 375": "<div style='width: 2000px'>wide</div>",
     "letters of 6.0 px": "<p style='font-size: 6px'>small</p>",
-    "its text is cut off": "<p style='width: 2rem; overflow: hidden; white-space: nowrap'>a long line</p>",
+    "its text is cut off": "<p style='width: 2rem; overflow: hidden; white-space: nowrap'>a long line</p>",  # noqa: E501
     "are not reached by Tab in order": "<a href='#accuracy' tabindex='3'>first</a>",
     "its focus is not visible": "<style>a:focus { outline: none !important; }</style>",
-    "Enter does not close it": "<details onclick='return false'><summary>a fold</summary>held</details>",
+    "Enter does not close it": "<details onclick='return false'><summary>a fold</summary>held</details>",  # noqa: E501
 }
 
 
 @pytest.mark.quick("contrast")
-@pytest.mark.parametrize("fault", [*list(PLANTED)[:2], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in list(PLANTED)[2:])])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *list(PLANTED)[:2],
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in list(PLANTED)[2:]),
+    ],
+)
 def test_each_fault_is_found(tab: Tab, tmp_path: Path, fault: str) -> None:
     page = tmp_path / "report.html"
     html, _ = built(write_run(tmp_path))
-    page.write_text(html.replace("script-src 'sha256-", "script-src 'unsafe-inline' 'none-").replace("</main>", PLANTED[fault] + "</main>"))
+    page.write_text(
+        html.replace("script-src 'sha256-", "script-src 'unsafe-inline' 'none-").replace(
+            "</main>", PLANTED[fault] + "</main>"
+        )
+    )
     found = faults(tab, page)
     assert any(fault in one for one in found), found
 
 
 @pytest.mark.exhaustive
-def test_a_table_is_sorted_by_its_head_and_keyboard_and_back(pages: dict[str, Path], tab: Tab) -> None:
+def test_a_table_is_sorted_by_its_head_and_keyboard_and_back(
+    pages: dict[str, Path], tab: Tab
+) -> None:
     tab.open(pages["report on tables"])
     tab.run(f"{HEAD}.querySelector('button').focus()")
     for order, reverse in (("ascending", False), ("descending", True)):
@@ -84,17 +105,28 @@ def test_a_table_is_sorted_by_its_head_and_keyboard_and_back(pages: dict[str, Pa
 @pytest.mark.exhaustive
 def test_words_in_a_field_leave_what_has_them_all(pages: dict[str, Path], tab: Tab) -> None:
     tab.open(pages["report on tables"])
-    visible = "[...document.querySelectorAll('#answers > details > summary, #answers > h3')].filter(shown).map(one => one.textContent)"
+    visible = (
+        "[...document.querySelectorAll('#answers > details > summary, #answers > "
+        "h3')].filter(shown).map(one => one.textContent)"
+    )
     before = tab.run(visible)
     tab.run("document.querySelector('#answers input').focus()")
     tab.type("mst k = 2")
     after = tab.run(visible)
-    assert 1 < len(after) < len(before) and after[0].startswith("MST-TabICL") and all("k = 2" in one for one in after[1:])
-    assert tab.run("document.querySelector('#answers output').textContent").startswith(f"{len(after) - 1} of ")
+    assert (
+        1 < len(after) < len(before)
+        and after[0].startswith("MST-TabICL")
+        and all("k = 2" in one for one in after[1:])
+    )
+    assert tab.run("document.querySelector('#answers output').textContent").startswith(
+        f"{len(after) - 1} of "
+    )
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_number_opens_its_answers_without_a_script_too(pages: dict[str, Path], tab: Tab, scripts: bool) -> None:
+def test_a_number_opens_its_answers_without_a_script_too(
+    pages: dict[str, Path], tab: Tab, scripts: bool
+) -> None:
     tab.open(pages["report on tables"], scripts=scripts)
     link = tab.run("document.querySelector('#accuracy td a').getAttribute('href')")
     tab.open(pages["report on tables"], scripts=scripts, fragment=link)
@@ -104,10 +136,18 @@ def test_a_number_opens_its_answers_without_a_script_too(pages: dict[str, Path],
 
 
 def test_a_hostile_name_runs_nothing(tab: Tab, tmp_path: Path) -> None:
-    hostile = "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
+    hostile = (
+        "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
+    )
     built(write_run(tmp_path, results=rows(hostile), title=hostile, not_protected=[hostile]))
     tab.open(tmp_path / "report.html")
     assert tab.run("document.title") != "run" and len(tab.fetched) == 1
-    tab.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
-    tab.run("Object.assign(document.body.appendChild(document.createElement('script')), {textContent: 'document.title = 1'})")
+    tab.run(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = "
+        "1\">')"
+    )
+    tab.run(
+        "Object.assign(document.body.appendChild(document.createElement('script')), {textContent: "
+        "'document.title = 1'})"
+    )
     assert tab.run("document.title") != "1", "the page's policy allows its own script alone"

@@ -1,4 +1,6 @@
-"""What a scheduled run is tried again for, and how another process tells that nobody works on it."""
+"""What a scheduled run is tried again for, and how another process tells that nobody works on
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_a_lock_dies_with_its_process(settings: Settings) -> None:
     flow_run = uuid4()
     assert not is_held(flow_run, settings)
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=hold, args=(flow_run, settings, theirs))
+    process = multiprocessing.get_context("fork").Process(
+        target=hold, args=(flow_run, settings, theirs)
+    )
     process.start()
     assert ours.recv() == "held" and is_held(flow_run, settings)
     os.kill(process.pid or 0, signal.SIGKILL)
@@ -47,7 +51,9 @@ def test_a_lock_dies_with_its_process(settings: Settings) -> None:
 
 
 def test_hand_ins_are_counted_across_processes(settings: Settings) -> None:
-    """The server counts only those that came to run: one that dies at its imports would be started for ever."""
+    """The server counts only those that came to run: one that dies at its imports would be started
+    for ever.
+    """
     flow_run = uuid4()
     with held(flow_run, settings):  # the length of the lock file is the count
         assert [_count(flow_run, settings) for _ in range(3)] == [1, 2, 3]
@@ -68,16 +74,30 @@ def test_only_a_run_that_began_here_and_was_not_given_up_is_an_orphan(settings: 
 
 
 @pytest.mark.exhaustive
-def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts_fail(world: World) -> None:
-    """A run that its plan could pay for is refused when it is charged, as another one was charged in between."""
+def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts_fail(
+    world: World,
+) -> None:
+    """A run that its plan could pay for is refused when it is charged, as another one was charged
+    in between.
+    """
     contract = shop("purse", private=True)
     contract["privacy"]["budget"]["epsilon"] = 4
     install(world, contract, shop_rows(80))
-    grid = {"datasets": ["purse"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [0, 1], "model": "fake"}
+    grid = {
+        "datasets": ["purse"],
+        "methods": ["mst_tabicl"],
+        "epsilons": [1],
+        "shots": [2],
+        "seeds": [0, 1],
+        "model": "fake",
+    }
     with world.entered():
         make_plan("private", {**grid, "seeds": [2, 3]}, "purse-second")
     world.sweep("purse-first", grid, pipeline="private")
-    with pytest.raises(BudgetError, match="2 parts failed, first .*: account 'purse': requested epsilon=2, spent 4 of cap 4") as refused:
+    with pytest.raises(
+        BudgetError,
+        match="2 parts failed, first .*: account 'purse': requested epsilon=2, spent 4 of cap 4",
+    ) as refused:
         world.sweep("purse-second", {}, pipeline="private", resume=True)
     assert isinstance(refused.value, BROKEN_RULES)
 
@@ -89,14 +109,30 @@ def test_a_run_that_a_cap_refuses_is_told_as_a_low_budget_too(world: World) -> N
     contract["privacy"]["budget"]["epsilon"] = 1
     install(world, contract, shop_rows(80))
     with world.entered(), pytest.raises(BudgetError) as refused:
-        make_plan("private", {**SMALL, "datasets": ["pouch"], "methods": ["mst_tabicl"], "epsilons": [2]}, "pouch-run")
+        make_plan(
+            "private",
+            {**SMALL, "datasets": ["pouch"], "methods": ["mst_tabicl"], "epsilons": [2]},
+            "pouch-run",
+        )
     flow_run = deployed_run(world)
     with world.entered():
         resubmit_later(None, flow_run, Failed(data=refused.value))
-    asked = {"filter": {"resource": {"id": [f"prefect.flow-run.{flow_run.id}"]}, "event": {"prefix": ["dpicl."]}}}
-    until(lambda: len(world.ask("events/filter", asked)["events"]) == 2, 30, "the events", every=0.5)
-    told = {event["event"]: event["payload"] for event in world.ask("events/filter", asked)["events"]}
-    assert told == {"dpicl.budget.low": {"refusal": str(refused.value)}, "dpicl.run.given-up": {"failure": "BudgetError"}}
+    asked = {
+        "filter": {
+            "resource": {"id": [f"prefect.flow-run.{flow_run.id}"]},
+            "event": {"prefix": ["dpicl."]},
+        }
+    }
+    until(
+        lambda: len(world.ask("events/filter", asked)["events"]) == 2, 30, "the events", every=0.5
+    )
+    told = {
+        event["event"]: event["payload"] for event in world.ask("events/filter", asked)["events"]
+    }
+    assert told == {
+        "dpicl.budget.low": {"refusal": str(refused.value)},
+        "dpicl.run.given-up": {"failure": "BudgetError"},
+    }
 
 
 @pytest.fixture
@@ -104,7 +140,16 @@ def plundered(tmp_path: Path) -> Place:
     """An installation of its own, whose ledger somebody has edited: a release was made cheaper."""
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
-    told = place.dpicl("protect", table, "--method", "mst_tabicl", "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    told = place.dpicl(
+        "protect",
+        table,
+        "--method",
+        "mst_tabicl",
+        "--shots",
+        "2",
+        "--out",
+        str(place.root / "demos.jsonl"),
+    )
     assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:
         assert ledger.execute("UPDATE entries SET epsilon = 0.001").rowcount == 1
@@ -113,7 +158,14 @@ def plundered(tmp_path: Path) -> Place:
 
 def failure_of_a_plan(place: Place, **extra: str) -> LedgerError:
     """Why a run cannot begin."""
-    grid = {"datasets": ["till"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [2], "seeds": [1], "model": "fake"}
+    grid = {
+        "datasets": ["till"],
+        "methods": ["mst_tabicl"],
+        "epsilons": [1],
+        "shots": [2],
+        "seeds": [1],
+        "model": "fake",
+    }
     with place.entered(**extra), pytest.raises(LedgerError) as refused:
         make_plan("private", grid, "run")
     return refused.value
@@ -123,10 +175,14 @@ def deployed_run(world: World) -> FlowRun:
     """A flow run that a deployment made, which nobody works on."""
     flow = world.ask("flows/", {"name": "recovered"})["id"]
     deployment = world.ask("deployments/", {"name": "recovered", "flow_id": flow})["id"]
-    return FlowRun.model_validate(world.ask(f"deployments/{deployment}/create_flow_run", {"state": {"type": "RUNNING"}}))
+    return FlowRun.model_validate(
+        world.ask(f"deployments/{deployment}/create_flow_run", {"state": {"type": "RUNNING"}})
+    )
 
 
-def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(world: World, plundered: Place) -> None:
+def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(
+    world: World, plundered: Place
+) -> None:
     edited = failure_of_a_plan(plundered)
     away = failure_of_a_plan(plundered, DPICL_LEDGER="postgresql://me@127.0.0.1:1/base")
     assert "the ledger was edited: entry" in str(edited) and isinstance(edited, LedgerRefusedError)
@@ -150,11 +206,20 @@ def test_a_model_that_nobody_knows_is_not_tried_again(world: World) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nobody sees the terminal of a scheduled run."""
     contract = shop("box", private=True)
     install(world, contract, shop_rows(80))
-    grid = {"datasets": ["box"], "methods": ["mst_tabicl"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    grid = {
+        "datasets": ["box"],
+        "methods": ["mst_tabicl"],
+        "epsilons": [1],
+        "shots": [1],
+        "seeds": [0],
+        "model": "fake",
+    }
     with world.entered():
         make_plan("private", grid, "box-planned")  # opens the account
         with open_ledger(Settings.from_environment()) as ledger:
@@ -162,5 +227,12 @@ def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(world: World, caplo
     contract["privacy"]["budget"]["epsilon"] = 2
     install(world, contract, shop_rows(80))
     world.sweep("box-run", grid, pipeline="private")
-    (told,) = [line.getMessage() for line in caplog.records if line.name == "dpicl.flows" and line.levelname == "WARNING"]
-    assert told.startswith("account 'box': the cap in the contract, epsilon 2, differs from the ledger's, 3, which holds")
+    (told,) = [
+        line.getMessage()
+        for line in caplog.records
+        if line.name == "dpicl.flows" and line.levelname == "WARNING"
+    ]
+    assert told.startswith(
+        "account 'box': the cap in the contract, epsilon 2, differs from the ledger's, 3, which "
+        "holds"
+    )

@@ -29,18 +29,26 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 def test_the_page_fetches_nothing_and_runs_the_one_script_whose_digest_it_states(tmp_path):
     html, _ = built(write_run(tmp_path, timings=[["gdp_tabicl", "adult", 0, "score", 3.5]]))
     page = Page(html)
-    assert {tag for tag, _ in page.tags}.isdisjoint({"link", "img", "iframe", "object", "embed", "base", "form"})
+    assert {tag for tag, _ in page.tags}.isdisjoint(
+        {"link", "img", "iframe", "object", "embed", "base", "form"}
+    )
     for tag, attributes in page.tags:
         assert "src" not in attributes
         assert not any(name.startswith("on") for name in attributes)
         assert attributes.get("href", "#").startswith("#"), tag
         assert attributes.get("xlink:href", "#").startswith("#"), tag
     assert "@import" not in html
-    assert all(reference.startswith("#") for reference in [part.split(")")[0].strip("'\"") for part in html.split("url(")[1:]])
+    assert all(
+        reference.startswith("#")
+        for reference in [part.split(")")[0].strip("'\"") for part in html.split("url(")[1:]]
+    )
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    assert [tag for tag in page.tags if tag[0] == "meta"][-1][1] == {"http-equiv": "Content-Security-Policy", "content": policy}
+    assert [tag for tag in page.tags if tag[0] == "meta"][-1][1] == {
+        "http-equiv": "Content-Security-Policy",
+        "content": policy,
+    }
     assert sum(tag == "svg" for tag, _ in page.tags) == 3
 
 
@@ -52,7 +60,9 @@ def test_the_same_folder_gives_the_same_page(tmp_path):
 @pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("simulated", [True, False])
 def test_banners_stand_exactly_where_the_manifest_says_so(tmp_path, trained, simulated):
-    texts = built(write_run(tmp_path, simulated=simulated, model={"name": "some-model", "trained": trained}))
+    texts = built(
+        write_run(tmp_path, simulated=simulated, model={"name": "some-model", "trained": trained})
+    )
     for text in texts:
         assert ("Random weights." in text) is not trained
         assert ("not a release." in text) is simulated
@@ -60,7 +70,8 @@ def test_banners_stand_exactly_where_the_manifest_says_so(tmp_path, trained, sim
 
 def test_mean_and_deviation_are_those_of_the_seeds(tmp_path):
     html, markdown = built(write_run(tmp_path))
-    # 0.70, 0.74, 0.78: mean 0.74, deviations 0.04, 0, 0.04, sample variance 0.0032 / 2 = 0.04 squared
+    # 0.70, 0.74, 0.78: mean 0.74, deviations 0.04, 0, 0.04, sample variance 0.0032 / 2 = 0.04
+    # squared
     assert markdown_row(markdown, "in-context, k = 1")[1:] == [
         "0.740 ± 0.040 (paper .72 ± .05)",
         "0.770 ± 0.044 (paper .74 ± .04)",
@@ -79,13 +90,21 @@ def test_mean_and_deviation_are_those_of_the_seeds(tmp_path):
 
 def test_only_what_is_above_the_majority_by_more_than_noise_stands_out(tmp_path):
     html, _ = built(write_run(tmp_path))
-    assert html.count('<td class="above">') == 2, "0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750"
+    assert html.count('<td class="above">') == 2, (
+        "0.900 of 100 queries in two tables; 0.770 is not far enough from 0.750"
+    )
 
 
 def test_baselines_of_another_way_carry_its_name_and_are_measured_on_the_whole_test_part(tmp_path):
     another = [["gdp_tabicl", "lr-pairs", *row[2:]] for row in rows() if row[1] == "lr"]
     html, _ = built(write_run(tmp_path, results=[*rows(), *another]))
-    assert Page(html).row("logistic regression, pairs")[1:] == ["0.663 ± 0.055", "0.820 ± 0.026", "–", "–", "–"]
+    assert Page(html).row("logistic regression, pairs")[1:] == [
+        "0.663 ± 0.055",
+        "0.820 ± 0.026",
+        "–",
+        "–",
+        "–",
+    ]
 
 
 def test_an_undefined_metric_is_a_dash(tmp_path):
@@ -95,10 +114,15 @@ def test_an_undefined_metric_is_a_dash(tmp_path):
     assert markdown_row(auc, "logistic regression")[1:4] == ["0.650 ± 0.000", "0.650 ± 0.000", "–"]
 
 
-@pytest.mark.parametrize(("name", "print_of_cell"), [("meta-llama/Llama-2-7b-hf", ".77 ± .02"), ("Llama-2-13b", ".72 ± .05")])
+@pytest.mark.parametrize(
+    ("name", "print_of_cell"),
+    [("meta-llama/Llama-2-7b-hf", ".77 ± .02"), ("Llama-2-13b", ".72 ± .05")],
+)
 def test_the_print_beside_is_that_of_the_model_that_answered(tmp_path, name, print_of_cell):
     _, markdown = built(write_run(tmp_path, model={"name": name, "trained": True}))
-    assert markdown_row(markdown, "in-context, k = 1")[1] == f"0.740 ± 0.040 (paper {print_of_cell})"
+    assert (
+        markdown_row(markdown, "in-context, k = 1")[1] == f"0.740 ± 0.040 (paper {print_of_cell})"
+    )
 
 
 def test_what_the_paper_lacks_has_no_print_beside(tmp_path):
@@ -110,25 +134,42 @@ def test_what_the_paper_lacks_has_no_print_beside(tmp_path):
 def test_missing_seeds_are_told(tmp_path):
     results = [row for row in rows() if not (row[1] == "icl" and row[3] == 2 and row[4] == 5.0)]
     _, markdown = built(write_run(tmp_path, results=results))
-    assert markdown_row(markdown, "in-context, k = 1")[2] == "0.760 ± 0.057, 2 of 3 seeds (paper .74 ± .04)"
+    assert (
+        markdown_row(markdown, "in-context, k = 1")[2]
+        == "0.760 ± 0.057, 2 of 3 seeds (paper .74 ± .04)"
+    )
 
 
 def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is_worth_it(tmp_path):
-    better = [row if row[1] != "icl" or row[4] != 5.0 else [*row[:9], row[9] + 0.2, *row[10:]] for row in rows()]
-    for text in built(write_run(tmp_path, results=better, guarantees=GUARANTEES, majority={"adult": 0.75})):
+    better = [
+        row if row[1] != "icl" or row[4] != 5.0 else [*row[:9], row[9] + 0.2, *row[10:]]
+        for row in rows()
+    ]
+    for text in built(
+        write_run(tmp_path, results=better, guarantees=GUARANTEES, majority={"adult": 0.75})
+    ):
         plain = text.replace("\u00a0", " ")
-        assert "a suspicion of 1 % about any of them becomes at most 1.34 % at ε = 1, at most 23.5 % at ε = 5" in plain
+        assert (
+            "a suspicion of 1 % about any of them becomes at most 1.34 % at ε = 1, at most 23.5 % "
+            "at ε = 5" in plain
+        )
         assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e to the power of what it costs)." in plain
         first = plain.index(
-            "GDP-TabICL on adult, better than always answering the majority label (0.750) by more than noise: in-context answers from ε = 5 on"
+            "GDP-TabICL on adult, better than always answering the majority label (0.750) by more "
+            "than noise: in-context answers from ε = 5 on"
         )
         assert first < plain.index("The differential privacy of one release"), "before all sections"
-        assert "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± " in plain
+        assert (
+            "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± "
+            in plain
+        )
         assert "over queries and seeds" in plain
 
 
 def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_path):
-    """A model that is right in .450 without any data: of .417, which is above the majority's .300, the data add nothing."""
+    """A model that is right in .450 without any data: of .417, which is above the majority's .300,
+    the data add nothing.
+    """
     results = [
         ["few_shot_generation", "zero-shot", "trec", 0, "", 0, "", "", 600, 0.45, "", ""],
         ["few_shot_generation", "majority", "trec", 0, "", "", "", "", 600, 0.3, "", ""],
@@ -140,23 +181,43 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "better than answers without demonstrations (0.450) by more than noise: in-context answers from no ε on, and worse at ε = 1."
-            in text
+            "better than answers without demonstrations (0.450) by more than noise: in-context "
+            "answers from no ε on, and worse at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
-    assert markdown_row(markdown, "DP few-shot generation")[1:4] == ["trec", "zero-shot 0.450", "in-context, k = 4"]
-    assert "Below the line, using no private data does better" in html and "or the model without demonstrations" in html
+    assert markdown_row(markdown, "DP few-shot generation")[1:4] == [
+        "trec",
+        "zero-shot 0.450",
+        "in-context, k = 4",
+    ]
+    assert (
+        "Below the line, using no private data does better" in html
+        and "or the model without demonstrations" in html
+    )
 
 
-@pytest.mark.parametrize(("zero_shot", "over"), [(0.45, "zero-shot 0.450"), (0.25, "majority 0.310"), (None, "majority 0.310")])
-def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_model_alone_does_better(tmp_path, zero_shot, over):
+@pytest.mark.parametrize(
+    ("zero_shot", "over"),
+    [(0.45, "zero-shot 0.450"), (0.25, "majority 0.310"), (None, "majority 0.310")],
+)
+def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_model_alone_does_better(  # noqa: E501
+    tmp_path, zero_shot, over
+):
     results = [
-        *([["mst_tabicl", "zero-shot", "adult", 0, "", 0, "", "", 100, zero_shot, "", ""]] if zero_shot else []),
+        *(
+            [["mst_tabicl", "zero-shot", "adult", 0, "", 0, "", "", 100, zero_shot, "", ""]]
+            if zero_shot
+            else []
+        ),
         ["mst_tabicl", "majority", "adult", 0, "", "", "", "", 100, 0.3, "", ""],
         ["mst_tabicl", "lr", "adult", 0, 1.0, "", "", "", 500, 0.7, "", ""],
     ]
     _, markdown = built(write_run(tmp_path, results=results, majority={"adult": 0.31}))
-    assert markdown_row(markdown, "MST-TabICL")[1:4] == ["adult", over, "logistic regression on rows of MST-TabICL"]
+    assert markdown_row(markdown, "MST-TabICL")[1:4] == [
+        "adult",
+        over,
+        "logistic regression on rows of MST-TabICL",
+    ]
 
 
 def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_path):
@@ -166,16 +227,36 @@ def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_p
 
 
 def test_what_falls_back_at_a_larger_epsilon_is_not_better_from_there_on(tmp_path):
-    gains = {1.0: Gain(0.3, 0.1), 5.0: Gain(0.05, 0.1), 10.0: Gain(0.3, 0.1), math.inf: Gain(0.0, 0.1)}
+    gains = {
+        1.0: Gain(0.3, 0.1),
+        5.0: Gain(0.05, 0.1),
+        10.0: Gain(0.3, 0.1),
+        math.inf: Gain(0.0, 0.1),
+    }
     assert better_from(pd.DataFrame({"epsilon": list(gains), "gain": list(gains.values())})) == 10
-    assert math.isnan(better_from(pd.DataFrame({"epsilon": [1.0, 5.0], "gain": [Gain(0.3, 0.1), Gain(0.0, 0.1)]}))), "from none on"
-    assert math.isnan(better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]}))), "no interval, no claim"
+    assert math.isnan(
+        better_from(pd.DataFrame({"epsilon": [1.0, 5.0], "gain": [Gain(0.3, 0.1), Gain(0.0, 0.1)]}))
+    ), "from none on"
+    assert math.isnan(
+        better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]}))
+    ), "no interval, no claim"
 
 
 GUARANTEES = [
-    {"method": "gdp_tabicl", "dataset": dataset, "epsilon": epsilon, "amplified_epsilon": amplified, "delta": 0.0}
+    {
+        "method": "gdp_tabicl",
+        "dataset": dataset,
+        "epsilon": epsilon,
+        "amplified_epsilon": amplified,
+        "delta": 0.0,
+    }
     | {"neighbours": "add-or-remove-one", "unit": "row", "statement": f"{dataset} at {epsilon}."}
-    for dataset, epsilon, amplified in [("calhousing", 1, 0.2952), ("calhousing", 5, 3.4165), ("adult", 1, 0.1586), ("adult", "inf", "inf")]
+    for dataset, epsilon, amplified in [
+        ("calhousing", 1, 0.2952),
+        ("calhousing", 5, 3.4165),
+        ("adult", 1, 0.1586),
+        ("adult", "inf", "inf"),
+    ]
 ]
 
 
@@ -186,17 +267,27 @@ def test_without_results_the_guarantees_stand_beside_table_v_and_its_errata(tmp_
     html, markdown = built(folder)
     assert "This run has no results." in html and "No model was queried" in html
     table = markdown[markdown.index("| method | data set | ε = 1 | ε = 5 |") :]
-    assert "| GDP-TabICL | calhousing | 0.295 (paper 0.295) | 3.417 (paper 4.416, differs) | 0 |" in table
+    assert (
+        "| GDP-TabICL | calhousing | 0.295 (paper 0.295) | 3.417 (paper 4.416, differs) | 0 |"
+        in table
+    )
     assert "| GDP-TabICL | adult | 0.159 (paper 0.159) | – | 0 |" in table
     assert "1 cell differs from the paper's Table V" in html
     assert html.count('<td class="differs">') == 1
     assert "| V | calhousing, epsilon = 5 | 4.416 | 3.416 |" in markdown
-    assert "bank" not in markdown[markdown.index("### Slips") :], "an erratum of a data set that is not in the run"
+    assert "bank" not in markdown[markdown.index("### Slips") :], (
+        "an erratum of a data set that is not in the run"
+    )
     assert "| III |" not in markdown, "an erratum of a table that is not quoted"
 
 
 def test_a_doubled_cost_stands_in_the_column_that_was_asked_for_and_not_beside_table_v(tmp_path):
-    doubled = GUARANTEES[0] | {"epsilon": 2.0, "nominal_epsilon": 1.0, "amplified_epsilon": 0.5904, "neighbours": "replace-one"}
+    doubled = GUARANTEES[0] | {
+        "epsilon": 2.0,
+        "nominal_epsilon": 1.0,
+        "amplified_epsilon": 0.5904,
+        "neighbours": "replace-one",
+    }
     _, markdown = built(write_run(tmp_path, guarantees=[doubled]))
     table = markdown[markdown.index("## Guarantees") :]
     assert "| method | data set | ε = 1 | δ |" in table
@@ -210,7 +301,10 @@ def test_epsilon_as_what_is_charged_in_all_does_not_stand_beside_table_v(tmp_pat
 
 
 def test_each_sampling_rate_has_its_own_guarantee_and_none_stands_beside_table_v(tmp_path):
-    by_rate = [GUARANTEES[0] | {"sampling_rate": rate, "amplified_epsilon": value} for rate, value in (("1/100", 0.017), ("1/2", 0.62))]
+    by_rate = [
+        GUARANTEES[0] | {"sampling_rate": rate, "amplified_epsilon": value}
+        for rate, value in (("1/100", 0.017), ("1/2", 0.62))
+    ]
     _, markdown = built(write_run(tmp_path, guarantees=by_rate))
     assert "| GDP-TabICL | calhousing, rate 0.01 | 0.017 | 0 |" in markdown
     assert "| GDP-TabICL | calhousing, rate 0.5 | 0.620 | 0 |" in markdown
@@ -221,15 +315,32 @@ HOSTILE = "<script>alert(1)<script>|*[x](http://evil.example)$\\frac{$ & `"
 
 def test_hostile_names_and_texts_stay_text(tmp_path):
     demonstrations = {"epsilon=1.0,shots=1": ["</pre><script>alert(2)</script>\n# heading\n```"]}
-    run = write_run(tmp_path, results=rows(HOSTILE), demonstrations=demonstrations, title=HOSTILE, command=HOSTILE, not_protected=[HOSTILE])
+    run = write_run(
+        tmp_path,
+        results=rows(HOSTILE),
+        demonstrations=demonstrations,
+        title=HOSTILE,
+        command=HOSTILE,
+        not_protected=[HOSTILE],
+    )
     html, markdown = built(run)
     page = Page(html)
     assert [tag for tag, _ in page.tags].count("script") == 1, "that of the page itself"
     assert "alert(1)" in html and "alert(2)" in html
-    assert not any("evil.example" in str(value) for tag, attributes in page.tags for value in attributes.values() if tag == "a")
+    assert not any(
+        "evil.example" in str(value)
+        for tag, attributes in page.tags
+        for value in attributes.values()
+        if tag == "a"
+    )
     outside_code = [line for line in markdown.splitlines() if not line.startswith("    ")]
-    assert not any("<script" in line or "](http" in line or line.startswith("# heading") for line in outside_code)
-    widths = {line.count("|") for line in outside_code if line.startswith(("| in-context", "| | ε"))}
+    assert not any(
+        "<script" in line or "](http" in line or line.startswith("# heading")
+        for line in outside_code
+    )
+    widths = {
+        line.count("|") for line in outside_code if line.startswith(("| in-context", "| | ε"))
+    }
     assert len(widths) == 1, "a pipe in a name must not add a column"
 
 
@@ -243,26 +354,42 @@ def test_only_cells_with_a_finite_epsilon_are_shown_as_examples(tmp_path):
     folder = write_run(tmp_path, demonstrations=demonstrations)
     for text in built(folder):
         assert "noised" in text and "NOT-" not in text
-    assert [cell for entry in examples(load_run(folder).demonstrations) for cell in entry["cells"]] == [("ε = 1, k = 1", ["noised"])]
+    assert [
+        cell for entry in examples(load_run(folder).demonstrations) for cell in entry["cells"]
+    ] == [("ε = 1, k = 1", ["noised"])]
 
 
 def test_energy_and_co2_follow_from_equation_2(tmp_path):
     timings = [["gdp_tabicl", "adult", 0, "score", 3000], ["gdp_tabicl", "adult", 1, "score", 4200]]
-    _, markdown = built(write_run(tmp_path, timings=timings, energy={"power_watts": 300, "kg_co2_per_kwh": 0.3633}))
+    _, markdown = built(
+        write_run(tmp_path, timings=timings, energy={"power_watts": 300, "kg_co2_per_kwh": 0.3633})
+    )
     assert "this is 0.6000 kWh and 217.980 g CO₂eq" in markdown  # 300 W x 2 h / 1000, x 0.3633
     assert mass(1.5) == "1.500 kg"
 
 
 def test_time_that_no_method_owns_is_shared(tmp_path):
-    _, markdown = built(write_run(tmp_path, timings=[["", "adult", "", "ingest", 2], ["gdp_tabicl", "adult", 0, "score", 6]]))
+    _, markdown = built(
+        write_run(
+            tmp_path,
+            timings=[["", "adult", "", "ingest", 2], ["gdp_tabicl", "adult", 0, "score", 6]],
+        )
+    )
     assert "| stage | shared | GDP-TabICL | all | share |" in markdown
     assert "| ingest | 2.00 s | – | 2.00 s | 25.0 % |" in markdown
 
 
 def test_stages_are_listed_in_the_order_of_a_run(tmp_path):
-    timings = [["mst_tabicl", "adult", 0, stage, 1] for stage in ("evaluate", "measure", "a later one", "charge", "reconstruct")]
+    timings = [
+        ["mst_tabicl", "adult", 0, stage, 1]
+        for stage in ("evaluate", "measure", "a later one", "charge", "reconstruct")
+    ]
     _, markdown = built(write_run(tmp_path, timings=timings))
-    listed = [line.split("|")[1].strip() for line in markdown.splitlines() if line.startswith("| ") and "100.0" not in line]
+    listed = [
+        line.split("|")[1].strip()
+        for line in markdown.splitlines()
+        if line.startswith("| ") and "100.0" not in line
+    ]
     assert listed[-5:] == ["charge", "measure", "reconstruct", "evaluate", "a later one"]
 
 
@@ -275,7 +402,20 @@ def test_varied_sampling_rates_are_drawn_by_rate_and_not_set_beside_the_paper(tm
     def by_rate():
         for seed in range(3):
             for rate in (0.01, 0.5):
-                yield ["gdp_tabicl", "icl", "adult", seed, 5.0, 2, rate, 5 + math.log(rate), 100, 0.5 + rate / 5, 0.5, 0.5]
+                yield [
+                    "gdp_tabicl",
+                    "icl",
+                    "adult",
+                    seed,
+                    5.0,
+                    2,
+                    rate,
+                    5 + math.log(rate),
+                    100,
+                    0.5 + rate / 5,
+                    0.5,
+                    0.5,
+                ]
 
     html, markdown = built(write_run(tmp_path, results=by_rate()))
     assert "Accuracy against the sampling rate" in html and "Accuracy against epsilon" not in html
@@ -286,22 +426,33 @@ def test_varied_sampling_rates_are_drawn_by_rate_and_not_set_beside_the_paper(tm
 def test_what_was_released_is_judged_side_by_side_where_there_is_more_than_one_thing(tmp_path):
     def fitted(method):
         return [
-            [method, "lr", "adult", seed, epsilon, "", "", "", 500, 0.6 + epsilon / 50, 0.6] for seed in (0, 1) for epsilon in (1.0, 5.0)
+            [method, "lr", "adult", seed, epsilon, "", "", "", 500, 0.6 + epsilon / 50, 0.6]
+            for seed in (0, 1)
+            for epsilon in (1.0, 5.0)
         ]
 
     heading = "Accuracy of logistic regression against epsilon, by what it was fitted on"
     alone, _ = built(write_run(tmp_path, results=[*rows(), *fitted("gdp_tabicl")]))
     assert heading not in alone and not (tmp_path / "fitted.svg").exists()
-    beside, _ = built(write_run(tmp_path, results=[*rows(), *fitted("mst_tabicl")], majority={"adult": 0.75}))
+    beside, _ = built(
+        write_run(tmp_path, results=[*rows(), *fitted("mst_tabicl")], majority={"adult": 0.75})
+    )
     picture = ElementTree.parse(tmp_path / "fitted.svg").getroot()
     assert "majority" in "".join(picture.itertext())
     assert picture.tag.endswith("}svg") and "--series-1" in ElementTree.tostring(picture, "unicode")
-    assert heading in beside and "rows of MST-TabICL" in beside and "the rows, diffprivlib's noise" in beside
+    assert (
+        heading in beside
+        and "rows of MST-TabICL" in beside
+        and "the rows, diffprivlib's noise" in beside
+    )
 
 
 def test_what_baselines_reach_is_averaged_over_data_sets(tmp_path):
     def fitted(method, dataset, base):
-        return [[method, "lr", dataset, 0, epsilon, "", "", "", 500, base + epsilon / 100, 0.6] for epsilon in (1.0, 5.0)]
+        return [
+            [method, "lr", dataset, 0, epsilon, "", "", "", 500, base + epsilon / 100, 0.6]
+            for epsilon in (1.0, 5.0)
+        ]
 
     results = [
         *fitted("gdp_tabicl", "adult", 0.5),
@@ -311,7 +462,10 @@ def test_what_baselines_reach_is_averaged_over_data_sets(tmp_path):
     ]
     html, markdown = built(write_run(tmp_path, results=results))
     head = "| mean of 2 data sets | fitted on | ε = 1 | ε = 5 |"
-    assert f"{head}\n|---|---|---:|---:|\n| logistic regression | the rows, diffprivlib's noise | 0.610 | 0.650 |\n" in markdown
+    assert (
+        f"{head}\n|---|---|---:|---:|\n| logistic regression | the rows, diffprivlib's noise | "
+        f"0.610 | 0.650 |\n" in markdown
+    )
     assert "| logistic regression | rows of MST-TabICL | 0.860 | – |" in markdown
     assert "Mean of 2 data sets" in html
     alone, _ = built(write_run(tmp_path, results=fitted("gdp_tabicl", "adult", 0.5)))
@@ -330,7 +484,9 @@ def test_a_cell_key_is_read_as_words():
 
 
 def test_a_bare_manifest_is_enough(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest(model=None, grid={})), encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(
+        json.dumps(manifest(model=None, grid={})), encoding="utf-8"
+    )
     html, markdown = built(tmp_path)
     for text in (html, markdown):
         assert "This run has no results." in text
@@ -361,7 +517,9 @@ def test_missing_columns_are_named(tmp_path):
 
 def test_text_among_numbers_is_counted_and_not_repeated(tmp_path):
     results = [[*row[:9], "SECRET", *row[10:]] if row[1] == "lr" else row for row in rows()]
-    with pytest.raises(DataError, match=r"results.csv: column 'accuracy': holds text where a number belongs$") as caught:
+    with pytest.raises(
+        DataError, match=r"results.csv: column 'accuracy': holds text where a number belongs$"
+    ) as caught:
         build_report(write_run(tmp_path, results=results))
     assert "SECRET" not in str(caught.value) and caught.value.details().endswith(" (6 values)")
 

@@ -1,4 +1,6 @@
-"""Cells open to prompt, answer, score and truth: of released demonstrations and public queries, and of nothing else."""
+"""Cells open to prompt, answer, score and truth: of released demonstrations and public queries, and
+of nothing else.
+"""
 
 import pyarrow as pa
 import pytest
@@ -22,18 +24,44 @@ def prompt(key, query):
     return f"RELEASED of {key}\nQUERY {query} Answer:"
 
 
-def write_unit(folder, *, answers=None, seed=0, prompts=True, labels=("No", "Yes"), truth=TRUTH, unit="gdp_tabicl__adult"):
+def write_unit(
+    folder,
+    *,
+    answers=None,
+    seed=0,
+    prompts=True,
+    labels=("No", "Yes"),
+    truth=TRUTH,
+    unit="gdp_tabicl__adult",
+):
     """What a run stores of a unit."""
     unit = folder / "units" / f"{unit}__seed{seed}"
     unit.mkdir(parents=True)
     answers = answers or {CELL: ANSWERS}
-    rows = [(key, query, truth[query], answer) for key, given in answers.items() for query, answer in enumerate(given)]
+    rows = [
+        (key, query, truth[query], answer)
+        for key, given in answers.items()
+        for query, answer in enumerate(given)
+    ]
     columns = dict(zip(("cell", "query", "truth", "answer"), zip(*rows, strict=True), strict=True))
-    scores = {f"log p: {label}": [-0.25 if answer == label else -1.5 for *_, answer in rows] for label in labels}
-    write_table(unit / PREDICTIONS, pa.table({name: list(values) for name, values in columns.items()} | scores))
+    scores = {
+        f"log p: {label}": [-0.25 if answer == label else -1.5 for *_, answer in rows]
+        for label in labels
+    }
+    write_table(
+        unit / PREDICTIONS,
+        pa.table({name: list(values) for name, values in columns.items()} | scores),
+    )
     keys = [*(answers if prompts else ()), "zero-shot,shots=0"]
-    texts = [(key, prompt(key, query) if key in answers else f"QUERY {query} Answer:") for key in keys for query in range(len(truth))]
-    write_table(unit / PROMPTS, pa.table({"cell": [key for key, _ in texts], "prompt": [text for _, text in texts]}))
+    texts = [
+        (key, prompt(key, query) if key in answers else f"QUERY {query} Answer:")
+        for key in keys
+        for query in range(len(truth))
+    ]
+    write_table(
+        unit / PROMPTS,
+        pa.table({"cell": [key for key, _ in texts], "prompt": [text for _, text in texts]}),
+    )
 
 
 def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
@@ -41,39 +69,68 @@ def test_a_number_leads_to_its_answers_wrong_ones_first(tmp_path):
     write_unit(folder)
     html, markdown = built(folder)
     page = Page(html)
-    links = [attributes["href"][1:] for tag, attributes in page.tags if tag == "a" and attributes["href"].startswith("#cell")]
+    links = [
+        attributes["href"][1:]
+        for tag, attributes in page.tags
+        if tag == "a" and attributes["href"].startswith("#cell")
+    ]
     ids = [attributes.get("id") for _, attributes in page.tags]
-    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"} and ids.count(links[0]) == 1, "the other numbers have no answers to show"
+    assert set(links) == {"cell-gdp_tabicl-adult-icl-1-1-0.1"} and ids.count(links[0]) == 1, (
+        "the other numbers have no answers to show"
+    )
     assert "in-context, ε = 1, k = 1, rate = 0.1 <small>seed 0: 3 of 5 right</small>" in html
     rows = [page.row(f"seed 0, query {number}") for number in SHOWN]
     assert rows[0] == ["seed 0, query 3", "Yes", "No | wrong", "−0.250", "−1.500"]
     assert [row[2] for row in rows] == ["No | wrong", "Yes | wrong", "Yes", "No"]
     first, section = html.partition('<section id="answers"')[::2]
-    assert section.count(f"RELEASED of {CELL}") == 1 and [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
-    assert first.count(f"RELEASED of {CELL}") == 1 and [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2, "the first ones"
+    assert (
+        section.count(f"RELEASED of {CELL}") == 1
+        and [section.count(f"QUERY {number - 1}") for number in SHOWN] == [1] * 4
+    )
+    assert (
+        first.count(f"RELEASED of {CELL}") == 1
+        and [first.count(f"QUERY {number}") for number in range(2)] == [1] * 2
+    ), "the first ones"
     assert "up to 4 queries each of 1 of 1 cells and seeds" in html and "## Answers" not in markdown
     assert markdown.count("QUERY") == 2, "the first ones"
 
 
 @pytest.mark.parametrize(
-    "key", ["icl,epsilon=inf,shots=1", "few-shot,epsilon=inf,shots=1", "icl", "icl,epsilon=x", "content-free,epsilon=1.0,shots=1"]
+    "key",
+    [
+        "icl,epsilon=inf,shots=1",
+        "few-shot,epsilon=inf,shots=1",
+        "icl",
+        "icl,epsilon=x",
+        "content-free,epsilon=1.0,shots=1",
+    ],
 )
 def test_a_cell_that_no_mechanism_protected_is_not_read(tmp_path, key):
     folder = write_run(tmp_path, contracts=CONTRACTS)
     write_unit(folder, answers={key: ANSWERS})
     html, _ = built(folder)
-    assert "QUERY" not in html and "RELEASED" not in html and load_cells(folder, load_run(folder)) == cells.Cells()
+    assert (
+        "QUERY" not in html
+        and "RELEASED" not in html
+        and load_cells(folder, load_run(folder)) == cells.Cells()
+    )
 
 
-@pytest.mark.parametrize("evaluation", [{}, {"adult": "charged"}, {"adult": "none"}, {"adult": "no label"}])
-def test_queries_that_are_not_public_are_not_shown_even_where_they_were_stored(tmp_path, evaluation):
+@pytest.mark.parametrize(
+    "evaluation", [{}, {"adult": "charged"}, {"adult": "none"}, {"adult": "no label"}]
+)
+def test_queries_that_are_not_public_are_not_shown_even_where_they_were_stored(
+    tmp_path, evaluation
+):
     folder = write_run(tmp_path, contracts={"adult": {"digest": "d"}}, evaluation=evaluation)
     write_unit(folder)
     assert "QUERY" not in built(folder)[0]
 
 
 def test_public_queries_of_a_private_table_are_shown(tmp_path):
-    folder = write_run(tmp_path, contracts={"adult": {"digest": "d"}}, evaluation={"adult": "public"})
+    folder = write_run(
+        tmp_path, contracts={"adult": {"digest": "d"}}, evaluation={"adult": "public"}
+    )
     write_unit(folder)
     assert "QUERY" in built(folder)[0]
 
@@ -100,8 +157,14 @@ def test_a_large_run_shows_first_seeds_and_says_how_many(tmp_path, monkeypatch):
     for seed in (10, 2, 0):
         write_unit(folder, seed=seed, answers={CELL: ANSWERS, OTHER: ANSWERS})
     found = load_cells(folder, load_run(folder))
-    assert [(one.where[2], one.key) for one in found.shown] == [("0", CELL), ("0", OTHER), ("2", CELL)]
-    assert found.count == 6 and [len(one.answers) for one in found.shown] == [4, 4, 1], "the limit is shared by the cells of a seed"
+    assert [(one.where[2], one.key) for one in found.shown] == [
+        ("0", CELL),
+        ("0", OTHER),
+        ("2", CELL),
+    ]
+    assert found.count == 6 and [len(one.answers) for one in found.shown] == [4, 4, 1], (
+        "the limit is shared by the cells of a seed"
+    )
     assert "each of 3 of 6 cells and seeds" in built(folder)[0]
 
 
@@ -118,5 +181,7 @@ def test_what_is_no_parquet_is_refused(tmp_path):
     folder = write_run(tmp_path, contracts=CONTRACTS)
     write_unit(folder)
     (folder / "units" / "gdp_tabicl__adult__seed0" / PROMPTS).write_bytes(b"none")
-    with pytest.raises(RunError, match=r"gdp_tabicl__adult__seed0/prompts.parquet: cannot be read as Parquet"):
+    with pytest.raises(
+        RunError, match=r"gdp_tabicl__adult__seed0/prompts.parquet: cannot be read as Parquet"
+    ):
         built(folder)

@@ -1,4 +1,6 @@
-"""Runs whose answers are whole texts: ROUGE and its kin stand beside zero-shot, and beside what DP-ICL printed."""
+"""Runs whose answers are whole texts: ROUGE and its kin stand beside zero-shot, and beside what
+DP-ICL printed.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,66 @@ from dpicl.report.story import story
 
 from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, write_run
 
-NEAR = {"icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42}, "icl-ptr": {1.0: 0.30, 8.0: 0.36, math.inf: 0.40}, "few-shot": {math.inf: 0.44}}
+NEAR = {
+    "icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42},
+    "icl-ptr": {1.0: 0.30, 8.0: 0.36, math.inf: 0.40},
+    "few-shot": {math.inf: 0.44},
+}
 DATASET = "samsum"
 SIZES = {"subsets": None, "noise": "gaussian"}
-OPTIONS = {"dp_icl": {"aggregation": None, **SIZES, "variants": {"ptr": {"aggregation": "keywords-ptr", **SIZES}}}}
+OPTIONS = {
+    "dp_icl": {
+        "aggregation": None,
+        **SIZES,
+        "variants": {"ptr": {"aggregation": "keywords-ptr", **SIZES}},
+    }
+}
 
 
 def text_rows(dataset: str = DATASET):
     """Two seeds; ROUGE-2 is a third of ROUGE-1, no answer is the right one letter by letter."""
     for seed in range(2):
-        yield ["dp_icl", "zero-shot", dataset, seed, "", 0, "", "", 100, 0, "", "", 0.35, 0.12, 0.27, 0.05, 0.3]
+        yield [
+            "dp_icl",
+            "zero-shot",
+            dataset,
+            seed,
+            "",
+            0,
+            "",
+            "",
+            100,
+            0,
+            "",
+            "",
+            0.35,
+            0.12,
+            0.27,
+            0.05,
+            0.3,
+        ]
         for system, by_epsilon in NEAR.items():
             for epsilon, mean in by_epsilon.items():
                 near = mean + 0.01 * seed
-                yield ["dp_icl", system, dataset, seed, epsilon, 4, "", "", 100, 0, "", "", near, near / 3, near - 0.1, 0.06, 0.32]
+                yield [
+                    "dp_icl",
+                    system,
+                    dataset,
+                    seed,
+                    epsilon,
+                    4,
+                    "",
+                    "",
+                    100,
+                    0,
+                    "",
+                    "",
+                    near,
+                    near / 3,
+                    near - 0.1,
+                    0.06,
+                    0.32,
+                ]
 
 
 def label_rows():
@@ -47,12 +95,27 @@ def section(markdown: str, name: str) -> str:
 
 def test_rouge_stands_beside_zero_shot_and_beside_the_paper(tmp_path):
     html, markdown = written(tmp_path, text_rows())
-    row = ["0.385 ± 0.007 (paper .378)", "**0.415 ± 0.007** (paper .397)", "**0.425 ± 0.007**", "–", "0.350 ± 0.000"]
+    row = [
+        "0.385 ± 0.007 (paper .378)",
+        "**0.415 ± 0.007** (paper .397)",
+        "**0.425 ± 0.007**",
+        "–",
+        "0.350 ± 0.000",
+    ]
     assert markdown_row(section(markdown, "ROUGE-1"), "in-context, k = 4")[1:] == row
-    assert markdown_row(section(markdown, "ROUGE-L"), "in-context, k = 4")[1].endswith("(paper .295)")
+    assert markdown_row(section(markdown, "ROUGE-L"), "in-context, k = 4")[1].endswith(
+        "(paper .295)"
+    )
     assert markdown_row(section(markdown, "BLEU"), "in-context, k = 4")[1] == "0.060 ± 0.000"
-    assert markdown_row(section(markdown, "Levenshtein similarity"), "in-context, ptr, k = 4")[1] == "0.320 ± 0.000"
-    assert markdown_row(section(markdown, "ROUGE-1"), "real rows in one prompt, k = 4")[1:4] == ["–", "–", "**0.445 ± 0.007** (paper .433)"]
+    assert (
+        markdown_row(section(markdown, "Levenshtein similarity"), "in-context, ptr, k = 4")[1]
+        == "0.320 ± 0.000"
+    )
+    assert markdown_row(section(markdown, "ROUGE-1"), "real rows in one prompt, k = 4")[1:4] == [
+        "–",
+        "–",
+        "**0.445 ± 0.007** (paper .433)",
+    ]
     assert markdown_row(section(markdown, "Accuracy"), "in-context, k = 4")[1] == "0.000 ± 0.000"
     assert "### DP-ICL, samsum (100 queries, 2 seeds)" in markdown
     assert ("details", {"open": None}) in Page(html).tags, "ROUGE-1 need not be looked for"
@@ -61,25 +124,32 @@ def test_rouge_stands_beside_zero_shot_and_beside_the_paper(tmp_path):
 def test_what_is_not_the_papers_way_has_no_print_beside(tmp_path):
     _, markdown = written(tmp_path, text_rows())
     ptr = markdown_row(section(markdown, "ROUGE-1"), "in-context, ptr, k = 4")
-    assert ptr[1:4] == ["0.305 ± 0.007", "0.365 ± 0.007", "0.405 ± 0.007"], "not above zero-shot by more than noise"
+    assert ptr[1:4] == ["0.305 ± 0.007", "0.365 ± 0.007", "0.405 ± 0.007"], (
+        "not above zero-shot by more than noise"
+    )
 
 
 def test_the_first_screen_and_the_figure_are_of_rouge(tmp_path):
     html, markdown = written(tmp_path, text_rows())
     for text in (html.replace("\u00a0", " "), markdown):
         assert (
-            "DP-ICL on samsum, better than answers without demonstrations (0.350) by more than noise: in-context answers from ε = 8 on (0.065 ± 0.064 there)."
-            in text
+            "DP-ICL on samsum, better than answers without demonstrations (0.350) by more than "
+            "noise: in-context answers from ε = 8 on (0.065 ± 0.064 there)." in text
         )
         assert "Of whole texts, accuracy is the share of exact matches" in text
-        assert "Gains in ROUGE-1 over what does best without private data" in text and "always answering the majority label" not in text
+        assert (
+            "Gains in ROUGE-1 over what does best without private data" in text
+            and "always answering the majority label" not in text
+        )
     assert "ROUGE-1 against epsilon" in html and "Accuracy against epsilon" not in html
     assert "Mean ROUGE-1 by nominal ε" in html
 
 
 def test_labels_and_texts_of_one_run_are_told_apart(tmp_path):
     html, markdown = written(tmp_path, [*label_rows(), *text_rows()])
-    assert "DP-ICL on sst2, better than answers without demonstrations (0.800)" in markdown, "which are better than the majority's 0.5"
+    assert "DP-ICL on sst2, better than answers without demonstrations (0.800)" in markdown, (
+        "which are better than the majority's 0.5"
+    )
     assert "DP-ICL on samsum, better than answers without demonstrations (0.350)" in markdown
     assert "Accuracy against epsilon" in html and "ROUGE-1 against epsilon" in html
     assert markdown_row(section(markdown, "Accuracy"), "in-context, k = 4")[1:4] == [
@@ -115,8 +185,16 @@ def test_a_run_from_before_these_columns_is_still_reported(tmp_path):
         ({"noise": "exponential"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
         ({"subsets": 30}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
         ({"aggregation": "soft-votes"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), None),
-        ({"variants": {"more": {"subsets": 30}}}, ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0), None),
-        ({"variants": {"v": {"aggregation": "votes"}}}, ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0), (0.2636, None)),
+        (
+            {"variants": {"more": {"subsets": 30}}},
+            ("dp_icl", "trec", "accuracy", "icl-more", 4, 3.0),
+            None,
+        ),
+        (
+            {"variants": {"v": {"aggregation": "votes"}}},
+            ("dp_icl", "trec", "accuracy", "icl-v", 4, 3.0),
+            (0.2636, None),
+        ),
         ({"variants": "odd"}, ("dp_icl", "trec", "accuracy", "icl", 4, 3.0), (0.2636, None)),
         ({}, ("few_shot_generation", "trec", "accuracy", "icl", 4, 8.0), (0.513, 0.058)),
         ({}, ("few_shot_generation", "trec", "auc", "icl", 4, 8.0), None),
@@ -133,19 +211,29 @@ def test_whose_model_answered_in_the_papers_is_said_once_each():
 
 
 NOISE = [{"method": "dp_icl", "epsilon": 1.0, "here": "sigma 3.2", "published": "sigma 0.61"}]
-SMALLER = {"smaller_than_published": [{"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}]}
+SMALLER = {
+    "smaller_than_published": [
+        {"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}
+    ]
+}
 
 
 def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said_after_the_answer(tmp_path):
     folder = write_run(tmp_path, results=label_rows(), **({"options": OPTIONS} | SMALLER))
     html, markdown = built(folder)
     sentence = (
-        "sst2 is the slice few, with at least 700 texts of a label where 40,000 were published; the same ε takes more noise. DP-ICL at ε = 1: "
+        "sst2 is the slice few, with at least 700 texts of a label where 40,000 were published; "
+        "the same ε takes more noise. DP-ICL at ε = 1: "
         "sigma 3.2, on the published set sigma 0.61. A paper's numbers are for the published set."
     )
     assert sentence in markdown and markdown.index(sentence) < markdown.index("DP-ICL on sst2")
-    assert "Another experiment than the published one." in html and story(load_run(folder))[1] == sentence
-    assert "On sst2 the paper had more texts, and less noise at the same ε." in section(markdown, "Accuracy")
+    assert (
+        "Another experiment than the published one." in html
+        and story(load_run(folder))[1] == sentence
+    )
+    assert "On sst2 the paper had more texts, and less noise at the same ε." in section(
+        markdown, "Accuracy"
+    )
 
 
 def test_nothing_is_said_of_a_whole_set(tmp_path):

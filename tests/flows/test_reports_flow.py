@@ -1,4 +1,6 @@
-"""Clients' reports on Prefect: one task counts them, is tried again like any, and shows how many of each kind there were."""
+"""Clients' reports on Prefect: one task counts them, is tried again like any, and shows how many of
+each kind there were.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ CONTRACT = "clinic"
 
 
 def collecting(world: World) -> tuple[dict[str, Any], list[str]]:
-    """A pipeline that takes reports, under a contract of its own, and what clients sent for a day, half of them twice."""
+    """A pipeline that takes reports, under a contract of its own, and what clients sent for a day,
+    half of them twice.
+    """
     tree = {**shop(CONTRACT, private=True), "releases": {"every": "day"}}
     contract = world.root / "contracts" / f"{CONTRACT}.yaml"
     contract.write_text(yaml.safe_dump(tree, sort_keys=False))
@@ -29,12 +33,21 @@ def collecting(world: World) -> tuple[dict[str, Any], list[str]]:
     folder = world.root / "sent"
     folder.mkdir()
     (folder / "day.jsonl").write_text("".join(f"{line}\n" for line in (*sent, *sent[:100], "{")))
-    keys = {"datasets": [CONTRACT], "methods": ["ldp_tabicl"], "epsilons": [8], "shots": [2], "model": "fake", "seeds": [0]}
+    keys = {
+        "datasets": [CONTRACT],
+        "methods": ["ldp_tabicl"],
+        "epsilons": [8],
+        "shots": [2],
+        "model": "fake",
+        "seeds": [0],
+    }
     return {**keys, "baselines": False, "reports": "sent"}, sent
 
 
 @pytest.mark.exhaustive
-def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first count fails for a reason that nobody foresaw."""
     count, tries = stages.count_collection, list[str]()
 
@@ -48,7 +61,11 @@ def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(world
     monkeypatch.setattr(stages, "count_collection", failing)
     run = world.sweep("reported", changes, pipeline="private")
     (counted,) = counted_of(run, CONTRACT)
-    assert (counted.received.counted, counted.received.duplicate, counted.received.malformed) == (200, 100, 1)
+    assert (counted.received.counted, counted.received.duplicate, counted.received.malformed) == (
+        200,
+        100,
+        1,
+    )
     with world.entered():
         here = run_here("reported-here", "private", **changes)
     assert counted_of(here, CONTRACT) == [counted]
@@ -59,7 +76,10 @@ def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(world
     assert tasks["receive"]["run_count"] == 2 and tasks["receive"]["state_name"] == "Completed"
     assert not {"ingest", "charge", "randomise", "release"} & set(tasks)
     assert f" · {counted.period} · " in world.flow_run("reported")["name"]
-    shown = {one["key"]: str(one["data"]) for one in world.ask("artifacts/filter", {"limit": 200, "sort": "CREATED_DESC"})}
+    shown = {
+        one["key"]: str(one["data"])
+        for one in world.ask("artifacts/filter", {"limit": 200, "sort": "CREATED_DESC"})
+    }
     assert {row["kind"]: row["reports"] for row in json.loads(shown[f"reports-{CONTRACT}"])} == {
         "counted": 200,
         "sent or delivered again": 100,

@@ -1,4 +1,6 @@
-"""Flow runs that ended long ago go from the orchestrator, with logs and artifacts; others of the same server stay."""
+"""Flow runs that ended long ago go from the orchestrator, with logs and artifacts; others of the
+same server stay.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def flow_run(world: World, flow: str, parameters: dict[str, Any], state: str = "COMPLETED") -> str:
     """A flow run that has ended in this moment, with a log and an artifact."""
     flow_id = world.ask("flows/", {"name": flow})["id"]
-    run = world.ask("flow_runs/", {"flow_id": flow_id, "parameters": parameters, "state": {"type": state}})["id"]
-    line = {"name": "x", "level": 20, "message": "a line " * 50, "timestamp": "2026-01-01T00:00:00Z", "flow_run_id": run}
+    run = world.ask(
+        "flow_runs/", {"flow_id": flow_id, "parameters": parameters, "state": {"type": state}}
+    )["id"]
+    line = {
+        "name": "x",
+        "level": 20,
+        "message": "a line " * 50,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "flow_run_id": run,
+    }
     world.ask("logs/", [line] * LINES)  # type: ignore[arg-type]
-    world.ask("artifacts/", {"key": "report", "type": "markdown", "data": "text" * 1000, "flow_run_id": run})
+    world.ask(
+        "artifacts/",
+        {"key": "report", "type": "markdown", "data": "text" * 1000, "flow_run_id": run},
+    )
     return str(run)
 
 
@@ -45,31 +58,50 @@ def left(world: World) -> tuple[set[str], int, int]:
 
 def aged(world: World, *runs: str) -> None:
     """Let them have ended in 2020."""
-    with closing(sqlite3.connect(world.home / "prefect" / "prefect.db", timeout=30)) as connection, connection:
+    with (
+        closing(sqlite3.connect(world.home / "prefect" / "prefect.db", timeout=30)) as connection,
+        connection,
+    ):
         changed = connection.executemany(
-            "UPDATE flow_run SET end_time = '2020-01-01 00:00:00.000000' WHERE id = ?", [(run,) for run in runs]
+            "UPDATE flow_run SET end_time = '2020-01-01 00:00:00.000000' WHERE id = ?",
+            [(run,) for run in runs],
         )
         assert changed.rowcount == len(runs)
 
 
-def test_our_old_flow_runs_go_with_logs_and_artifacts_and_the_file_shrinks(served: World, capsys: pytest.CaptureFixture[str]) -> None:
-    old = [flow_run(served, "sweep", {"pipeline": "demo", "run_id": f"r{number}"}) for number in range(12)]
+def test_our_old_flow_runs_go_with_logs_and_artifacts_and_the_file_shrinks(
+    served: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = [
+        flow_run(served, "sweep", {"pipeline": "demo", "run_id": f"r{number}"})
+        for number in range(12)
+    ]
     new = flow_run(served, "sweep", {"pipeline": "demo", "changes": {}})
     running = flow_run(served, "sweep", {"pipeline": "demo"}, "RUNNING")
-    others = [flow_run(served, "sweep", {"broom": 1}), flow_run(served, "theirs", {"pipeline": "demo"})]
+    others = [
+        flow_run(served, "sweep", {"broom": 1}),
+        flow_run(served, "theirs", {"pipeline": "demo"}),
+    ]
     aged(served, *old, *others)
     with served.entered(DPICL_RUNS=str(served.root / "runs")):
         shown = json.loads(said(capsys, "state", "clean", "--dry-run", "--json"))
         assert shown["flow_runs"] == 12 and left(served)[0] == {*old, new, running, *others}
         assert "removed 12 flow runs of Prefect" in said(capsys, "state", "clean")
         assert left(served)[0] == {new, running, *others} and left(served)[2] == 4
-        until(lambda: json.loads(said(capsys, "state", "clean", "--json"))["flow_runs"] == 0, 10, "nothing to be left")
+        until(
+            lambda: json.loads(said(capsys, "state", "clean", "--json"))["flow_runs"] == 0,
+            10,
+            "nothing to be left",
+        )
     assert served.ask("flow_runs/filter", {"limit": 1})
 
 
 def test_a_server_cleans_every_day(served: World) -> None:
     old = flow_run(served, "sweep", {"pipeline": "demo"})
-    with served.entered(DPICL_RUNS=str(served.root / "runs")), cleaned_daily(Settings.from_environment(), every=0.2):
+    with (
+        served.entered(DPICL_RUNS=str(served.root / "runs")),
+        cleaned_daily(Settings.from_environment(), every=0.2),
+    ):
         aged(served, old)
         until(lambda: old not in left(served)[0], 30, "an old flow run to go")
     again = flow_run(served, "sweep", {"pipeline": "demo"})

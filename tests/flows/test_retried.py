@@ -16,8 +16,12 @@ def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) ->
     counts = {task["name"]: task["run_count"] for task in world.task_runs("retried")}
     assert counts.pop("validate breast_cancer") == 3
     assert set(counts.values()) == {1}
-    (validation,) = [task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"]
-    states = [state["name"] for state in world.ask(f"task_run_states/?task_run_id={validation['id']}")]
+    (validation,) = [
+        task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"
+    ]
+    states = [
+        state["name"] for state in world.ask(f"task_run_states/?task_run_id={validation['id']}")
+    ]
     assert states.count("AwaitingRetry") == 2 and states[-1] == "Completed"
 
 

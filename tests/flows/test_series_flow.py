@@ -1,4 +1,6 @@
-"""A table that grows, on Prefect: one task makes its nights, is tried again like any, and draws none twice."""
+"""A table that grows, on Prefect: one task makes its nights, is tried again like any, and draws
+none twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def growing(world: World, name: str) -> dict[str, Any]:
 
 
 def drawn(world: World, name: str) -> tuple[float, list[int]]:
-    """What is spent of an account, and the nights that are charged and published, as often as they are."""
+    """What is spent of an account, and the nights that are charged and published, as often as they
+    are.
+    """
     with world.entered(), open_ledger(Settings.from_environment()) as ledger:
         ledger.verify()
         parts = [entry for entry in ledger.entries(name) if PART in entry.release.parameters]
@@ -37,7 +41,9 @@ def drawn(world: World, name: str) -> tuple[float, list[int]]:
 
 
 @pytest.mark.exhaustive
-def test_nights_that_a_failed_task_has_made_stand_and_the_next_try_makes_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nights_that_a_failed_task_has_made_stand_and_the_next_try_makes_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tenth draw fails for a reason that nobody foresaw."""
     released, draws = Horizon._released, list[int]()  # noqa: SLF001
 
@@ -50,11 +56,16 @@ def test_nights_that_a_failed_task_has_made_stand_and_the_next_try_makes_the_oth
     pipeline = growing(world, "gate")
     monkeypatch.setattr(Horizon, "_released", failing)
     run = world.sweep("gate-run", pipeline, pipeline="private")
-    assert len(draws) == 13 and drawn(world, "gate") == (pytest.approx(2, rel=0.01), [*range(1, 13)])
+    assert len(draws) == 13 and drawn(world, "gate") == (
+        pytest.approx(2, rel=0.01),
+        [*range(1, 13)],
+    )
     (task,) = [one for one in world.task_runs("gate-run") if one["name"].startswith("advance")]
     assert task["run_count"] == 2 and task["state_name"] == "Completed"
     assert " · 2026-03-12 · " in world.flow_run("gate-run")["name"]
-    assert (run / "units" / UNIT.format("gate") / "released_rows.npz").exists() and (run / "report.html").exists()
+    assert (run / "units" / UNIT.format("gate") / "released_rows.npz").exists() and (
+        run / "report.html"
+    ).exists()
 
 
 @pytest.mark.exhaustive
@@ -63,7 +74,10 @@ def test_two_schedulers_at_once_draw_each_night_once(world: World) -> None:
     pipelines["pipelines"]["twice"] = growing(world, "pier")
     (world.root / "twice.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     named = {"DPICL_PIPELINES": str(world.root / "twice.yaml")}
-    commands = [world.start("run", "twice", "--run-id", f"pier-{number}", "--window", str(number), **named) for number in (1, 2)]
+    commands = [
+        world.start("run", "twice", "--run-id", f"pier-{number}", "--window", str(number), **named)
+        for number in (1, 2)
+    ]
     try:
         told = [command.communicate(timeout=240) for command in commands]
     finally:

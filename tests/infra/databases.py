@@ -26,7 +26,9 @@ class Databases:
 
     def url(self, role: str, database: str = "ledger") -> str:
         """How a role calls a database."""
-        address = make_url(self.server.url()).set(username=role, password=self.passwords[role], database=database)
+        address = make_url(self.server.url()).set(
+            username=role, password=self.passwords[role], database=database
+        )
         return address.render_as_string(hide_password=False)
 
 
@@ -41,8 +43,13 @@ def made_databases() -> Iterator[Databases]:
             "PGPORT": str(server.port),
             "PGPASSWORD": server.password,
             "POSTGRES_USER": "dpicl",
-            **{f"{role.upper()}_DATABASE_PASSWORD": password for role, password in passwords.items()},
+            **{
+                f"{role.upper()}_DATABASE_PASSWORD": password
+                for role, password in passwords.items()
+            },
         }
-        done = subprocess.run(["sh", str(SCRIPT)], env=told, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["sh", str(SCRIPT)], env=told, check=False, capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         yield Databases(server, passwords)

@@ -1,4 +1,6 @@
-"""The parts of a cluster as the recipes start them: plain `dask` commands, with the variables of a sourced file."""
+"""The parts of a cluster as the recipes start them: plain `dask` commands, with the variables of a
+sourced file.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +15,64 @@ from tests.guard import stop_with_parent
 from tests.harness import DPICL, REPOSITORY, Place, end, until
 
 DASK = str(DPICL.with_name("dask"))
-WORKER = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--preload", "tasks.preload")
-HEALTH_ONLY = {f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES": "['distributed.http.health']" for part in ("SCHEDULER", "WORKER")}
+WORKER = (
+    "--nthreads",
+    "1",
+    "--memory-limit",
+    "0",
+    "--no-dashboard",
+    "--dashboard-address",
+    "127.0.0.1:0",
+    "--preload",
+    "tasks.preload",
+)
+HEALTH_ONLY = {
+    f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES": "['distributed.http.health']"
+    for part in ("SCHEDULER", "WORKER")
+}
 
 
 def certificates(folder: Path, *hosts: str) -> dict[str, str]:
     """Made by the command; what a shell has that has sourced the file."""
     assert main([str(folder), "--host", *hosts]) == 0
-    sourced = subprocess.run(["bash", "-c", f". '{folder}/tls.env' && env -0"], env={}, capture_output=True, text=True, check=True)
+    sourced = subprocess.run(
+        ["bash", "-c", f". '{folder}/tls.env' && env -0"],
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = dict(line.split("=", 1) for line in sourced.stdout.split("\0") if line)
     return {name: value for name, value in found.items() if name.startswith(("DASK_", "PREFECT_"))}
 
 
 @contextmanager
-def started(place: Place, log: Path, command: Sequence[str], **extra: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    place: Place, log: Path, command: Sequence[str], **extra: str
+) -> Iterator[subprocess.Popen[str]]:
     """A process of the recipes, its words in a file; ended with all that it started."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))}
-    environment = {**bare, **place.environment, **HEALTH_ONLY, "PYTHONPATH": str(REPOSITORY), **extra}
+    bare = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DPICL_", "PREFECT_", "DASK_"))
+    }
+    environment = {
+        **bare,
+        **place.environment,
+        **HEALTH_ONLY,
+        "PYTHONPATH": str(REPOSITORY),
+        **extra,
+    }
     with log.open("w") as said:
-        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, text=True, cwd=place.root, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            text=True,
+            cwd=place.root,
+            start_new_session=True,
+        )
     guard = stop_with_parent(process.pid)
     try:
         yield process
@@ -43,5 +84,9 @@ def started(place: Place, log: Path, command: Sequence[str], **extra: str) -> It
 
 def wait_for(log: Path, words: str, process: subprocess.Popen[str], seconds: float = 120) -> None:
     """Until a process has said something."""
-    until(lambda: words in log.read_text() or process.poll() is not None, seconds, f"{log.name}: {words}")
+    until(
+        lambda: words in log.read_text() or process.poll() is not None,
+        seconds,
+        f"{log.name}: {words}",
+    )
     assert words in log.read_text(), log.read_text()

@@ -1,4 +1,6 @@
-"""The recipes of infra/, read: where they stand, what Kubernetes is given, and the pods among it."""
+"""The recipes of infra/, read: where they stand, what Kubernetes is given, and the pods among
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,13 @@ def documents() -> Iterator[dict[str, Any]]:
 
 
 def dask_parts(item: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Scheduler and workers of a resource of the Dask operator, by the names that their pods go by here."""
-    return {f"{item['metadata']['name']}-{part}": item["spec"][part] for part in sorted(item["spec"].keys() & {"scheduler", "worker"})}
+    """Scheduler and workers of a resource of the Dask operator, by the names that their pods go by
+    here.
+    """
+    return {
+        f"{item['metadata']['name']}-{part}": item["spec"][part]
+        for part in sorted(item["spec"].keys() & {"scheduler", "worker"})
+    }
 
 
 def pods() -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
@@ -44,5 +51,8 @@ def pods() -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
         if item["kind"].startswith("Dask"):
             cluster = {"dask.org/cluster-name": spec.get("cluster", name)}
             for part, given in dask_parts(item).items():
-                found[part] = ({**cluster, **given.get("metadata", {}).get("labels", {})}, given["spec"])
+                found[part] = (
+                    {**cluster, **given.get("metadata", {}).get("labels", {})},
+                    given["spec"],
+                )
     return found

@@ -44,12 +44,23 @@ def cluster(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     root = tmp_path_factory.mktemp("cluster")
     folder, port = root / "certificates", free_port()
     environment, address = certificates(folder, "localhost", "127.0.0.1"), f"tls://127.0.0.1:{port}"
-    scheduler = [DASK, "scheduler", "--host", "tls://127.0.0.1", "--port", str(port), "--dashboard-address", "127.0.0.1:0"]
+    scheduler = [
+        DASK,
+        "scheduler",
+        "--host",
+        "tls://127.0.0.1",
+        "--port",
+        str(port),
+        "--dashboard-address",
+        "127.0.0.1:0",
+    ]
     worker = [DASK, "worker", address, "--host", "127.0.0.1", *WORKER, "--name"]
     with (
         started(world, root / "scheduler.log", scheduler, **environment) as first,
         started(world, root / "plain.log", [*worker, "plain"], **environment) as second,
-        started(world, root / "gpu.log", [*worker, "gpu", "--resources", f"{GPU}=1"], **environment) as third,
+        started(
+            world, root / "gpu.log", [*worker, "gpu", "--resources", f"{GPU}=1"], **environment
+        ) as third,
     ):
         for name, process in (("plain", second), ("gpu", third)):
             wait_for(root / f"{name}.log", "Registered to", process)
@@ -75,10 +86,17 @@ class Seen(SchedulerPlugin):
         """Told by Dask."""
         self.scheduler, self.done = scheduler, set[tuple[str, bool]]()
 
-    def transition(self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any) -> None:
+    def transition(
+        self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any
+    ) -> None:
         """Told by Dask."""
         if finish == "memory":
-            self.done.add((self.scheduler.workers[worker].name, bool(self.scheduler.tasks[key].resource_restrictions)))
+            self.done.add(
+                (
+                    self.scheduler.workers[worker].name,
+                    bool(self.scheduler.tasks[key].resource_restrictions),
+                )
+            )
 
 
 def _done(dask_scheduler: Any) -> list[tuple[str, bool]]:
@@ -87,28 +105,46 @@ def _done(dask_scheduler: Any) -> list[tuple[str, bool]]:
 
 @pytest.mark.exhaustive
 def test_a_run_goes_over_tls_and_scores_where_the_gpu_is(world: World, cluster: Cluster) -> None:
-    with dask.config.set(settings(cluster.folder)), Client(cluster.address, security=Security(), set_as_default=False) as client:
+    with (
+        dask.config.set(settings(cluster.folder)),
+        Client(cluster.address, security=Security(), set_as_default=False) as client,
+    ):
         client.register_plugin(Seen())
         finished = world.dpicl(
-            *("run", "demo", *SMALL_OPTIONS, "--run-id", "over-tls"), DASK_SCHEDULER_ADDRESS=cluster.address, **cluster.environment
+            *("run", "demo", *SMALL_OPTIONS, "--run-id", "over-tls"),
+            DASK_SCHEDULER_ADDRESS=cluster.address,
+            **cluster.environment,
         )
         assert finished.returncode == 0, finished.stderr
         done = client.run_on_scheduler(_done)
     assert ("gpu", True) in done and ("plain", True) not in done
     assert {asked for _, asked in done} == {True, False}
-    assert differences(outcome(world.run("over-tls")), outcome(world.sweep("without-tls", SMALL))) == []
+    assert (
+        differences(outcome(world.run("over-tls")), outcome(world.sweep("without-tls", SMALL)))
+        == []
+    )
 
 
-def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_foreign_one(cluster: Cluster) -> None:
+def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_foreign_one(
+    cluster: Cluster,
+) -> None:
     doors = [door for process in cluster.processes for door in open_doors(family(process.pid))]
     speaking = {door: found for door in doors if (found := pages(door.port))}
-    assert {found["/info/main/workers.html"] for found in speaking.values()} == {404}, "the heartbeat alone is shown"
-    told = {door.port: (refusal(door.port), refusal(door.port, foreign=True)) for door in doors if door not in speaking}
+    assert {found["/info/main/workers.html"] for found in speaking.values()} == {404}, (
+        "the heartbeat alone is shown"
+    )
+    told = {
+        door.port: (refusal(door.port), refusal(door.port, foreign=True))
+        for door in doors
+        if door not in speaking
+    }
     assert len(told) == 5, "scheduler, two workers and their nannies"
     assert {door.host for door in doors} == {"127.0.0.1"}, (doors, speaking)
     for without, foreign in told.values():
         assert "CERTIFICATE_REQUIRED" in without or "HANDSHAKE_FAILURE" in without, without
-        assert "UNKNOWN_CA" in foreign or "DECRYPT_ERROR" in foreign or "BAD_SIGNATURE" in foreign, foreign
+        assert (
+            "UNKNOWN_CA" in foreign or "DECRYPT_ERROR" in foreign or "BAD_SIGNATURE" in foreign
+        ), foreign
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, address: str, **named: Any) -> str:
@@ -120,30 +156,51 @@ def refused(monkeypatch: pytest.MonkeyPatch, address: str, **named: Any) -> str:
     return str(error.value).removeprefix(f"DASK_SCHEDULER_ADDRESS={address}: ")
 
 
-def test_a_user_without_the_right_certificate_is_told_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_user_without_the_right_certificate_is_told_so(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     certificates(tmp_path / "other", "localhost")
     other = refused(monkeypatch, cluster.address, **settings(tmp_path / "other"))
-    assert other.startswith("no scheduler answers there, or it refuses the certificate of Dask's settings distributed.comm.tls")
-    assert refused(monkeypatch, cluster.address) == "needs a certificate; expected Dask's settings distributed.comm.tls"
-    plain = refused(monkeypatch, cluster.address.replace("tls:", "tcp:"), **settings(cluster.folder))
+    assert other.startswith(
+        "no scheduler answers there, or it refuses the certificate of Dask's settings "
+        "distributed.comm.tls"
+    )
+    assert (
+        refused(monkeypatch, cluster.address)
+        == "needs a certificate; expected Dask's settings distributed.comm.tls"
+    )
+    plain = refused(
+        monkeypatch, cluster.address.replace("tls:", "tcp:"), **settings(cluster.folder)
+    )
     assert plain == "expected tls://…, as Dask's setting distributed.comm.require-encryption is on"
 
 
 def test_keys_are_for_their_owner_and_the_authority_s_is_nowhere(tmp_path: Path) -> None:
     certificates(tmp_path / "made", "a.example", "192.0.2.7")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made").iterdir()}
-    assert {name for name, mode in modes.items() if mode == 0o600} == {f"{role}.key" for role in (*ROLES, "server")}
+    assert {name for name, mode in modes.items() if mode == 0o600} == {
+        f"{role}.key" for role in (*ROLES, "server")
+    }
     assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
     for role in (*ROLES, "server"):
-        certificate = x509.load_pem_x509_certificate((tmp_path / "made" / f"{role}.pem").read_bytes())
+        certificate = x509.load_pem_x509_certificate(
+            (tmp_path / "made" / f"{role}.pem").read_bytes()
+        )
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert [str(name.value) for name in names] == ["a.example", "192.0.2.7"]
-        assert 364 <= (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days <= 365
+        assert (
+            364
+            <= (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+            <= 365
+        )
 
 
 def test_the_prefect_server_s_certificate_is_none_of_the_cluster(tmp_path: Path) -> None:
     certificates(tmp_path / "made", "localhost")
-    server, authority = (x509.load_pem_x509_certificate((tmp_path / "made" / f"{name}.pem").read_bytes()) for name in ("server", "ca"))
+    server, authority = (
+        x509.load_pem_x509_certificate((tmp_path / "made" / f"{name}.pem").read_bytes())
+        for name in ("server", "ca")
+    )
     server.verify_directly_issued_by(server)
     with pytest.raises(ValueError, match="does not match"):
         server.verify_directly_issued_by(authority)
@@ -153,11 +210,17 @@ def test_the_prefect_server_s_certificate_is_none_of_the_cluster(tmp_path: Path)
     ("words", "told"),
     [
         (["{folder}"], "the following arguments are required: --host"),
-        (["{folder}", "--host", "a b"], "host=a b: expected an address, or a name of letters, digits, dashes and dots"),
+        (
+            ["{folder}", "--host", "a b"],
+            "host=a b: expected an address, or a name of letters, digits, dashes and dots",
+        ),
         (["{folder}", "--host", "a", "--days", "9999"], "days=9999: expected 1 to 825"),
         (["{folder}", "--host", "a", "--days", "x"], "argument --days: invalid int value: 'x'"),
         (["{folder}", "--host", "a", "--at", "here"], "at=here: expected a path from the root on"),
-        (["{folder}/full", "--host", "a"], "full: worker.key is there already, and is not written over; name a new folder"),
+        (
+            ["{folder}/full", "--host", "a"],
+            "full: worker.key is there already, and is not written over; name a new folder",
+        ),
         (["{folder}/full/worker.key", "--host", "a"], "worker.key: File exists"),
     ],
 )
@@ -172,9 +235,14 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(
     assert (tmp_path / "full" / "worker.key").read_text() == "a key"
 
 
-def test_the_folder_may_stand_elsewhere_on_the_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_may_stand_elsewhere_on_the_hosts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path / "made"), "--host", "a", "--at", "/etc/dpicl"]) == 0
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "made" / "tls.env").read_text()
     paths = re.findall(r"=(/\S+)$", printed, re.MULTILINE)
-    assert len(paths) == 8 and all(path.startswith("/etc/dpicl/") and (tmp_path / "made" / Path(path).name).is_file() for path in paths)
+    assert len(paths) == 8 and all(
+        path.startswith("/etc/dpicl/") and (tmp_path / "made" / Path(path).name).is_file()
+        for path in paths
+    )

@@ -1,4 +1,6 @@
-"""Server, scheduler, two workers and the flow on five hosts that share a folder: a run there gives what it gives on one."""
+"""Server, scheduler, two workers and the flow on five hosts that share a folder: a run there gives
+what it gives on one.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,25 @@ pytestmark = pytest.mark.exhaustive
 
 HOSTS = ("server", "scheduler", "one", "two", "flow")
 SECRET = "dpicl:of-this-test"
-GRID = ("--model", "tiny", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0")
+GRID = (
+    "--model",
+    "tiny",
+    "--methods",
+    "ldp_tabicl",
+    "--epsilons",
+    "1",
+    "--shots",
+    "1,2,4",
+    "--seeds",
+    "0",
+)
 NOTICED = "11s"
 """After so long without a word a host is given up; Dask takes nothing shorter."""
 SERVER = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--port", "4200")
-ANSWERS = "import ssl, sys, urllib.request as r; r.urlopen(sys.argv[1], context=ssl.create_default_context(cafile=sys.argv[2]), timeout=5)"
+ANSWERS = (
+    "import ssl, sys, urllib.request as r; r.urlopen(sys.argv[1], "
+    "context=ssl.create_default_context(cafile=sys.argv[2]), timeout=5)"
+)
 BUSY = """
 import sys, time
 from distributed import Client
@@ -84,24 +100,57 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 
         def run(name: str, *command: str, **extra: str) -> subprocess.Popen[str]:
             words = hosts[name].command(*command)
-            return stack.enter_context(started(place, place.root / f"{name}.log", words, **shared, **extra))
+            return stack.enter_context(
+                started(place, place.root / f"{name}.log", words, **shared, **extra)
+            )
 
-        keys = ("--ssl-certfile", str(folder / "server.pem"), "--ssl-keyfile", str(folder / "server.key"))
-        asked = {"PREFECT_SERVER_API_AUTH_STRING": SECRET, "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+        keys = (
+            "--ssl-certfile",
+            str(folder / "server.pem"),
+            "--ssl-keyfile",
+            str(folder / "server.key"),
+        )
+        asked = {
+            "PREFECT_SERVER_API_AUTH_STRING": SECRET,
+            "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+        }
         server = run("server", sys.executable, *SERVER, "--host", at["server"], *keys, **asked)
-        run("scheduler", DASK, "scheduler", "--host", f"tls://{at['scheduler']}", "--port", "8786", "--dashboard-address", "127.0.0.1:0")
-        workers = {name: run(name, DASK, "worker", address, "--host", at[name], "--name", name, *WORKER) for name in ("one", "two")}
+        run(
+            "scheduler",
+            DASK,
+            "scheduler",
+            "--host",
+            f"tls://{at['scheduler']}",
+            "--port",
+            "8786",
+            "--dashboard-address",
+            "127.0.0.1:0",
+        )
+        workers = {
+            name: run(name, DASK, "worker", address, "--host", at[name], "--name", name, *WORKER)
+            for name in ("one", "two")
+        }
         for name, process in workers.items():
             wait_for(place.root / f"{name}.log", "Registered to", process)
-        call = hosts["flow"].command(sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem"))
+        call = hosts["flow"].command(
+            sys.executable, "-c", ANSWERS, f"{url}/api/health", str(folder / "server.pem")
+        )
         until(
-            lambda: server.poll() is not None or subprocess.run(call, check=False, capture_output=True).returncode == 0,
+            lambda: (
+                server.poll() is not None
+                or subprocess.run(call, check=False, capture_output=True).returncode == 0
+            ),
             180,
             "the server",
             every=1,
         )
         assert server.poll() is None, (place.root / "server.log").read_text()
-        yield Spread(place, hosts, {**shared, "DASK_SCHEDULER_ADDRESS": address}, place.root / "scheduler.log")
+        yield Spread(
+            place,
+            hosts,
+            {**shared, "DASK_SCHEDULER_ADDRESS": address},
+            place.root / "scheduler.log",
+        )
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +168,14 @@ def test_five_hosts_give_what_one_gives(spread: Spread, alone: dict[str, bytes])
     assert "Remove worker" not in spread.scheduler_log.read_text()
 
 
-def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(spread: Spread, alone: dict[str, bytes]) -> None:
+def test_a_worker_whose_link_is_cut_while_it_works_changes_no_result(
+    spread: Spread, alone: dict[str, bytes]
+) -> None:
     """The last test of the module: the host stays cut off."""
     lost = spread.hosts["two"].address
-    watch = spread.start(sys.executable, "-c", BUSY, spread.environment["DASK_SCHEDULER_ADDRESS"], lost)
+    watch = spread.start(
+        sys.executable, "-c", BUSY, spread.environment["DASK_SCHEDULER_ADDRESS"], lost
+    )
     running = spread.start(str(DPICL), "run", "demo", *GRID, "--run-id", "cut")
     try:
         spread.finish(watch)

@@ -1,4 +1,6 @@
-"""The recipes as their formats' own tools read them: those that are packages of Python always, the others where they are."""
+"""The recipes as their formats' own tools read them: those that are packages of Python always, the
+others where they are.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ SCRIPTS = [INFRA / "slurm" / "run.sbatch", KUBERNETES / "create-databases.sh"]
 
 
 def said(program: str, *words: str | Path) -> tuple[int, str]:
-    """Exit status and words of a checker, which requirements.lock puts beside this Python: without it the test fails."""
+    """Exit status and words of a checker, which requirements.lock puts beside this Python: without
+    it the test fails.
+    """
     command = [str(Path(sys.executable).with_name(program)), *map(str, words)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout + done.stderr
@@ -42,42 +46,99 @@ def test_the_compose_file_fits_the_specification_s_schema(tmp_path: Path) -> Non
 
 
 def docker_compose() -> Sequence[str]:
-    """Docker Compose, as docker's plug-in or on its own, or skip; version 1 reads another format."""
+    """Docker Compose, as docker's plug-in or on its own, or skip; version 1 reads another
+    format.
+    """
     for command in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(command[0]):
-            version = subprocess.run([*command, "version", "--short"], check=False, capture_output=True, text=True, timeout=60)
+            version = subprocess.run(
+                [*command, "version", "--short"],
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             if version.returncode == 0 and not version.stdout.startswith("1."):
                 return command
-    pytest.skip("Docker Compose from version 2 is not here, and is no package of Python: its schema is checked, its `config` is not")
+    pytest.skip(
+        "Docker Compose from version 2 is not here, and is no package of Python: its schema is "
+        "checked, its `config` is not"
+    )
 
 
 def _config(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    environment = {**{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}, **given}
-    command = [*docker_compose(), "-f", str(COMPOSE), "--env-file", "/dev/null", "--profile", "gpu", "config", "--format", "json"]
-    return subprocess.run(command, check=False, env=environment, cwd=folder, capture_output=True, text=True, timeout=60)
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        **given,
+    }
+    command = [
+        *docker_compose(),
+        "-f",
+        str(COMPOSE),
+        "--env-file",
+        "/dev/null",
+        "--profile",
+        "gpu",
+        "config",
+        "--format",
+        "json",
+    ]
+    return subprocess.run(
+        command,
+        check=False,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_compose_reads_the_file_and_refuses_it_without_any_one_secret(tmp_path: Path) -> None:
     given = {name: f"/{name.lower()}" for name in SECRETS}
     done = _config(tmp_path, **given)
     assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)["services"]) == {"postgres", "prefect", "scheduler", "worker", "gpu-worker", "serve", "metrics"}
+    assert set(json.loads(done.stdout)["services"]) == {
+        "postgres",
+        "prefect",
+        "scheduler",
+        "worker",
+        "gpu-worker",
+        "serve",
+        "metrics",
+    }
     for name in SECRETS:
         refused = _config(tmp_path, **{**given, name: ""})
-        assert refused.returncode != 0 and f"required variable {name} is missing a value: set it in infra/.env" in refused.stderr, name
+        assert (
+            refused.returncode != 0
+            and f"required variable {name} is missing a value: set it in infra/.env"
+            in refused.stderr
+        ), name
 
 
 # Kubernetes
 
 
 def known_to_kubernetes() -> Iterator[dict[str, Any]]:
-    """What has a schema of Kubernetes; of the Dask operator's resources the pods and services that it makes of them."""
+    """What has a schema of Kubernetes; of the Dask operator's resources the pods and services that
+    it makes of them.
+    """
     for item in documents():
         if item["kind"].startswith("Dask"):
             for name, part in dask_parts(item).items():
-                yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **part.get("metadata", {})}, "spec": part["spec"]}
+                yield {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": name, **part.get("metadata", {})},
+                    "spec": part["spec"],
+                }
                 if "service" in part:
-                    yield {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": part["service"]}
+                    yield {
+                        "apiVersion": "v1",
+                        "kind": "Service",
+                        "metadata": {"name": name},
+                        "spec": part["service"],
+                    }
         elif item["kind"] != "Kustomization":
             yield item
 
@@ -129,10 +190,19 @@ def test_resources_of_the_dask_operator_fit_its_definitions(file: str) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_can_be_read_by_their_shells_and_shellcheck_finds_nothing(script: Path, tmp_path: Path) -> None:
+def test_scripts_can_be_read_by_their_shells_and_shellcheck_finds_nothing(
+    script: Path, tmp_path: Path
+) -> None:
     shell = script.read_text().splitlines()[0].removeprefix("#!").strip()
-    assert subprocess.run([shell, "-n", str(script)], check=False, capture_output=True, text=True).stderr == ""
+    assert (
+        subprocess.run(
+            [shell, "-n", str(script)], check=False, capture_output=True, text=True
+        ).stderr
+        == ""
+    )
     assert said("shellcheck", "--norc", script) == (0, "")
     (tmp_path / "wrong").write_text(script.read_text() + "\nrm -rf $never_set/*\n")
     status, words = said("shellcheck", "--norc", tmp_path / "wrong")
-    assert status == 1 and "never_set is referenced but not assigned" in words, "a wrong line would be noticed"
+    assert status == 1 and "never_set is referenced but not assigned" in words, (
+        "a wrong line would be noticed"
+    )

@@ -1,4 +1,6 @@
-"""`dpicl metrics` as the recipes start it: a role that may only read, and a home that cannot be written."""
+"""`dpicl metrics` as the recipes start it: a role that may only read, and a home that cannot be
+written.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ def databases() -> Iterator[Databases]:
 
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
-    asked = ("--method", "gdp_tabicl", "--shots", str(shots), "--out", str(place.root / f"{shots}.jsonl"))
+    asked = (
+        "--method",
+        "gdp_tabicl",
+        "--shots",
+        str(shots),
+        "--out",
+        str(place.root / f"{shots}.jsonl"),
+    )
     told = place.dpicl("protect", "till", *asked, DPICL_LEDGER=databases.url("ledger"))
     assert told.returncode == 0, told.stderr
 
@@ -33,17 +42,26 @@ def watched(place: Place, databases: Databases) -> dict[str, str]:
     """Metrics by name and labels, of a process that sees the home for reading only."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("a folder that may only be read needs root and unshare")
-    for_reading = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ! touch "$0/x" 2>&- && exec "$1" metrics'
+    for_reading = (
+        'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && ! touch "$0/x" 2>&- && exec '
+        '"$1" metrics'
+    )
     environment = {**os.environ, **place.environment, "DPICL_LEDGER": databases.url("metrics")}
     command = ["unshare", "-m", "sh", "-c", for_reading, str(place.home), str(DPICL)]
-    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=environment, check=False, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
-    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+    return dict(
+        line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#")
+    )
 
 
 @pytest.mark.exhaustive
 def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> None:
-    """Also while the anchor is behind, as it is between a commit and what follows; and an edit is seen."""
+    """Also while the anchor is behind, as it is between a commit and what follows; and an edit is
+    seen.
+    """
     place = new_place(tmp_path / "place")
     install(place, shop("till", private=True), shop_rows(80))
     bought(place, databases, 2)
@@ -52,17 +70,27 @@ def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> 
     bought(place, databases, 4)
     anchor.write_bytes(behind)
     found = watched(place, databases)
-    assert (found["dpicl_ledger_intact"], found['dpicl_releases{account="till",state="published"}']) == ("1.0", "2.0")
+    assert (
+        found["dpicl_ledger_intact"],
+        found['dpicl_releases{account="till",state="published"}'],
+    ) == ("1.0", "2.0")
     assert anchor.read_bytes() == behind
     with psycopg.connect(databases.url("ledger"), autocommit=True) as owner:
         owner.execute("UPDATE entries SET epsilon = epsilon / 2")
     assert watched(place, databases)["dpicl_ledger_intact"] == "0.0"
 
 
-def test_the_role_of_the_metrics_changes_nothing_and_enters_no_other_database(databases: Databases) -> None:
+def test_the_role_of_the_metrics_changes_nothing_and_enters_no_other_database(
+    databases: Databases,
+) -> None:
     with psycopg.connect(databases.url("ledger"), autocommit=True) as owner:
         owner.execute("CREATE TABLE IF NOT EXISTS probe (x int)")
-    for statement in ("DELETE FROM probe", "INSERT INTO probe VALUES (1)", "CREATE TABLE own (x int)", "DROP TABLE probe"):
+    for statement in (
+        "DELETE FROM probe",
+        "INSERT INTO probe VALUES (1)",
+        "CREATE TABLE own (x int)",
+        "DROP TABLE probe",
+    ):
         with psycopg.connect(databases.url("metrics"), autocommit=True) as reader:
             assert reader.execute("SELECT count(*) FROM probe").fetchone() == (0,)
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -14,7 +14,9 @@ from tests.ledger.workload import Place
 
 @pytest.fixture(scope="package", autouse=True)
 def forks() -> Iterator[None]:
-    """Children of these tests are forked from a process that has imported what they need, a third of a second each."""
+    """Children of these tests are forked from a process that has imported what they need, a third
+    of a second each.
+    """
     with own_fork_server(["benchmarks.guarantees.spenders", "tests.ledger.mortal"]):
         yield
 
@@ -27,11 +29,20 @@ def postgres() -> Iterator[Server]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kills, crowds of processes and every case after a test's first are made by `make test` on one database."""
+    """Kills, crowds of processes and every case after a test's first are made by `make test` on one
+    database.
+    """
     seen = set[object]()
     for item in items:
-        if isinstance(item, pytest.Function) and item.path.parent == Path(__file__).parent and "postgresql" in item.name:
-            if item.function in seen or any(word in item.nodeid for word in ("killed", "processes", "newer_program", "several_accounts")):
+        if (
+            isinstance(item, pytest.Function)
+            and item.path.parent == Path(__file__).parent
+            and "postgresql" in item.name
+        ):
+            if item.function in seen or any(
+                word in item.nodeid
+                for word in ("killed", "processes", "newer_program", "several_accounts")
+            ):
                 item.add_marker(pytest.mark.exhaustive)
             seen.add(item.function)
 

@@ -54,12 +54,18 @@ def downgrade():
 
 
 def write_earlier(place: Place, name: str) -> None:
-    """An earlier ledger, on any database: tables by the migrations up to its revision, rows as its program wrote them."""
+    """An earlier ledger, on any database: tables by the migrations up to its revision, rows as its
+    program wrote them.
+    """
     content = json.loads((DATA / f"ledger-{name}.json").read_text())
     url = make_url(place.url)
-    engine = create_engine(url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url)
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+    )
     config = Config()
-    config.set_main_option("script_location", str(Path(dpicl.__file__).parent / "accounting" / "ledger" / "migrations"))
+    config.set_main_option(
+        "script_location", str(Path(dpicl.__file__).parent / "accounting" / "ledger" / "migrations")
+    )
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, content["alembic_version"][0]["version_num"])
@@ -80,7 +86,9 @@ def held(place: Place) -> dict[str, list[Any]]:
 def tables(place: Place) -> set[str]:
     """Names of the tables."""
     url = make_url(place.url)
-    engine = create_engine(url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url)
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+    )
     names = set(inspect(engine).get_table_names())
     engine.dispose()
     return names
@@ -88,10 +96,17 @@ def tables(place: Place) -> set[str]:
 
 def newer_program(folder: Path) -> Path:
     """This program with one migration more, as version 0.2.0."""
-    shutil.copytree(Path(dpicl.__file__).parent, folder / "dpicl", ignore=shutil.ignore_patterns("__pycache__", "lm", "resources"))
+    shutil.copytree(
+        Path(dpicl.__file__).parent,
+        folder / "dpicl",
+        ignore=shutil.ignore_patterns("__pycache__", "lm", "resources"),
+    )
     ledger = folder / "dpicl" / "accounting" / "ledger"
     (ledger / "migrations" / "versions" / "v0004_notes.py").write_text(_NOTES)
-    for file, old, new in ((ledger / "models.py", '"0003"', '"0004"'), (folder / "dpicl" / "__init__.py", "0.1.0", "0.2.0")):
+    for file, old, new in (
+        (ledger / "models.py", '"0003"', '"0004"'),
+        (folder / "dpicl" / "__init__.py", "0.1.0", "0.2.0"),
+    ):
         text = file.read_text()
         assert old in text
         file.write_text(text.replace(old, new))
@@ -99,25 +114,39 @@ def newer_program(folder: Path) -> Path:
 
 
 def by(program: Path, place: Place, statement: str) -> str:
-    """What a statement on an open ledger prints in another program, or the sentence that it is refused with."""
+    """What a statement on an open ledger prints in another program, or the sentence that it is
+    refused with.
+    """
     lines = [
         "from pathlib import Path",
         "from dpicl.accounting.ledger import Ledger",
         "from dpicl.errors import LedgerError",
         "try:",
-        f"    with Ledger.open({place.url!r}, {KEY!r}, Path({str(place.anchor)!r})) as ledger: {statement}",
+        (
+            f"    with Ledger.open({place.url!r}, {KEY!r}, Path({str(place.anchor)!r})) as ledger: "
+            f"{statement}"
+        ),
         "except LedgerError as error: print(error)",
     ]
     environment = {**os.environ, "PYTHONPATH": str(program)}
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], env=environment, cwd=program, capture_output=True, text=True, check=False
+        [sys.executable, "-c", "\n".join(lines)],
+        env=environment,
+        cwd=program,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def write_old(place: Place, opened: Sequence[Account], charged: Sequence[tuple[Release, str | None]]) -> None:
-    """A ledger of before with these accounts and releases (each with what was published), in the newest tables: records without a state."""
+def write_old(
+    place: Place, opened: Sequence[Account], charged: Sequence[tuple[Release, str | None]]
+) -> None:
+    """A ledger of before with these accounts and releases (each with what was published), in the
+    newest tables: records without a state.
+    """
     with place.ledger():
         pass
     end = Head()
@@ -125,7 +154,11 @@ def write_old(place: Place, opened: Sequence[Account], charged: Sequence[tuple[R
 
         def record(kind: str, content: Mapping[str, Any]) -> Head:
             after = link(place.key, end, kind, canonical(content))
-            connection.execute(insert(records).values(sequence=after.sequence, kind=kind, content=canonical(content), hash=after.hash))
+            connection.execute(
+                insert(records).values(
+                    sequence=after.sequence, kind=kind, content=canonical(content), hash=after.hash
+                )
+            )
             return after
 
         for number, account in enumerate(opened):
@@ -138,6 +171,8 @@ def write_old(place: Place, opened: Sequence[Account], charged: Sequence[tuple[R
             end = record("reserved", row)
             if artefact:
                 won = {"artefact_sha256": artefact, "published_utc": "2026-01-03"}
-                connection.execute(update(entries).where(entries.c.release_id == release.release_id).values(won))
+                connection.execute(
+                    update(entries).where(entries.c.release_id == release.release_id).values(won)
+                )
                 end = record("published", {"release_id": release.release_id, **won})
         connection.execute(update(head).values(sequence=end.sequence, hash=end.hash))

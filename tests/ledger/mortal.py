@@ -70,7 +70,9 @@ def _move(place: Place, revision: str | None, last: int) -> None:
 
 
 def die_moving(place: Place, revision: str | None, last: int) -> int:
-    """Open a ledger, which makes its form the newest, take it back to a revision, and be killed in a step of that; gives the exit code."""
+    """Open a ledger, which makes its form the newest, take it back to a revision, and be killed in
+    a step of that; gives the exit code.
+    """
     process = _started(_move, place, revision, last)
     process.join(60)
     assert process.exitcode is not None, "the ledger hangs"
@@ -86,7 +88,9 @@ def die_in_step(place: Place, name: str, last: int, marks: Path) -> tuple[int, l
 
 
 def spender(place: Place, name: str, marks: Path) -> BaseProcess:
-    """A process that spends until it is killed, noting every release that it was told is reserved."""
+    """A process that spends until it is killed, noting every release that it was told is
+    reserved.
+    """
     return _started(_spend_until_killed, place, name, marks)
 
 

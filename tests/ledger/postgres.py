@@ -28,7 +28,10 @@ _USERS = ("postgres", "nobody")
 
 def programs() -> Path | None:
     """The folder of PostgreSQL's newest server programs: Debian's places, then PATH."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parent.parent.name))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"),
+        key=lambda path: int(path.parent.parent.name),
+    )
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).parent if on_path else None
 
@@ -66,7 +69,9 @@ class Server:
             connection.execute(statement)
 
     def emptied(self) -> str:
-        """Address of its one database for tests, with nothing in it; a new database for each would take longer."""
+        """Address of its one database for tests, with nothing in it; a new database for each would
+        take longer.
+        """
         self.execute("DROP SCHEMA public CASCADE")
         self.execute("CREATE SCHEMA public")
         return self.url()
@@ -76,7 +81,9 @@ def unprivileged() -> dict[str, Any]:
     """How to start a process that is not root."""
     if os.geteuid() != 0:
         return {}
-    user = next(pwd.getpwnam(name) for name in _USERS if name in {entry.pw_name for entry in pwd.getpwall()})
+    user = next(
+        pwd.getpwnam(name) for name in _USERS if name in {entry.pw_name for entry in pwd.getpwall()}
+    )
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
@@ -93,7 +100,16 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
     if who:
         for path in (home, home / "password"):
             os.chown(path, who["user"], who["group"])
-    initdb = [folder / "initdb", "-D", home / "data", "-U", "dpicl", "--auth=scram-sha-256", f"--pwfile={home / 'password'}", "--no-sync"]
+    initdb = [
+        folder / "initdb",
+        "-D",
+        home / "data",
+        "-U",
+        "dpicl",
+        "--auth=scram-sha-256",
+        f"--pwfile={home / 'password'}",
+        "--no-sync",
+    ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=home, **who)
     options = {
         "port": server.port,
@@ -104,7 +120,13 @@ def running_postgres(*, durable: bool = True) -> Iterator[Server]:
     }
     settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
     with (home / "log").open("w") as log:
-        process = subprocess.Popen([folder / "postgres", "-D", home / "data", *settings], stdout=log, stderr=log, cwd=home, **who)
+        process = subprocess.Popen(
+            [folder / "postgres", "-D", home / "data", *settings],
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            **who,
+        )
     try:
         until(lambda: process.poll() is not None or _answers(server), 60, "PostgreSQL")
         assert process.poll() is None, (home / "log").read_text()

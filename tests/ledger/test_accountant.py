@@ -1,4 +1,6 @@
-"""Composed costs: exact for pure events, pinned and bracketed for Gaussian ones, refused when mixed."""
+"""Composed costs: exact for pure events, pinned and bracketed for Gaussian ones, refused when
+mixed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ import math
 from fractions import Fraction
 
 import pytest
-from dp_accounting import GaussianDpEvent, LaplaceDpEvent, NeighboringRelation, PoissonSampledDpEvent
+from dp_accounting import (
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+)
 from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +23,15 @@ from scipy.stats import norm
 from dpicl.accounting.accountant import Cost, check, compose, price
 from dpicl.accounting.amplification import amplify
 from dpicl.accounting.discrete_gaussian import discrete_gaussian
-from dpicl.accounting.events import approximate, gaussian, parallel, poisson_sampled, pure, repeated, sequential
+from dpicl.accounting.events import (
+    approximate,
+    gaussian,
+    parallel,
+    poisson_sampled,
+    pure,
+    repeated,
+    sequential,
+)
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.prv import bracket
@@ -38,12 +53,17 @@ CELLS = list(csv.DictReader(TABLE_9.splitlines()))
 
 
 def epsilon_of(event: Event, delta: float, neighbours: Neighbours = ADD) -> float:
-    return compose([price(event, neighbours=neighbours, unit="row", delta=delta)], delta=delta).epsilon
+    return compose(
+        [price(event, neighbours=neighbours, unit="row", delta=delta)], delta=delta
+    ).epsilon
 
 
 def exact_gaussian_delta(epsilon: float, ratio: float) -> float:
     """Balle and Wang 2018, theorem 8: sensitivity over noise `ratio`."""
-    return float(norm.cdf(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * norm.cdf(-ratio / 2 - epsilon / ratio))
+    return float(
+        norm.cdf(ratio / 2 - epsilon / ratio)
+        - math.exp(epsilon) * norm.cdf(-ratio / 2 - epsilon / ratio)
+    )
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
@@ -61,13 +81,21 @@ def test_ten_thousand_tenths_are_a_thousand() -> None:
 
 
 @pytest.mark.parametrize(("neighbours", "epsilon"), [(ADD, 4.377), (REPLACE, 9.997)])
-def test_one_gaussian_of_noise_multiplier_one_costs_this(neighbours: Neighbours, epsilon: float) -> None:
+def test_one_gaussian_of_noise_multiplier_one_costs_this(
+    neighbours: Neighbours, epsilon: float
+) -> None:
     """Sigma is the noise over what one added row moves; a replaced row moves twice that."""
     assert epsilon_of(gaussian(sigma=1.0), 1e-5, neighbours) == pytest.approx(epsilon, abs=5e-4)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.floats(0.2, 20), st.floats(0.1, 10), st.sampled_from([1e-3, 1e-5, 1e-8]), st.sampled_from([ADD, REPLACE]), st.integers(1, 50))
+@given(
+    st.floats(0.2, 20),
+    st.floats(0.1, 10),
+    st.sampled_from([1e-3, 1e-5, 1e-8]),
+    st.sampled_from([ADD, REPLACE]),
+    st.integers(1, 50),
+)
 def test_gaussians_cost_what_their_closed_form_says(
     sigma: float, sensitivity: float, delta: float, neighbours: Neighbours, count: int
 ) -> None:
@@ -75,7 +103,9 @@ def test_gaussians_cost_what_their_closed_form_says(
     ratio = math.sqrt(count) * sensitivity / sigma * (2 if neighbours is REPLACE else 1)
     if ratio > 12:
         return
-    epsilon = epsilon_of(repeated(gaussian(sigma=sigma, sensitivity=sensitivity), count), delta, neighbours)
+    epsilon = epsilon_of(
+        repeated(gaussian(sigma=sigma, sensitivity=sensitivity), count), delta, neighbours
+    )
     assert exact_gaussian_delta(epsilon, ratio) <= delta * (1 + 1e-6)
     tighter = epsilon * (1 - 1e-3) - 1e-6
     assert tighter < 0 or exact_gaussian_delta(tighter, ratio) > delta
@@ -85,7 +115,10 @@ def test_gaussians_cost_what_their_closed_form_says(
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell['name']}-{cell['sigma']}")
 def test_the_cells_of_table_9(cell: dict[str, str]) -> None:
     rows, delta = int(cell["rows"]), 1 / int(cell["rows"])
-    event = repeated(poisson_sampled(Fraction(int(cell["sampled"]), rows), gaussian(sigma=float(cell["sigma"]))), int(cell["steps"]))
+    event = repeated(
+        poisson_sampled(Fraction(int(cell["sampled"]), rows), gaussian(sigma=float(cell["sigma"]))),
+        int(cell["steps"]),
+    )
     assert epsilon_of(event, delta) == pytest.approx(float(cell["add"]), abs=0.002)
     assert epsilon_of(event, delta, REPLACE) == pytest.approx(float(cell["replace"]), abs=0.002)
 
@@ -122,24 +155,44 @@ def test_the_bracket_refuses_what_it_does_not_cover_or_cannot_hold() -> None:
     with pytest.raises(PrivacyError, match="no 'poisson-sampled' event under replace-one"):
         bracket([price(sampled, neighbours=REPLACE, unit="row", delta=1e-6)], delta=1e-5)
     with pytest.raises(PrivacyError, match="mesh would have .* points; expected at most 1000000"):
-        bracket([price(repeated(sampled, 2000), neighbours=ADD, unit="row", delta=1e-6)], delta=1e-5)
+        bracket(
+            [price(repeated(sampled, 2000), neighbours=ADD, unit="row", delta=1e-6)], delta=1e-5
+        )
 
 
 @pytest.mark.exhaustive
 def test_many_pure_parts_beside_a_gaussian_waste_nothing_on_the_grid() -> None:
     """Rounding each of a thousand up to the grid would cost two thirds more."""
-    guarantees = [*[cost(0.0015)] * 1000, price(gaussian(sigma=100.0), neighbours=ADD, unit="row", delta=1e-6)]
+    guarantees = [
+        *[cost(0.0015)] * 1000,
+        price(gaussian(sigma=100.0), neighbours=ADD, unit="row", delta=1e-6),
+    ]
     theirs = bracket(guarantees, delta=1e-5, epsilon_error=1e-3)
     assert theirs.low <= compose(guarantees, delta=1e-5).epsilon <= theirs.high
 
 
 def test_laplace_and_its_samples_agree_with_dp_accounting_as_upper_bounds() -> None:
-    """A pure event is any mechanism of that epsilon, so it costs no less than Laplace noise does."""
-    for rate, theirs in ((Fraction(1), LaplaceDpEvent(2.0)), (Fraction(1, 10), PoissonSampledDpEvent(0.1, LaplaceDpEvent(2.0)))):
-        laplace = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(theirs, 20).compose(GaussianDpEvent(3.0)).get_epsilon(1e-5)
+    """A pure event is any mechanism of that epsilon, so it costs no less than Laplace noise
+    does.
+    """
+    for rate, theirs in (
+        (Fraction(1), LaplaceDpEvent(2.0)),
+        (Fraction(1, 10), PoissonSampledDpEvent(0.1, LaplaceDpEvent(2.0))),
+    ):
+        laplace = (
+            PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+            .compose(theirs, 20)
+            .compose(GaussianDpEvent(3.0))
+            .get_epsilon(1e-5)
+        )
         sampled = amplify(cost(0.5), rate)
-        ours = compose([*[sampled] * 20, price(gaussian(sigma=3.0), neighbours=ADD, unit="row", delta=1e-6)], delta=1e-5)
-        assert laplace <= ours.epsilon <= 20 * sampled.epsilon + epsilon_of(gaussian(sigma=3.0), 1e-5)
+        ours = compose(
+            [*[sampled] * 20, price(gaussian(sigma=3.0), neighbours=ADD, unit="row", delta=1e-6)],
+            delta=1e-5,
+        )
+        assert (
+            laplace <= ours.epsilon <= 20 * sampled.epsilon + epsilon_of(gaussian(sigma=3.0), 1e-5)
+        )
 
 
 @pytest.mark.quick("parts1-worst1")
@@ -168,7 +221,8 @@ def test_parts_of_which_none_is_worst_cost_at_least_each() -> None:
     for delta in (1e-6, 0.1):
         assert (
             epsilon_of(parallel(parts), delta)
-            >= max(epsilon_of(sequential([part, approximate(0.0, 1e-12)]), delta) for part in parts) - 1e-3
+            >= max(epsilon_of(sequential([part, approximate(0.0, 1e-12)]), delta) for part in parts)
+            - 1e-3
         )
 
 
@@ -177,14 +231,16 @@ def test_approximate_parts_spend_their_delta() -> None:
     assert compose([part], delta=1e-6).epsilon == pytest.approx(0.5, rel=1e-3)
     assert compose([part] * 4, delta=5e-6).epsilon <= 2.0
     assert compose([part] * 4, delta=3e-6).epsilon == math.inf
-    sampled = amplify(price(approximate(0.5, 1e-6), neighbours=ADD, unit="row", delta=1e-6), Fraction(1, 10))
+    sampled = amplify(
+        price(approximate(0.5, 1e-6), neighbours=ADD, unit="row", delta=1e-6), Fraction(1, 10)
+    )
     assert compose([sampled], delta=1e-7).epsilon == pytest.approx(sampled.epsilon, rel=3e-3)
 
 
 def test_without_a_delta_gaussians_cost_infinity_and_it_says_so() -> None:
-    assert compose([price(gaussian(sigma=1.0), neighbours=ADD, unit="row", delta=1e-5)], delta=0.0) == Cost(
-        math.inf, 0.0, "no delta to spend"
-    )
+    assert compose(
+        [price(gaussian(sigma=1.0), neighbours=ADD, unit="row", delta=1e-5)], delta=0.0
+    ) == Cost(math.inf, 0.0, "no delta to spend")
 
 
 def test_an_infinite_part_makes_an_infinite_whole() -> None:
@@ -193,7 +249,9 @@ def test_an_infinite_part_makes_an_infinite_whole() -> None:
 
 
 def test_a_price_is_the_same_in_every_process() -> None:
-    """The order of a set is another one in every process, and sums of floats depend on it: a release charged again must cost what it did."""
+    """The order of a set is another one in every process, and sums of floats depend on it: a
+    release charged again must cost what it did.
+    """
     parts = [(approximate(0.1 * n, 1e-9 * n), n) for n in range(1, 7)] + [
         (discrete_gaussian(variance=Fraction(50), squared_sensitivity=2, neighbours=ADD), 1)
     ]
@@ -201,31 +259,57 @@ def test_a_price_is_the_same_in_every_process() -> None:
     assert len({epsilon_at.__wrapped__(order, ADD, 1e-5) for order in orders}) == 1  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("other", [cost(1.0, REPLACE), cost(1.0, ADD, "client"), cost(1.0, REPLACE, "person")])
+@pytest.mark.parametrize(
+    "other", [cost(1.0, REPLACE), cost(1.0, ADD, "client"), cost(1.0, REPLACE, "person")]
+)
 def test_units_and_relations_are_not_mixed(other: Guarantee) -> None:
-    with pytest.raises(PrivacyError, match="compose only under one unit and one relation, got .* of one .*, .* of one "):
+    with pytest.raises(
+        PrivacyError,
+        match="compose only under one unit and one relation, got .* of one .*, .* of one ",
+    ):
         compose([cost(1.0), other], delta=1e-5)
 
 
 @pytest.mark.parametrize(
     ("guarantee", "named"),
     [
-        (Guarantee(0.5, 0.0, ADD, "row", pure(1.0)), "states epsilon=0.5 at delta=0, but its event 'pure' costs 1 under add-or-remove-one"),
-        (Guarantee(4.3, 1e-5, ADD, "row", gaussian(sigma=1.0)), "states epsilon=4.3 at delta=1e-05, but its event 'gaussian' costs 4.377"),
-        (Guarantee(4.38, 1e-5, REPLACE, "row", gaussian(sigma=1.0)), "costs 9.997.* under replace-one"),
-        (Guarantee(9.0, 0.0, ADD, "row", gaussian(sigma=1.0)), "event 'gaussian' has no cost at delta=0.0"),
         (
-            Guarantee(9.0, 1e-5, ADD, "row", poisson_sampled(0.1, sequential([gaussian(sigma=1.0)] * 2))),
+            Guarantee(0.5, 0.0, ADD, "row", pure(1.0)),
+            "states epsilon=0.5 at delta=0, but its event 'pure' costs 1 under add-or-remove-one",
+        ),
+        (
+            Guarantee(4.3, 1e-5, ADD, "row", gaussian(sigma=1.0)),
+            "states epsilon=4.3 at delta=1e-05, but its event 'gaussian' costs 4.377",
+        ),
+        (
+            Guarantee(4.38, 1e-5, REPLACE, "row", gaussian(sigma=1.0)),
+            "costs 9.997.* under replace-one",
+        ),
+        (
+            Guarantee(9.0, 0.0, ADD, "row", gaussian(sigma=1.0)),
+            "event 'gaussian' has no cost at delta=0.0",
+        ),
+        (
+            Guarantee(
+                9.0, 1e-5, ADD, "row", poisson_sampled(0.1, sequential([gaussian(sigma=1.0)] * 2))
+            ),
             "a Poisson sample of 'sequential' is not priced",
         ),
-        (Guarantee(9.0, 1e-5, REPLACE, "row", Event("replaced", parts=(gaussian(sigma=1.0),))), "'replaced' holds a part with delta > 0"),
         (
-            Guarantee(9.0, 1e-5, ADD, "row", Event("gaussian", (("sigma", 0.0), ("sensitivity", 1.0)))),
+            Guarantee(9.0, 1e-5, REPLACE, "row", Event("replaced", parts=(gaussian(sigma=1.0),))),
+            "'replaced' holds a part with delta > 0",
+        ),
+        (
+            Guarantee(
+                9.0, 1e-5, ADD, "row", Event("gaussian", (("sigma", 0.0), ("sensitivity", 1.0)))
+            ),
             "states sigma=0; expected a number > 0",
         ),
     ],
 )
-def test_statements_below_the_cost_or_without_one_are_refused(guarantee: Guarantee, named: str) -> None:
+def test_statements_below_the_cost_or_without_one_are_refused(
+    guarantee: Guarantee, named: str
+) -> None:
     for refuse in (check, lambda stated: compose([stated], delta=1e-5)):
         with pytest.raises(PrivacyError, match=named):
             refuse(guarantee)

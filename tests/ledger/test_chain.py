@@ -26,23 +26,66 @@ def filled(place: Place) -> None:
 
 
 EDITS = {
-    "a lower cost": ("UPDATE entries SET epsilon = 0.5 WHERE number = 2", "entry .* is not what the chain says"),
-    "another guarantee": ("UPDATE entries SET guarantee = replace(guarantee, '1', '0') WHERE number = 2", "entry .* is not what"),
-    "another mechanism": ("UPDATE entries SET mechanism = 'magic' WHERE number = 3", "entry .* is not what the chain says"),
-    "another artefact": (f"UPDATE entries SET artefact_sha256 = '{sha256('x')}' WHERE number = 3", "entry .* is not what"),
-    "an artefact too many": (f"UPDATE entries SET artefact_sha256 = '{sha256('x')}' WHERE number = 2", "entry .* is not what"),
-    "a forgotten release": ("DELETE FROM entries WHERE number = 2", "of its rows of kind 'entry' 1 are missing and 0 were added"),
-    "a higher cap": ("UPDATE accounts SET epsilon_cap = 50", "account shop is not what the chain says"),
-    "a cap removed": ("UPDATE accounts SET epsilon_cap = NULL, benchmark = TRUE", "account shop is not what the chain says"),
+    "a lower cost": (
+        "UPDATE entries SET epsilon = 0.5 WHERE number = 2",
+        "entry .* is not what the chain says",
+    ),
+    "another guarantee": (
+        "UPDATE entries SET guarantee = replace(guarantee, '1', '0') WHERE number = 2",
+        "entry .* is not what",
+    ),
+    "another mechanism": (
+        "UPDATE entries SET mechanism = 'magic' WHERE number = 3",
+        "entry .* is not what the chain says",
+    ),
+    "another artefact": (
+        f"UPDATE entries SET artefact_sha256 = '{sha256('x')}' WHERE number = 3",
+        "entry .* is not what",
+    ),
+    "an artefact too many": (
+        f"UPDATE entries SET artefact_sha256 = '{sha256('x')}' WHERE number = 2",
+        "entry .* is not what",
+    ),
+    "a forgotten release": (
+        "DELETE FROM entries WHERE number = 2",
+        "of its rows of kind 'entry' 1 are missing and 0 were added",
+    ),
+    "a higher cap": (
+        "UPDATE accounts SET epsilon_cap = 50",
+        "account shop is not what the chain says",
+    ),
+    "a cap removed": (
+        "UPDATE accounts SET epsilon_cap = NULL, benchmark = TRUE",
+        "account shop is not what the chain says",
+    ),
     "an account invented": (
-        "INSERT INTO accounts SELECT 'new', unit, neighbours, 9, delta_cap, benchmark, opened_utc FROM accounts",
+        (
+            "INSERT INTO accounts SELECT 'new', unit, neighbours, 9, delta_cap, benchmark, "
+            "opened_utc "
+            "FROM accounts"
+        ),
         "of its rows of kind 'account' 0 are missing and 1 were added",
     ),
-    "a record's content": ("UPDATE records SET content = replace(content, 'row', 'owl') WHERE sequence = 1", "record 1 does not follow"),
-    "a record's kind": ("UPDATE records SET kind = 'cap' WHERE sequence = 3", "record 3 does not follow record 2"),
-    "a record's hash": (f"UPDATE records SET hash = '{'0' * 64}' WHERE sequence = 2", "record 2 does not follow record 1"),
-    "a record cut out": ("DELETE FROM records WHERE sequence = 2", "record 3 does not follow record 1"),
-    "a chain cut short": ("DELETE FROM records WHERE sequence = 5", "its chain ends at record 4, its head says 5"),
+    "a record's content": (
+        "UPDATE records SET content = replace(content, 'row', 'owl') WHERE sequence = 1",
+        "record 1 does not follow",
+    ),
+    "a record's kind": (
+        "UPDATE records SET kind = 'cap' WHERE sequence = 3",
+        "record 3 does not follow record 2",
+    ),
+    "a record's hash": (
+        f"UPDATE records SET hash = '{'0' * 64}' WHERE sequence = 2",
+        "record 2 does not follow record 1",
+    ),
+    "a record cut out": (
+        "DELETE FROM records WHERE sequence = 2",
+        "record 3 does not follow record 1",
+    ),
+    "a chain cut short": (
+        "DELETE FROM records WHERE sequence = 5",
+        "its chain ends at record 4, its head says 5",
+    ),
     "a head set back": ("UPDATE head SET sequence = 4", "rolled back"),
     "no head": ("DELETE FROM head", "the end of its chain is missing"),
 }
@@ -87,7 +130,10 @@ def test_edits_of_the_last_record_are_found_on_opening(place: Place, statement: 
 
 def test_another_key_is_refused_on_opening(place: Place) -> None:
     filled(place)
-    with pytest.raises(LedgerError, match="record 5, the ledger's last, does not fit: it was edited, or the key is another one"):
+    with pytest.raises(
+        LedgerError,
+        match="record 5, the ledger's last, does not fit: it was edited, or the key is another one",
+    ):
         place.ledger(key=bytes(32)).__enter__()
 
 
@@ -95,19 +141,32 @@ def cut_to(place: Place, sequence: int) -> None:
     """What a backup of an earlier time holds."""
     place.execute("DELETE FROM entries WHERE number > :end", end=sequence)
     place.execute("UPDATE entries SET artefact_sha256 = NULL, published_utc = NULL")
-    last = place.execute("SELECT content FROM records WHERE kind = 'reserved' AND sequence <= :end ORDER BY sequence DESC", end=sequence)[0]
+    last = place.execute(
+        "SELECT content FROM records WHERE kind = 'reserved' AND sequence <= :end ORDER BY "
+        "sequence DESC",
+        end=sequence,
+    )[0]
     place.execute("UPDATE totals SET spent = :spent", spent=json.loads(last.content)["spent"])
     place.execute("DELETE FROM records WHERE sequence > :end", end=sequence)
     seal_again(place)
-    place.execute("UPDATE head SET sequence = :end, hash = (SELECT hash FROM records WHERE sequence = :end)", end=sequence)
+    place.execute(
+        "UPDATE head SET sequence = :end, hash = (SELECT hash FROM records WHERE sequence = :end)",
+        end=sequence,
+    )
 
 
-def test_a_restored_backup_is_consistent_but_the_anchor_has_seen_more(place: Place, tmp_path: Path) -> None:
+def test_a_restored_backup_is_consistent_but_the_anchor_has_seen_more(
+    place: Place, tmp_path: Path
+) -> None:
     filled(place)
     cut_to(place, 3)
     with place.ledger(anchor=tmp_path / "fresh.json") as ledger:
         assert ledger.verify() == 3  # nothing in the database betrays it
-    with pytest.raises(LedgerError, match="rolled back: it ends at record 3, but this host has seen record 5; expected the newer database"):
+    with pytest.raises(
+        LedgerError,
+        match="rolled back: it ends at record 3, but this host has seen record 5; expected the "
+        "newer database",
+    ):
         place.ledger().__enter__()
 
 
@@ -121,7 +180,9 @@ def test_a_backup_that_went_on_is_found_by_the_anchors_record(place: Place, tmp_
         if more:
             with place.ledger(anchor=tmp_path / "fresh.json") as ledger:
                 ledger.publish(release("x").release_id, sha256("x"))
-        with pytest.raises(LedgerError, match="its record 5 is not the one that this host has seen"):
+        with pytest.raises(
+            LedgerError, match="its record 5 is not the one that this host has seen"
+        ):
             place.ledger().__enter__()
 
 
@@ -130,7 +191,9 @@ def test_an_emptied_ledger_is_found(tmp_path: Path) -> None:
     filled(place)
     for file in tmp_path.glob("ledger.db*"):
         file.unlink()
-    with pytest.raises(LedgerError, match="rolled back: it ends at record 0, but this host has seen record 5"):
+    with pytest.raises(
+        LedgerError, match="rolled back: it ends at record 0, but this host has seen record 5"
+    ):
         place.ledger().__enter__()
 
 
@@ -148,9 +211,15 @@ def test_a_file_copied_back_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "act", [lambda ledger: ledger.reserve(release("new")), lambda ledger: ledger.publish(release("a").release_id, sha256("a"))]
+    "act",
+    [
+        lambda ledger: ledger.reserve(release("new")),
+        lambda ledger: ledger.publish(release("a").release_id, sha256("a")),
+    ],
 )
-def test_a_ledger_rolled_back_under_an_open_one_takes_no_more_writes(place: Place, act: Callable[[Ledger], object]) -> None:
+def test_a_ledger_rolled_back_under_an_open_one_takes_no_more_writes(
+    place: Place, act: Callable[[Ledger], object]
+) -> None:
     filled(place)
     with place.ledger() as ledger:
         cut_to(place, 3)
@@ -166,7 +235,10 @@ def test_every_host_keeps_an_anchor_that_only_moves_forward(place: Place, tmp_pa
         for number in range(3):
             first.reserve(release(f"a{number}", cost(0.1)))
             second.reserve(release(f"b{number}", cost(0.1)))
-            assert (Anchor(one).read().sequence, Anchor(two).read().sequence) == (2 * number + 2, 2 * number + 3)
+            assert (Anchor(one).read().sequence, Anchor(two).read().sequence) == (
+                2 * number + 2,
+                2 * number + 3,
+            )
         assert first.verify() == second.verify() == 7
     assert Anchor(one).read() == Anchor(two).read()
 
@@ -192,5 +264,7 @@ def test_an_anchor_never_moves_back(tmp_path: Path) -> None:
 def test_a_damaged_anchor_is_named(place: Place, content: str) -> None:
     filled(place)
     place.anchor.write_text(content)
-    with pytest.raises(LedgerError, match="anchor.json: not an anchor; expected JSON with sequence and hash"):
+    with pytest.raises(
+        LedgerError, match="anchor.json: not an anchor; expected JSON with sequence and hash"
+    ):
         place.ledger().__enter__()

@@ -15,8 +15,21 @@ from hypothesis import strategies as st
 
 from dpicl.accounting import events
 from dpicl.accounting.amplification import amplified_epsilon, amplify
-from dpicl.accounting.events import event_as_json, event_from_json, guarantee_as_json, guarantee_from_json, leaves, pure
-from dpicl.accounting.guarantee import Event, Guarantee, compose_parallel, compose_sequential, to_replace_one
+from dpicl.accounting.events import (
+    event_as_json,
+    event_from_json,
+    guarantee_as_json,
+    guarantee_from_json,
+    leaves,
+    pure,
+)
+from dpicl.accounting.guarantee import (
+    Event,
+    Guarantee,
+    compose_parallel,
+    compose_sequential,
+    to_replace_one,
+)
 from dpicl.accounting.pure import pure_epsilon
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import noisy_count
@@ -28,7 +41,11 @@ SIGMAS = st.floats(0.1, 100)
 LEAVES = st.one_of(
     st.builds(pure, EPSILONS),
     st.builds(events.approximate, EPSILONS, st.floats(0, 0.5)),
-    st.builds(lambda sigma, sensitivity: events.gaussian(sigma=sigma, sensitivity=sensitivity), SIGMAS, SIGMAS),
+    st.builds(
+        lambda sigma, sensitivity: events.gaussian(sigma=sigma, sensitivity=sensitivity),
+        SIGMAS,
+        SIGMAS,
+    ),
 )
 EVENTS = st.recursive(
     LEAVES,
@@ -65,14 +82,24 @@ def test_a_sequence_falls_into_leaves_with_their_counts() -> None:
         (events.sequential([]), ADD, 0.0),
         (events.sequential([pure(0.1)] * 10), ADD, 1.0),
         (events.parallel([pure(0.5), events.repeated(pure(0.2), 3)]), ADD, 0.2 * 3),
-        (events.poisson_sampled(Fraction(1, 10), events.sequential([pure(1.0), pure(2.0)])), ADD, amplified_epsilon(3.0, 0.1)),
-        (Event("replaced", parts=(events.poisson_sampled(0.1, pure(3.0)),)), REPLACE, 2 * amplified_epsilon(3.0, 0.1)),
+        (
+            events.poisson_sampled(Fraction(1, 10), events.sequential([pure(1.0), pure(2.0)])),
+            ADD,
+            amplified_epsilon(3.0, 0.1),
+        ),
+        (
+            Event("replaced", parts=(events.poisson_sampled(0.1, pure(3.0)),)),
+            REPLACE,
+            2 * amplified_epsilon(3.0, 0.1),
+        ),
         (Event("public-key"), REPLACE, 0.0),
         (events.gaussian(sigma=1.0), ADD, None),
         (events.sequential([pure(1.0), events.approximate(1.0, 1e-6)]), ADD, None),
     ],
 )
-def test_pure_events_cost_what_the_theorems_say(event: Event, neighbours: object, epsilon: float | None) -> None:
+def test_pure_events_cost_what_the_theorems_say(
+    event: Event, neighbours: object, epsilon: float | None
+) -> None:
     assert pure_epsilon(event, neighbours) == epsilon  # type: ignore[arg-type]
 
 
@@ -82,10 +109,19 @@ def test_randomised_response_is_priced_from_its_weights(epsilon: float, categori
     assert pure_epsilon(guarantee.event, REPLACE) == guarantee.epsilon
 
 
-@given(st.lists(st.fractions(Fraction(1, 100), 5), min_size=1, max_size=8), st.fractions(Fraction(1, 1000), 1))
-def test_the_mechanisms_own_guarantees_are_priced_as_they_state(epsilons: list[Fraction], rate: Fraction) -> None:
+@given(
+    st.lists(st.fractions(Fraction(1, 100), 5), min_size=1, max_size=8),
+    st.fractions(Fraction(1, 1000), 1),
+)
+def test_the_mechanisms_own_guarantees_are_priced_as_they_state(
+    epsilons: list[Fraction], rate: Fraction
+) -> None:
     parts = [noisy_count.guarantee(epsilon) for epsilon in epsilons]
-    for whole in (compose_sequential(parts), compose_parallel(parts), amplify(compose_sequential(parts), rate)):
+    for whole in (
+        compose_sequential(parts),
+        compose_parallel(parts),
+        amplify(compose_sequential(parts), rate),
+    ):
         assert pure_epsilon(whole.event, ADD) == pytest.approx(whole.epsilon, rel=1e-12)
         replaced = to_replace_one(whole)
         assert pure_epsilon(replaced.event, REPLACE) == pytest.approx(replaced.epsilon, rel=1e-12)
@@ -101,17 +137,44 @@ def test_the_mechanisms_own_guarantees_are_priced_as_they_state(epsilons: list[F
             REPLACE,
             "'discrete-laplace' is priced for add-or-remove-one neighbours, not for replace-one",
         ),
-        (Event("randomised-response", (("keep", 3), ("lie", 1), ("categories", 2))), ADD, "priced for replace-one neighbours, not for add"),
-        (events.poisson_sampled(0.1, pure(1.0)), REPLACE, "'poisson-sampled' is priced for add-or-remove-one"),
+        (
+            Event("randomised-response", (("keep", 3), ("lie", 1), ("categories", 2))),
+            ADD,
+            "priced for replace-one neighbours, not for add",
+        ),
+        (
+            events.poisson_sampled(0.1, pure(1.0)),
+            REPLACE,
+            "'poisson-sampled' is priced for add-or-remove-one",
+        ),
         (events.parallel([pure(1.0)]), REPLACE, "'parallel' is priced for add-or-remove-one"),
-        (events.parallel([events.gaussian(sigma=1.0)]), REPLACE, "'parallel' is priced for add-or-remove-one"),
+        (
+            events.parallel([events.gaussian(sigma=1.0)]),
+            REPLACE,
+            "'parallel' is priced for add-or-remove-one",
+        ),
         (Event("replaced", parts=(pure(1.0),)), ADD, "'replaced' is priced for replace-one"),
-        (Event("replaced", parts=(Event("randomised-response", (("keep", 3), ("lie", 1), ("categories", 2))),)), REPLACE, "not for add"),
+        (
+            Event(
+                "replaced",
+                parts=(Event("randomised-response", (("keep", 3), ("lie", 1), ("categories", 2))),),
+            ),
+            REPLACE,
+            "not for add",
+        ),
         (Event("pure"), ADD, "event 'pure' states epsilon=None; expected a number >= 0"),
         (Event("pure", (("epsilon", -1.0),)), ADD, "epsilon=-1.0; expected a number >= 0"),
         (Event("pure", (("epsilon", math.nan),)), ADD, "epsilon=nan; expected a number >= 0"),
-        (Event("poisson-sampled", (("sampling_rate", "3/2"),), (pure(1.0),)), ADD, "sampling_rate=3/2; expected a number in"),
-        (Event("poisson-sampled", (("sampling_rate", "often"),), (pure(1.0),)), ADD, "sampling_rate=often; expected a number in"),
+        (
+            Event("poisson-sampled", (("sampling_rate", "3/2"),), (pure(1.0),)),
+            ADD,
+            "sampling_rate=3/2; expected a number in",
+        ),
+        (
+            Event("poisson-sampled", (("sampling_rate", "often"),), (pure(1.0),)),
+            ADD,
+            "sampling_rate=often; expected a number in",
+        ),
     ],
 )
 def test_what_cannot_be_priced_is_refused(event: Event, neighbours: object, named: str) -> None:
@@ -139,8 +202,16 @@ def test_impossible_parameters_are_refused(make: object) -> None:
 
 def test_pure_accounting_loads_neither_a_database_nor_an_accountant_library() -> None:
     code = (
-        "import sys; from dpicl.accounting import guarantee, events, accountant; from dpicl.accounting.guarantee import Neighbours as N;"
-        "accountant.compose([accountant.price(events.pure(1.0), neighbours=N.REPLACE_ONE, unit='row')], delta=0.0);"
-        "print([name for name in ('sqlalchemy', 'alembic', 'dp_accounting', 'prv_accountant') if name in sys.modules])"
+        "import sys; from dpicl.accounting import guarantee, events, accountant; from "
+        "dpicl.accounting.guarantee import Neighbours as N;"
+        "accountant.compose([accountant.price(events.pure(1.0), neighbours=N.REPLACE_ONE, "
+        "unit='row')], delta=0.0);"
+        "print([name for name in ('sqlalchemy', 'alembic', 'dp_accounting', 'prv_accountant') if "
+        "name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

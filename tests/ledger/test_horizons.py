@@ -1,4 +1,6 @@
-"""Parts of a horizon cost nothing, and are accepted only where their horizon is charged, each once; on both databases."""
+"""Parts of a horizon cost nothing, and are accepted only where their horizon is charged, each once;
+on both databases.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,30 @@ from dpicl.accounting.ledger import Account, Ledger, Release
 from dpicl.errors import DpiclError, LedgerRefusedError, PrivacyError
 from tests.ledger.workload import ADD, REPLACE, SHOP, Place, cost, release, sha256
 
-HORIZON = release("horizon", price(gaussian(sigma=2.0), neighbours=ADD, unit="row", delta=1e-5), horizon=3)
+HORIZON = release(
+    "horizon", price(gaussian(sigma=2.0), neighbours=ADD, unit="row", delta=1e-5), horizon=3
+)
 
 
-def part(index: int, name: str = "", *, of: Release = HORIZON, account: str = "shop", event: Event | None = None) -> Release:
+def part(
+    index: int,
+    name: str = "",
+    *,
+    of: Release = HORIZON,
+    account: str = "shop",
+    event: Event | None = None,
+) -> Release:
     guarantee = Guarantee(0.0, 0.0, ADD, "row", event or horizon_part(of.release_id, index))
     return release(name or f"part {index}", guarantee, account=account, index=index)
 
 
 def priced(index: int, delta: float) -> Release:
     """A part that states a cost of its own."""
-    return release(f"priced {index}", Guarantee(0.0, delta, ADD, "row", horizon_part(HORIZON.release_id, index)), index=index)
+    return release(
+        f"priced {index}",
+        Guarantee(0.0, delta, ADD, "row", horizon_part(HORIZON.release_id, index)),
+        index=index,
+    )
 
 
 def begun(ledger: Ledger) -> float:
@@ -35,7 +50,9 @@ def begun(ledger: Ledger) -> float:
 
 @pytest.mark.quick("sqlite")
 def test_all_parts_cost_what_the_horizon_does(place: Place) -> None:
-    """To the last digit: one entry is priced by its distribution, and several by a filter, which is worse."""
+    """To the last digit: one entry is priced by its distribution, and several by a filter, which is
+    worse.
+    """
     with place.ledger() as ledger:
         spent = begun(ledger)
         for index in (1, 2, 3):
@@ -87,17 +104,28 @@ def test_a_period_has_one_release_whatever_it_is_called(place: Place) -> None:
     with place.ledger() as ledger:
         begun(ledger)
         ledger.reserve(part(1))
-        with pytest.raises(LedgerRefusedError, match="period 1 of this horizon is charged under another name; it is drawn once"):
+        with pytest.raises(
+            LedgerRefusedError,
+            match="period 1 of this horizon is charged under another name; it is drawn once",
+        ):
             ledger.reserve(part(1, "by another name"))
 
 
 def test_a_part_of_other_counts_is_refused(place: Place) -> None:
-    """The random name of what it is drawn from stands in its parameters, and not in its own name."""
+    """The random name of what it is drawn from stands in its parameters, and not in its own
+    name.
+    """
     with place.ledger() as ledger:
         begun(ledger)
         one = part(1)
         ledger.reserve(one)
-        other = Release(one.release_id, one.account, one.mechanism, {**one.parameters, "frozen": "another"}, one.guarantee)
+        other = Release(
+            one.release_id,
+            one.account,
+            one.mechanism,
+            {**one.parameters, "frozen": "another"},
+            one.guarantee,
+        )
         with pytest.raises(PrivacyError, match="is charged already with another parameters"):
             ledger.reserve(other)
 

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import content_version, earlier_release_id, keyed_hash, load_key, release_id
+from dpicl.accounting.ledger import (
+    content_version,
+    earlier_release_id,
+    keyed_hash,
+    load_key,
+    release_id,
+)
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.errors import LedgerError, ParameterError
 
@@ -33,7 +39,10 @@ def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "secret.key"
     key = load_key(path)
     assert len(key) == 32 and key == load_key(path) and any(key)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(path.stat().st_mode) == 0o600
+        and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    )
     assert [file.name for file in path.parent.iterdir()] == ["secret.key"]
 
 
@@ -49,7 +58,10 @@ def test_a_key_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None
     path = tmp_path / "secret.key"
     load_key(path)
     path.chmod(mode)
-    with pytest.raises(LedgerError, match=f"secret.key: mode {mode:04o} lets others use the secret key; expected 0600"):
+    with pytest.raises(
+        LedgerError,
+        match=f"secret.key: mode {mode:04o} lets others use the secret key; expected 0600",
+    ):
         load_key(path)
 
 
@@ -60,14 +72,20 @@ def test_a_file_of_another_length_is_no_key(tmp_path: Path) -> None:
         load_key(path)
 
 
-@given(st.lists(st.one_of(st.text(), st.binary(), st.integers())), st.lists(st.one_of(st.text(), st.binary(), st.integers())))
+@given(
+    st.lists(st.one_of(st.text(), st.binary(), st.integers())),
+    st.lists(st.one_of(st.text(), st.binary(), st.integers())),
+)
 def test_different_parts_have_different_hashes(one: list[Any], two: list[Any]) -> None:
     assert (keyed_hash(KEY, *one) == keyed_hash(KEY, *two)) == (
         [(type(part), part) for part in one] == [(type(part), part) for part in two]
     )
 
 
-@pytest.mark.parametrize(("one", "two"), [(("ab", "c"), ("a", "bc")), (("1",), (1,)), (("a",), (b"a",)), (("a", ""), ("a",))])
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [(("ab", "c"), ("a", "bc")), (("1",), (1,)), (("a",), (b"a",)), (("a", ""), ("a",))],
+)
 def test_parts_do_not_run_into_each_other(one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
     assert keyed_hash(KEY, *one) != keyed_hash(KEY, *two)
 
@@ -100,15 +118,33 @@ def test_the_way_parameters_are_written_makes_no_other_release(parameters: dict[
 
 
 def test_a_name_of_before_is_none_of_today_and_is_found_again() -> None:
-    """Written down when names held a version of the rows: `tests/upgrades/data` has releases under such names."""
+    """Written down when names held a version of the rows: `tests/upgrades/data` has releases under
+    such names.
+    """
     described = {name: value for name, value in RELEASE.items() if name != "period"}
     earlier = earlier_release_id(KEY, content_version="v", **described)
-    assert earlier == keyed_hash(KEY, "release", "adult", "v", "noisy-mean", "1", '{"epsilon":1,"shots":4}', "c", "add-or-remove-one", "")
-    assert earlier != release_id(KEY, **{**RELEASE, "period": ""}) and earlier != earlier_release_id(KEY, content_version="w", **described)
+    assert earlier == keyed_hash(
+        KEY,
+        "release",
+        "adult",
+        "v",
+        "noisy-mean",
+        "1",
+        '{"epsilon":1,"shots":4}',
+        "c",
+        "add-or-remove-one",
+        "",
+    )
+    assert earlier != release_id(
+        KEY, **{**RELEASE, "period": ""}
+    ) and earlier != earlier_release_id(KEY, content_version="w", **described)
 
 
 def test_infinity_has_a_name_and_what_is_no_plain_value_is_refused() -> None:
-    assert canonical({"b": [math.inf, 0.1, -0.0, True, None], "a": "é"}) == '{"a":"\\u00e9","b":["inf",0.1,0,true,null]}'
+    assert (
+        canonical({"b": [math.inf, 0.1, -0.0, True, None], "a": "é"})
+        == '{"a":"\\u00e9","b":["inf",0.1,0,true,null]}'
+    )
     for bad in (math.nan, -math.inf, object(), {1, 2}):
         with pytest.raises(ParameterError):
             canonical({"a": [bad]})

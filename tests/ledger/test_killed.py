@@ -16,7 +16,9 @@ from tests.ledger.workload import Place, release, sha256
 
 
 def recover(place: Place, name: str, told: list[str], releases: int = 1) -> None:
-    """What the dead process was told holds; doing its work again ends like work that was never killed."""
+    """What the dead process was told holds; doing its work again ends like work that was never
+    killed.
+    """
     identity = release(name).release_id
     seen = Anchor(place.anchor).read()
     with place.ledger() as ledger:
@@ -45,7 +47,12 @@ def test_at_every_step_on_a_ledger_in_use(place: Place, tmp_path: Path) -> None:
         if code == 0:
             break
     killed = -signal.SIGKILL
-    assert ends == {(killed,), (killed, "reserved"), (killed, "reserved", "published"), (0, "reserved", "published")}
+    assert ends == {
+        (killed,),
+        (killed, "reserved"),
+        (killed, "reserved", "published"),
+        (0, "reserved", "published"),
+    }
     assert step > 25
 
 
@@ -75,7 +82,11 @@ def test_in_a_crowd(place: Place, tmp_path: Path) -> None:
     marks = [tmp_path / f"marks-{number}" for number in range(12)]
     crowd = [spender(place, f"s{number}", path) for number, path in enumerate(marks[:4])]
     for number, path in enumerate(marks[4:], start=4):
-        until(lambda path=marks[number - 4]: path.exists() and path.read_text(), 60, "a first reservation")
+        until(
+            lambda path=marks[number - 4]: path.exists() and path.read_text(),
+            60,
+            "a first reservation",
+        )
         time.sleep(0.05)
         crowd[number - 4].kill()
         crowd.append(spender(place, f"s{number}", path))

@@ -1,4 +1,6 @@
-"""A release is charged once, stays within its account's cap, and has one artefact; on both databases."""
+"""A release is charged once, stays within its account's cap, and has one artefact; on both
+databases.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def test_the_cap_is_reached_exactly_and_never_exceeded(place: Place) -> None:
         for number in range(10):
             ledger.reserve(release(f"{number}", cost(0.1)))
         assert ledger.spent("shop").epsilon == 1
-        with pytest.raises(BudgetError, match=r"account 'shop': requested epsilon=1e-09, spent 1 of cap 1, left 0; the total would be 1"):
+        with pytest.raises(
+            BudgetError,
+            match=r"account 'shop': requested epsilon=1e-09, spent 1 of cap 1, left 0; the total "
+            r"would be 1",
+        ):
             ledger.reserve(release("tiny", cost(1e-9)))
         assert len(ledger.entries("shop")) == 10
         assert ledger.reserve(release("free", cost(0.0))).is_new
@@ -49,7 +55,10 @@ def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         ledger.reserve(release("a", cost(3.5)))
-        expected = r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would be 5.5 \(pure sum\)"
+        expected = (
+            r"requested epsilon=2 at delta=1e-05, spent 3.5 of cap 5, left 1.5; the total would "
+            r"be 5.5 \(pure sum\)"
+        )
         with pytest.raises(BudgetError, match=expected):
             ledger.reserve(release("b", cost(2.0)))
         with pytest.raises(BudgetError, match="the total would be inf"):
@@ -63,14 +72,19 @@ def test_the_refusal_says_what_was_asked_spent_and_left(place: Place) -> None:
     [
         (release("a", cost(2.0)), "guarantee"),
         (release("a", shots=3), "parameters"),
-        (release("a", Guarantee(1.0, 0.0, ADD, "row", Event("noisy-mean", (("epsilon", 1.0),)))), "guarantee"),
+        (
+            release("a", Guarantee(1.0, 0.0, ADD, "row", Event("noisy-mean", (("epsilon", 1.0),)))),
+            "guarantee",
+        ),
     ],
 )
 def test_one_id_is_one_release(place: Place, other: object, named: str) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         ledger.reserve(release("a"))
-        with pytest.raises(PrivacyError, match=f"charged already with another .*{named}.*; one id is one release"):
+        with pytest.raises(
+            PrivacyError, match=f"charged already with another .*{named}.*; one id is one release"
+        ):
             ledger.reserve(other)  # type: ignore[arg-type]
         assert ledger.reserve(release("a", shots=2.0)).is_new is False
 
@@ -91,12 +105,17 @@ def test_the_first_artefact_wins(place: Place) -> None:
             ledger.publish(name, "short")
 
 
-@pytest.mark.parametrize("guarantee", [cost(1.0, REPLACE), cost(1.0, ADD, "person"), cost(1.0, REPLACE, "client")])
+@pytest.mark.parametrize(
+    "guarantee", [cost(1.0, REPLACE), cost(1.0, ADD, "person"), cost(1.0, REPLACE, "client")]
+)
 def test_an_account_takes_one_unit_and_one_relation(place: Place, guarantee: Guarantee) -> None:
     with place.ledger() as ledger:
         for account in (SHOP, Account("public", "row", ADD, benchmark=True)):
             ledger.ensure_account(account)
-            expected = f"account '{account.name}' protects add-or-remove-one of one row; got a guarantee for {guarantee.neighbours} of one"
+            expected = (
+                f"account '{account.name}' protects add-or-remove-one of one row; got a guarantee "
+                f"for {guarantee.neighbours} of one"
+            )
             with pytest.raises(PrivacyError, match=expected):
                 ledger.reserve(release("a", guarantee, account=account.name))
             with pytest.raises(PrivacyError, match=expected):
@@ -137,21 +156,30 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
         ledger.reserve(release("a", cost(4.0)))
         for other, named in [
             (Account("shop", "person", ADD, 5.0, 1e-5), "unit=row, not person"),
-            (Account("shop", "row", REPLACE, 5.0, 1e-5), "neighbours=add-or-remove-one, not replace-one"),
+            (
+                Account("shop", "row", REPLACE, 5.0, 1e-5),
+                "neighbours=add-or-remove-one, not replace-one",
+            ),
             (Account("shop", "row", ADD, None, 1e-5, True), "benchmark=False, not True"),
         ]:
             with pytest.raises(PrivacyError, match=f"account 'shop' is open with {named}"):
                 ledger.ensure_account(other)
-        assert ledger.ensure_account(Account("shop", "row", ADD, 6.0, 1e-5)) == SHOP, "a contract raises no cap"
+        assert ledger.ensure_account(Account("shop", "row", ADD, 6.0, 1e-5)) == SHOP, (
+            "a contract raises no cap"
+        )
         ledger.set_cap("shop", 3.0, 1e-6)
-        ledger.ensure_account(SHOP)  # what was decided in the ledger stays, whatever a contract says
+        ledger.ensure_account(
+            SHOP
+        )  # what was decided in the ledger stays, whatever a contract says
         assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
         with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
             ledger.reserve(release("b"))
         ledger.set_cap("shop", 5.0)
         ledger.reserve(release("b"))
         ledger.verify()
-        assert [row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")] == [
+        assert [
+            row.kind for row in place.execute("SELECT kind FROM records ORDER BY sequence")
+        ] == [
             "opened",
             "reserved",
             "cap",
@@ -161,7 +189,9 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
 
 
 def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: Place) -> None:
-    """The number over which a cap was decided is known to whoever decided; nothing of what may be spent depends on this."""
+    """The number over which a cap was decided is known to whoever decided; nothing of what may be
+    spent depends on this.
+    """
     lower, raised = Account("shop", "row", ADD, 2.0, 1e-5), Account("shop", "row", ADD, 20.0, 1e-5)
     with place.ledger() as ledger:
         ledger.ensure_account(Account("shop", "row", ADD, 4.0, 1e-5))
@@ -171,7 +201,11 @@ def test_a_contract_whose_cap_is_new_since_one_was_decided_is_told_apart(place: 
         assert ledger.with_other_caps(SHOP) is None and ledger.with_other_caps(raised) is None
         higher = Account("shop", "row", ADD, 30.0, 1e-5)
         assert ledger.ensure_account(higher) == raised == ledger.with_other_caps(higher)
-        assert ledger.with_other_caps(lower) == raised and ledger.ensure_account(lower) == lower and ledger.with_other_caps(lower) is None
+        assert (
+            ledger.with_other_caps(lower) == raised
+            and ledger.ensure_account(lower) == lower
+            and ledger.with_other_caps(lower) is None
+        )
         assert ledger.with_other_caps(raised) == lower and ledger.ensure_account(SHOP) == lower, (
             "what a contract said before raises nothing again"
         )
@@ -187,7 +221,9 @@ def test_a_benchmark_with_another_delta_is_told_what_works(place: Place) -> None
         ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
         ledger.reserve(release("a", cost(math.inf), account="public"))
         with pytest.raises(
-            PrivacyError, match="delta_cap=0.0, not 1e-05; nothing of .* expected what it was opened with .*, or a contract of"
+            PrivacyError,
+            match="delta_cap=0.0, not 1e-05; nothing of .* expected what it was opened with .*, or "
+            "a contract of",
         ) as told:
             ledger.ensure_account(asked)
         assert "--cap" not in str(told.value)
@@ -204,7 +240,9 @@ def test_the_caps_of_an_account_that_bought_nothing_follow_its_contract(place: P
         ledger.ensure_account(Account("shop", "row", ADD, 2.0, 0.0))
         assert ledger.accounts() == [Account("shop", "row", ADD, 2.0, 0.0)]
         ledger.ensure_account(Account("shop", "person", REPLACE, 2.0, 0.0))
-        assert ledger.accounts() == [Account("shop", "person", REPLACE, 2.0, 0.0)], "so do unit and relation"
+        assert ledger.accounts() == [Account("shop", "person", REPLACE, 2.0, 0.0)], (
+            "so do unit and relation"
+        )
         ledger.reserve(release("a", cost(1.0, REPLACE, "person")))
         asked = Account("shop", "person", REPLACE, 5.0, 1e-5)
         assert ledger.ensure_account(asked).epsilon_cap == 2
@@ -227,7 +265,9 @@ def test_an_unknown_account_is_named(place: Place) -> None:
             ledger.reserve(release("a", account="nobody"))
 
 
-def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_states_none(place: Place) -> None:
+def test_caps_are_decided_by_the_first_charge_and_lowered_by_no_contract_that_states_none(
+    place: Place,
+) -> None:
     price, other = Account("shop", "row", ADD, 1.0), Account("shop", "row", ADD, 8.0)
     with place.ledger() as ledger:
         for planned in (price, other):
@@ -251,18 +291,31 @@ def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> Non
         ledger.ensure_account(SHOP)
         ledger.reserve(release("a"))
         quote = ledger.dry_run("shop", [cost(1.0), cost(2.0)])
-        assert (quote.cost.epsilon, quote.before.epsilon, quote.after.epsilon, quote.left, quote.allowed) == (3, 1, 4, 1, True)
+        assert (
+            quote.cost.epsilon,
+            quote.before.epsilon,
+            quote.after.epsilon,
+            quote.left,
+            quote.allowed,
+        ) == (3, 1, 4, 1, True)
         beyond = ledger.dry_run("shop", [cost(4.5)])
         assert (beyond.left, beyond.allowed) == (-0.5, False)
         assert ledger.dry_run("shop", []).left == 4
         ledger.set_cap("shop", 0.5)
-        assert ledger.dry_run("shop", []).allowed and not ledger.dry_run("shop", [cost(0.1)]).allowed
+        assert (
+            ledger.dry_run("shop", []).allowed and not ledger.dry_run("shop", [cost(0.1)]).allowed
+        )
         assert ledger.spent("shop").epsilon == 1 and len(ledger.entries("shop")) == 1
 
 
 def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(place: Place) -> None:
     first = price(gaussian(sigma=2.0), neighbours=ADD, unit="row", delta=1e-6)
-    second = price(repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50), neighbours=ADD, unit="row", delta=1e-6)
+    second = price(
+        repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50),
+        neighbours=ADD,
+        unit="row",
+        delta=1e-6,
+    )
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
         for name, guarantee in (("a", first), ("b", second), ("c", cost(0.5))):
@@ -271,15 +324,24 @@ def test_gaussian_and_subsampled_entries_compose_as_the_accountant_says(place: P
             assert ledger.spent("shop") == foretold
         total = ledger.spent("shop")
         assert total == Spent.nothing().plus(first).plus(second).plus(cost(0.5)).cost(1e-5)
-        assert total.epsilon >= compose([first, second, cost(0.5)], delta=1e-5).epsilon, "what is chosen on the way costs no less"
+        assert total.epsilon >= compose([first, second, cost(0.5)], delta=1e-5).epsilon, (
+            "what is chosen on the way costs no less"
+        )
         assert total.epsilon < 5
         with pytest.raises(BudgetError, match=r"at delta=1e-05"):
-            ledger.reserve(release("d", price(gaussian(sigma=0.7), neighbours=ADD, unit="row", delta=1e-5)))
+            ledger.reserve(
+                release("d", price(gaussian(sigma=0.7), neighbours=ADD, unit="row", delta=1e-5))
+            )
 
 
 def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(place: Place) -> None:
     first = price(gaussian(sigma=2.0), neighbours=ADD, unit="row", delta=1e-6)
-    second = price(repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50), neighbours=ADD, unit="row", delta=1e-6)
+    second = price(
+        repeated(poisson_sampled(Fraction(1, 100), gaussian(sigma=1.0)), 50),
+        neighbours=ADD,
+        unit="row",
+        delta=1e-6,
+    )
     with place.ledger() as ledger:
         ledger.ensure_account(Account("public", "row", ADD, delta_cap=1e-5, benchmark=True))
         for name, guarantee in (("a", first), ("b", second), ("c", cost(0.5))):
@@ -288,7 +350,9 @@ def test_entries_of_a_benchmark_compose_as_if_they_had_been_fixed_beforehand(pla
             assert ledger.spent("public") == foretold
         total = ledger.spent("public")
         assert total == compose([first, second, cost(0.5)], delta=1e-5)
-        assert total.method.startswith("PLD") and total.epsilon < first.epsilon + second.epsilon + 0.5
+        assert (
+            total.method.startswith("PLD") and total.epsilon < first.epsilon + second.epsilon + 0.5
+        )
 
 
 def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
@@ -303,20 +367,34 @@ def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
             ledger.reserve(release("b", guarantee))
 
 
-@pytest.mark.parametrize("event", [gaussian(sigma=1e5), approximate(0.0, 1e-5), pure(1e-12)], ids=["noise", "a delta", "almost nothing"])
+@pytest.mark.parametrize(
+    "event",
+    [gaussian(sigma=1e5), approximate(0.0, 1e-5), pure(1e-12)],
+    ids=["noise", "a delta", "almost nothing"],
+)
 def test_a_cap_of_nothing_admits_nothing_that_costs(place: Place, event: Event) -> None:
-    """A delta alone lets one row in 100,000 through, and a restored ledger says that nothing may be spent."""
+    """A delta alone lets one row in 100,000 through, and a restored ledger says that nothing may be
+    spent.
+    """
     guarantee = price(event, neighbours=ADD, unit="row", delta=1e-5)
     with place.ledger() as ledger:
         ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=0.0, delta_cap=1e-5))
-        assert not ledger.dry_run("shop", [guarantee]).allowed and ledger.dry_run("shop", []).allowed
+        assert (
+            not ledger.dry_run("shop", [guarantee]).allowed and ledger.dry_run("shop", []).allowed
+        )
         with pytest.raises(BudgetError):
             ledger.reserve(release("a", guarantee))
         ledger.set_cap("shop", 1.0, 1e-5)
-        assert ledger.dry_run("shop", [guarantee]).allowed and ledger.reserve(release("a", guarantee)).is_new
+        assert (
+            ledger.dry_run("shop", [guarantee]).allowed
+            and ledger.reserve(release("a", guarantee)).is_new
+        )
         ledger.ensure_account(Account("other", "row", ADD, epsilon_cap=0.0))
         free = price(pure(0.0), neighbours=ADD, unit="row")
-        assert ledger.dry_run("other", [free]).allowed and ledger.reserve(release("b", free, account="other")).is_new
+        assert (
+            ledger.dry_run("other", [free]).allowed
+            and ledger.reserve(release("b", free, account="other")).is_new
+        )
 
 
 def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
@@ -330,7 +408,10 @@ def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
             release(name, cost(e), epsilon=e) for name, e in (("a", 0.5), ("b", 1.0), ("c", 0.25))
         ]
         assert [entry.state for entry in entries] == ["reserved", "published", "reserved"]
-        assert entries[1].published_utc is not None and entries[1].published_utc >= entries[1].reserved_utc
+        assert (
+            entries[1].published_utc is not None
+            and entries[1].published_utc >= entries[1].reserved_utc
+        )
         readings = ledger.odometer("shop")
         assert [reading.entry for reading in readings] == entries
         assert [reading.total.epsilon for reading in readings] == [0.5, 1.5, 1.75]
@@ -351,14 +432,20 @@ def test_the_embedded_ledger_is_the_owners_file_and_syncs_fully(tmp_path: Path) 
     with Ledger.open(f"sqlite:///{file}", KEY, tmp_path / "anchor.json") as ledger:
         ledger.ensure_account(SHOP)
         with ledger._database.writing() as connection:
-            for pragma, expected in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):
+            for pragma, expected in (
+                ("journal_mode", "wal"),
+                ("synchronous", 2),
+                ("foreign_keys", 1),
+            ):
                 assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar() == expected
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
     assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://host/base", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://host/base", "nonsense"]
+)
 def test_a_ledger_lives_in_a_file_or_on_postgresql(url: str, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="expected sqlite:///FILE or postgresql"):
         Ledger(url, KEY, tmp_path / "anchor.json")
@@ -366,9 +453,13 @@ def test_a_ledger_lives_in_a_file_or_on_postgresql(url: str, tmp_path: Path) -> 
 
 def test_a_place_where_no_file_can_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(LedgerError, match="taken: Is a directory; expected a file that the ledger can own"):
+    with pytest.raises(
+        LedgerError, match="taken: Is a directory; expected a file that the ledger can own"
+    ):
         Ledger(f"sqlite:///{tmp_path / 'taken'}", KEY, tmp_path / "anchor.json")
-    (tmp_path / "text").write_text("not a database, but long enough to be read as the head of one" * 10)
+    (tmp_path / "text").write_text(
+        "not a database, but long enough to be read as the head of one" * 10
+    )
     with pytest.raises(LedgerError, match="text: file is not a database"):
         Ledger(f"sqlite:///{tmp_path / 'text'}", KEY, tmp_path / "anchor.json")
 
@@ -403,7 +494,11 @@ def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
             try:
                 ledger.spent("shop")
             except LedgerError as refused:
-                os._exit(7 if "opened before a fork; expected the child to open its own" in str(refused) else 1)
+                os._exit(
+                    7
+                    if "opened before a fork; expected the child to open its own" in str(refused)
+                    else 1
+                )
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert ledger.reserve(release("a")).is_new
@@ -411,7 +506,9 @@ def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
 
 @pytest.mark.quick("sqlite")
 def test_an_account_of_clients_takes_its_contracts_unit_once(place: Place) -> None:
-    """What clients have spent counts for the rows that they own; a contract on persons is then another unit, and refused."""
+    """What clients have spent counts for the rows that they own; a contract on persons is then
+    another unit, and refused.
+    """
     with place.ledger() as ledger:
         ledger.ensure_account(Account("shop", "client", REPLACE, 5.0))
         ledger.reserve(release("a", cost(2.0, REPLACE, "client")))

@@ -1,4 +1,6 @@
-"""Opening brings any older ledger up to date, once, however many processes open it; a newer one is refused; all ways back keep what is spent."""
+"""Opening brings any older ledger up to date, once, however many processes open it; a newer one is
+refused; all ways back keep what is spent.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def test_a_newer_ledger_is_refused_and_left_alone(place: Place) -> None:
     with place.ledger():
         pass
     place.execute("UPDATE alembic_version SET version_num = '9999'")
-    told = rf"schema 9999 was made by a newer dpicl, and this is dpicl {__version__}, which knows up to {SCHEMA}; install a newer dpicl, or let it"
+    told = (
+        rf"schema 9999 was made by a newer dpicl, and this is dpicl {__version__}, which knows up "
+        rf"to {SCHEMA}; install a newer dpicl, or let it"
+    )
     with pytest.raises(LedgerError, match=told), place.ledger():
         pass
     assert place.execute("SELECT version_num FROM alembic_version")[0][0] == "9999"
@@ -69,15 +74,30 @@ def test_an_earlier_ledger_is_opened_with_all_that_it_holds(place: Place, name: 
     with place.ledger() as ledger:
         assert (ledger.schema, ledger.verify()) == (SCHEMA, 10)
         after = held(place)
-        assert after["entries"] == before["entries"] and set(before["records"]) < set(after["records"])
-        assert [row.kind for row in place.execute("SELECT kind FROM records WHERE sequence > 9")] == ["settled"]
-        assert (ledger.spent("shop").epsilon, ledger.dry_run("shop", [cost(0.25)]).cap) == (1.75, 4.0)
+        assert after["entries"] == before["entries"] and set(before["records"]) < set(
+            after["records"]
+        )
+        assert [
+            row.kind for row in place.execute("SELECT kind FROM records WHERE sequence > 9")
+        ] == ["settled"]
+        assert (ledger.spent("shop").epsilon, ledger.dry_run("shop", [cost(0.25)]).cap) == (
+            1.75,
+            4.0,
+        )
         bought = {entry.release.parameters["n"]: entry for entry in ledger.entries("shop")}
-        assert {n: entry.state for n, entry in bought.items()} == {"a": "published", "b": "published", "c": "reserved"}
+        assert {n: entry.state for n, entry in bought.items()} == {
+            "a": "published",
+            "b": "published",
+            "c": "reserved",
+        }
         assert not ledger.reserve(bought["c"].release).is_new
         assert ledger.publish(bought["a"].release.release_id, sha256("other")) == sha256("a")
         assert ledger.reserve(release("new", cost(0.5))).is_new and ledger.verify() == 11
-        assert [reading.total.epsilon for reading in ledger.odometer("shop")][-1] == ledger.spent("shop").epsilon == 2.25
+        assert (
+            [reading.total.epsilon for reading in ledger.odometer("shop")][-1]
+            == ledger.spent("shop").epsilon
+            == 2.25
+        )
     with place.ledger() as ledger:
         assert ledger.verify() == 11, "it is settled once"
 
@@ -92,17 +112,25 @@ def test_processes_that_open_an_earlier_ledger_together_settle_it_once(place: Pl
 def test_an_earlier_ledger_that_was_edited_is_not_settled(place: Place) -> None:
     write_earlier(place, "second")
     place.execute("UPDATE entries SET epsilon = 0.01 WHERE epsilon = 1")
-    with pytest.raises(LedgerRefusedError, match="entry .* is not what the chain says"), place.ledger():
+    with (
+        pytest.raises(LedgerRefusedError, match="entry .* is not what the chain says"),
+        place.ledger(),
+    ):
         pass
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_a_ledger_with_records_does_not_go_back_behind_its_accounts_of_assets(place: Place, revision: str) -> None:
+def test_a_ledger_with_records_does_not_go_back_behind_its_accounts_of_assets(
+    place: Place, revision: str
+) -> None:
     """An older program would give every contract a cap of its own again."""
     write_earlier(place, "first")
     with place.ledger() as ledger:
         before = held(place), tables(place)
-        with pytest.raises(LedgerError, match="its budgets belong to data assets; an older program would spend them again"):
+        with pytest.raises(
+            LedgerError,
+            match="its budgets belong to data assets; an older program would spend them again",
+        ):
             ledger.take_back(revision)
         assert (held(place), tables(place), ledger.schema, ledger.verify()) == (*before, SCHEMA, 10)
 
@@ -121,7 +149,9 @@ def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
     with place.ledger() as ledger:
         for revision in ("0007", "base", ""):
             with pytest.raises(
-                LedgerError, match=f"schema {SCHEMA} cannot be taken back to .*; expected one of {', '.join(known_schemas())}"
+                LedgerError,
+                match=f"schema {SCHEMA} cannot be taken back to .*; expected one of "
+                f"{', '.join(known_schemas())}",
             ):
                 ledger.take_back(revision)
         place.execute("UPDATE entries SET epsilon = 0.01 WHERE epsilon = 1")
@@ -131,14 +161,18 @@ def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
 
 
 @pytest.mark.exhaustive
-def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_settled_or_not(place: Place) -> None:
+def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_settled_or_not(
+    place: Place,
+) -> None:
     write_earlier(place, "third")
     before = held(place)
     for step in range(500):
         code = die_moving(place, None, step)
         form, after = place.execute("SELECT version_num FROM alembic_version")[0][0], held(place)
         is_settled = len(after["records"]) == len(before["records"]) + 1
-        assert after["entries"] == before["entries"] and ("seals" in tables(place)) == (form == SCHEMA)
+        assert after["entries"] == before["entries"] and ("seals" in tables(place)) == (
+            form == SCHEMA
+        )
         assert after == before or (is_settled and form == SCHEMA)
         if code == 0:
             break
@@ -149,7 +183,9 @@ def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_
 
 
 @pytest.mark.exhaustive
-def test_killed_while_it_goes_back_an_empty_ledger_is_in_one_form_or_the_other(place: Place) -> None:
+def test_killed_while_it_goes_back_an_empty_ledger_is_in_one_form_or_the_other(
+    place: Place,
+) -> None:
     with place.ledger():
         pass
     for step in range(500):
@@ -169,9 +205,13 @@ def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_pat
     """The newer program is this one with a migration more, in processes of its own."""
     write_earlier(place, "second")
     newer = newer_program(tmp_path / "newer")
-    assert by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)") == "0004 10 1.75"
+    assert (
+        by(newer, place, "print(ledger.schema, ledger.verify(), ledger.spent('shop').epsilon)")
+        == "0004 10 1.75"
+    )
     told = (
-        r"schema 0004 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let it take .* `dpicl ledger downgrade 0003`"
+        r"schema 0004 was made by dpicl 0.2.0, and this is dpicl .*; install dpicl 0.2.0, or let "
+        r"it take .* `dpicl ledger downgrade 0003`"
     )
     with pytest.raises(LedgerError, match=told), place.ledger():
         pass
@@ -187,4 +227,8 @@ def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_pat
 
 def test_every_migration_after_the_first_has_a_way_back() -> None:
     migrations = ScriptDirectory(str(Path(package.__file__).parent / "migrations"))
-    assert [script.revision for script in migrations.walk_revisions() if not hasattr(script.module, "downgrade")] == ["0001"]
+    assert [
+        script.revision
+        for script in migrations.walk_revisions()
+        if not hasattr(script.module, "downgrade")
+    ] == ["0001"]

@@ -1,4 +1,6 @@
-"""A ledger that one process has open twice shows every commit to others, whoever came and went before."""
+"""A ledger that one process has open twice shows every commit to others, whoever came and went
+before.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_another_process_that_came_and_went_hides_no_commit(place: Place) -> Non
 
 
 def visit(place: Place, count: int) -> int | None:
-    """Open the ledger in another process, and close it again; its exit code is 0 where it knows of so many releases."""
+    """Open the ledger in another process, and close it again; its exit code is 0 where it knows of
+    so many releases.
+    """
     visitor = multiprocessing.get_context("forkserver").Process(target=_expect, args=(place, count))
     visitor.start()
     visitor.join(60)

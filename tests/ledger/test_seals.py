@@ -1,4 +1,6 @@
-"""A part of the tree of seals that has grown too large is parted by one more digit, and is trusted no less."""
+"""A part of the tree of seals that has grown too large is parted by one more digit, and is trusted
+no less.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def test_a_leaf_is_parted_by_the_charge_that_makes_it_too_large(place: Place) ->
         charge(ledger, range(LARGEST))
         assert lengths(place) == {0, 1, 2, 3}
         charge(ledger, range(LARGEST, LARGEST + 1))
-        assert lengths(place) == {0, 1, 2, 3, 4} and len(place.execute("SELECT 1 FROM seals")) == 3 + 1 + 16
+        assert (
+            lengths(place) == {0, 1, 2, 3, 4}
+            and len(place.execute("SELECT 1 FROM seals")) == 3 + 1 + 16
+        )
         ledger.verify()
         for number in range(0, LARGEST + 1, 16):
             ledger.begin_drawing(beside(number).release_id)
@@ -63,11 +68,16 @@ def test_a_leaf_that_an_earlier_version_let_grow_is_read_as_it_is_and_parted_whe
 OF_ALL = f"SELECT digest FROM seals WHERE prefix = '{FIRST}'"
 
 
-def test_the_tree_that_grows_is_the_one_that_is_made_at_once_however_deep(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tree_that_grows_is_the_one_that_is_made_at_once_however_deep(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parted by several digits at once, with rows taken from a leaf, and down to the last depth."""
     with place.ledger() as ledger:
         ledger.ensure_account(BUSY)
-        deep = [replace(beside(number), release_id=f"abcde{number // 6:x}{number:058x}") for number in range(12)]
+        deep = [
+            replace(beside(number), release_id=f"abcde{number // 6:x}{number:058x}")
+            for number in range(12)
+        ]
         monkeypatch.setattr(seals, "_LARGEST", 4)
         for one in deep:
             ledger.reserve(one)
@@ -75,18 +85,22 @@ def test_the_tree_that_grows_is_the_one_that_is_made_at_once_however_deep(place:
         ledger.begin_drawing(deep[0].release_id)
         monkeypatch.setattr(seals, "_LARGEST", 1)
         for number, one in enumerate(deep[1:5]):
-            taken = replace(one, release_id=f"{'abcdef'[: number + 1]:0<64}", parameters={"shots": 2, "writer": "other"})
+            taken = replace(
+                one,
+                release_id=f"{'abcdef'[: number + 1]:0<64}",
+                parameters={"shots": 2, "writer": "other"},
+            )
             assert ledger.take_up(taken, differing=["writer"])
             ledger.verify()
         assert not ledger.reserve(deep[7]).is_new
 
 
 EDITS = {
-    "another entry of its leaf": f"UPDATE entries SET number = -1 WHERE release_id = '{beside(19).release_id}'",
+    "another entry of its leaf": f"UPDATE entries SET number = -1 WHERE release_id = '{beside(19).release_id}'",  # noqa: E501
     "what is below taken away": f"DELETE FROM seals WHERE prefix LIKE '{FIRST}_'",
     "another leaf forgotten": f"DELETE FROM seals WHERE prefix = '{FIRST}4'",
-    "another leaf of another digest": f"UPDATE seals SET digest = ({OF_ALL}) WHERE prefix = '{FIRST}4'",
-    "something below the leaf": f"INSERT INTO seals SELECT '{FIRST}3f', digest FROM seals WHERE prefix = '{FIRST}3'",
+    "another leaf of another digest": f"UPDATE seals SET digest = ({OF_ALL}) WHERE prefix = '{FIRST}4'",  # noqa: E501
+    "something below the leaf": f"INSERT INTO seals SELECT '{FIRST}3f', digest FROM seals WHERE prefix = '{FIRST}3'",  # noqa: E501
 }
 
 
@@ -111,7 +125,10 @@ def test_a_tree_of_another_shape_is_refused(place: Place) -> None:
         with place.behind() as connection:
             flat = seals.expected(connection, [])
             connection.execute(seals.seals.delete())
-            connection.execute(seals.seals.insert(), [{"prefix": prefix, "digest": digest} for prefix, digest in flat.items()])
+            connection.execute(
+                seals.seals.insert(),
+                [{"prefix": prefix, "digest": digest} for prefix, digest in flat.items()],
+            )
         for ask in (lambda: ledger.reserve(beside(3)), ledger.verify):
             with pytest.raises(LedgerRefusedError, match="edited"):
                 ask()

@@ -37,7 +37,9 @@ class Place:
         """The anchor's file."""
         return self.folder / self.anchor_name
 
-    def ledger(self, key: bytes | None = None, anchor: Path | None = None) -> AbstractContextManager[Ledger]:
+    def ledger(
+        self, key: bytes | None = None, anchor: Path | None = None
+    ) -> AbstractContextManager[Ledger]:
         """Open the ledger."""
         return Ledger.open(self.url, key or self.key, anchor or self.anchor)
 
@@ -51,7 +53,11 @@ class Place:
     def behind(self) -> Iterator[Connection]:
         """A transaction of somebody who has the database and no key."""
         url = make_url(self.url)
-        engine = create_engine(url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url)
+        engine = create_engine(
+            url.set(drivername="postgresql+psycopg")
+            if url.get_backend_name() == "postgresql"
+            else url
+        )
         with engine.begin() as connection:
             yield connection
         engine.dispose()
@@ -62,9 +68,17 @@ def cost(epsilon: float, neighbours: Neighbours = ADD, unit: str = "row") -> Gua
     return price(pure(epsilon), neighbours=neighbours, unit=unit)
 
 
-def release(name: str, guarantee: Guarantee | None = None, *, account: str = "shop", **parameters: Any) -> Release:
+def release(
+    name: str, guarantee: Guarantee | None = None, *, account: str = "shop", **parameters: Any
+) -> Release:
     """A release of epsilon 1 unless told otherwise; the same name is the same release."""
-    return Release(keyed_hash(KEY, account, name), account, "noisy-mean", {"shots": 2, **parameters}, guarantee or cost(1.0))
+    return Release(
+        keyed_hash(KEY, account, name),
+        account,
+        "noisy-mean",
+        {"shots": 2, **parameters},
+        guarantee or cost(1.0),
+    )
 
 
 def seal_again(place: Place) -> None:

@@ -34,7 +34,14 @@ def writing(prompt: str, temperature: float, seed: int) -> str:
     """What is written after a prompt by a server that `writes`, from the first word to the end."""
     if "WORDLESS" in prompt:
         return ""
-    return f"{HashScorer().generate([prompt], new_tokens=8, temperature=temperature, seed=seed)[0]}\nAnd so on."
+    return (
+        f"{HashScorer().generate([prompt], new_tokens=8, temperature=temperature, seed=seed)[0]}\nAnd "  # noqa: E501
+        f""
+        f""
+        f""
+        f""
+        f"so on."
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,9 @@ class Habits:
     key: str = ""
     apis: tuple[str, ...] = ("completions", "chat")
     echo: str = "repeats"
-    """`repeats`, `again` (each token has the chance that it comes once more), `ignores`, `refuses` (status 400) or `breaks` (status 500)."""
+    """`repeats`, `again` (each token has the chance that it comes once more), `ignores`, `refuses`
+    (status 400) or `breaks` (status 500).
+    """
     logprobs: str = "lists"
     """`lists`, `content` (a chat's shape everywhere) or `none`."""
     most_top: int = 20
@@ -97,16 +106,24 @@ class Hashes:
     def read(self, text: str) -> Pairs:
         """See `Speaker`."""
         words = list(re.finditer(r"\s*\S+", text))
-        return [(word[0], truth(text[: word.start()], word[0]) if word.start() else None) for word in words]
+        return [
+            (word[0], truth(text[: word.start()], word[0]) if word.start() else None)
+            for word in words
+        ]
 
     def next(self, text: str, blank: str) -> Pairs:
         """See `Speaker`."""
-        return [(blank + word, truth(text, blank + word)) for word in (WORDS if "SILENT" in text else LABELS + WORDS)]
+        return [
+            (blank + word, truth(text, blank + word))
+            for word in (WORDS if "SILENT" in text else LABELS + WORDS)
+        ]
 
 
 @dataclass
 class EndpointServer:
-    """What a server was asked and gave; `answered` counts whole answers by the text they were for."""
+    """What a server was asked and gave; `answered` counts whole answers by the text they were
+    for.
+    """
 
     habits: Habits
     speaker: Speaker = field(default_factory=Hashes)
@@ -118,7 +135,9 @@ class EndpointServer:
     most_at_once: int = 0
     drawn: int = 0
     prefilled: int = 0
-    """Words that were read: of what is echoed all, else those after the longest beginning that was read before."""
+    """Words that were read: of what is echoed all, else those after the longest beginning that was
+    read before.
+    """
     begun: set[str] = field(default_factory=set)
 
     @property
@@ -153,7 +172,13 @@ class EndpointServer:
         if body:
             self.requests.append(asked)
             faulty = self.habits.fault_every and len(self.requests) % self.habits.fault_every == 0
-            fault = self.habits.faults[len(self.requests) // self.habits.fault_every % len(self.habits.faults)] if faulty else ""
+            fault = (
+                self.habits.faults[
+                    len(self.requests) // self.habits.fault_every % len(self.habits.faults)
+                ]
+                if faulty
+                else ""
+            )
             self._read(asked)
         await asyncio.sleep(self.habits.delay_seconds)
         if body:
@@ -171,12 +196,18 @@ class EndpointServer:
         raw = json.dumps(content).encode()
         if fault == "truncate":
             raw = raw[: len(raw) // 2]
-        retry = f"Retry-After: {self.habits.retry_after}\r\n" if self.habits.retry_after and status == 429 else ""
+        retry = (
+            f"Retry-After: {self.habits.retry_after}\r\n"
+            if self.habits.retry_after and status == 429
+            else ""
+        )
         moved = f"Location: {self.habits.location}\r\n" if self.habits.location else ""
         if status == 200 and not fault and body:  # counted before the client can know
             self.answered[text_of(asked)] += 1
         writer.write(
-            f"HTTP/1.1 {status} X\r\nContent-Length: {len(raw) + (9 if fault == 'cut' else 0)}\r\n{retry}{moved}\r\n".encode() + raw
+            f"HTTP/1.1 {status} X\r\nContent-Length: "
+            f"{len(raw) + (9 if fault == 'cut' else 0)}\r\n{retry}{moved}\r\n".encode()
+            + raw
         )
         await writer.drain()
         if fault == "cut":
@@ -192,27 +223,42 @@ class EndpointServer:
             return habits.lists, {"detail": "no list"}
         if path == "/models":
             entry: Json = (
-                {"id": habits.model, "max_model_len": habits.context} if habits.states_context and habits.context else {"id": habits.model}
+                {"id": habits.model, "max_model_len": habits.context}
+                if habits.states_context and habits.context
+                else {"id": habits.model}
             )
             return 200, {"data": [entry]}
         if path == "/stats":
             rows = [count for text, count in self.answered.items() if text.startswith("Row")]
-            return 200, {"answered": len(rows), "answered_twice": sum(count > 1 for count in rows), "most_at_once": self.most_at_once}
+            return 200, {
+                "answered": len(rows),
+                "answered_twice": sum(count > 1 for count in rows),
+                "most_at_once": self.most_at_once,
+            }
         api = {"/completions": "completions", "/chat/completions": "chat"}.get(path, "")
         if api not in habits.apis or asked["model"] != habits.model:
             return 404, {"error": {"message": "unknown", "code": "model_not_found"}}
         return self._judged(api, asked)
 
     def _read(self, asked: Json) -> None:
-        """Count the words that are not kept from before: servers keep nothing for log-probabilities of a prompt."""
+        """Count the words that are not kept from before: servers keep nothing for log-probabilities
+        of a prompt.
+        """
         whole = beginnings(text_of(asked))
-        self.prefilled += len(whole) if asked.get("echo") else 1 + sum(beginning not in self.begun for beginning in whole[:-1])
+        self.prefilled += (
+            len(whole)
+            if asked.get("echo")
+            else 1 + sum(beginning not in self.begun for beginning in whole[:-1])
+        )
 
     def _judged(self, api: str, asked: Json) -> tuple[int, Json]:
         habits, text = self.habits, text_of(asked)
         tokens = len(self.speaker.read(text))
         if habits.context and tokens > habits.context:
-            told = f"This model's maximum context length is {habits.context} tokens. However, you requested {tokens} tokens: {text}"
+            told = (
+                f"This model's maximum context length is {habits.context} tokens. However, you "
+                f"requested {tokens} tokens: {text}"
+            )
             return 400, {"error": {"message": told, "code": "context_length_exceeded"}}
         if "REJECTED" in text:
             return 400, {"error": {"message": f"cannot read {text}"}}
@@ -221,21 +267,41 @@ class EndpointServer:
         if "POISON" in text or (asked.get("echo") and habits.echo == "breaks"):
             return 500, {"error": {"message": f"Unsupported param: echo, {text}"}}
         if set(asked) & set(habits.rejects):
-            return 400, {"error": {"message": f"Unsupported parameter: {habits.rejects}", "code": "unsupported_parameter"}}
+            return 400, {
+                "error": {
+                    "message": f"Unsupported parameter: {habits.rejects}",
+                    "code": "unsupported_parameter",
+                }
+            }
         if asked.get("echo") and habits.echo == "refuses":
             return 400, {"error": {"message": "Only no echo is supported"}}
-        top: Any = asked.get("top_logprobs", asked.get("logprobs", 0) if api == "completions" else 0)
+        top: Any = asked.get(
+            "top_logprobs", asked.get("logprobs", 0) if api == "completions" else 0
+        )
         if top > habits.most_top:
             return 400, {"error": {"message": f"at most {habits.most_top} logprobs"}}
         choice = self._completion(asked) if api == "completions" else self._chat(asked)
-        choice["finish_reason"] = "content_filter" if "CENSORED" in text else choice["finish_reason"]
-        usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": new_tokens(asked)}} if habits.usage else {}
-        return 200, {"choices": [choice], "model": habits.calls_itself or habits.model, "system_fingerprint": "f1", **usage}
+        choice["finish_reason"] = (
+            "content_filter" if "CENSORED" in text else choice["finish_reason"]
+        )
+        usage = (
+            {"usage": {"prompt_tokens": tokens, "completion_tokens": new_tokens(asked)}}
+            if habits.usage
+            else {}
+        )
+        return 200, {
+            "choices": [choice],
+            "model": habits.calls_itself or habits.model,
+            "system_fingerprint": "f1",
+            **usage,
+        }
 
     def _next(self, text: str, blank: str, top: int) -> Pairs:
         """The likeliest tokens after a text."""
         drift = len(self.requests) * 1e-4 if self.habits.drifts else 0.0
-        said = [(token, (logprob or 0.0) - drift) for token, logprob in self.speaker.next(text, blank)]
+        said = [
+            (token, (logprob or 0.0) - drift) for token, logprob in self.speaker.next(text, blank)
+        ]
         return sorted(said, key=lambda entry: -entry[1])[: max(top, 1)]  # type: ignore[return-value]
 
     def _completion(self, asked: Json) -> Json:
@@ -243,13 +309,28 @@ class EndpointServer:
         echo = asked.get("echo") and self.habits.echo in ("repeats", "again")
         likely = self._next(text, " ", top)
         said, end = self._said(asked, likely)
-        choice: Json = {"index": 0, "text": text + said if echo else said, "finish_reason": end, "logprobs": None}
+        choice: Json = {
+            "index": 0,
+            "text": text + said if echo else said,
+            "finish_reason": end,
+            "logprobs": None,
+        }
         if top and self.habits.logprobs != "none":
             pairs = self.speaker.read(text) if echo else []
-            if self.habits.echo == "again":  # as llama-cpp-python does where a model has no start token
-                ends = [sum(len(token) for token, _ in pairs[: place + 1]) for place in range(len(pairs))]
-                pairs = [(token, truth(text[:end], token)) for (token, _), end in zip(pairs, ends, strict=True)]
-            choice["logprobs"] = self._written([*pairs, likely[0]], [likely] if not echo else [{}, likely])
+            if (
+                self.habits.echo == "again"
+            ):  # as llama-cpp-python does where a model has no start token
+                ends = [
+                    sum(len(token) for token, _ in pairs[: place + 1])
+                    for place in range(len(pairs))
+                ]
+                pairs = [
+                    (token, truth(text[:end], token))
+                    for (token, _), end in zip(pairs, ends, strict=True)
+                ]
+            choice["logprobs"] = self._written(
+                [*pairs, likely[0]], [likely] if not echo else [{}, likely]
+            )
         return choice
 
     def _said(self, asked: Json, likely: Pairs) -> tuple[str, str]:
@@ -260,23 +341,43 @@ class EndpointServer:
         seed = asked.get("seed", self.drawn + 1000)  # without one nobody can repeat what is drawn
         whole = self.habits.leads + writing(text_of(asked), asked["temperature"], seed)
         words = re.findall(r"\s*\S+", whole)
-        text, end = "".join(words[: new_tokens(asked)]), "length" if len(words) > new_tokens(asked) else "stop"
-        marks = [text.find(mark) for mark in asked.get("stop", ()) if mark in text] if self.habits.stops else []
+        text, end = (
+            "".join(words[: new_tokens(asked)]),
+            "length" if len(words) > new_tokens(asked) else "stop",
+        )
+        marks = (
+            [text.find(mark) for mark in asked.get("stop", ()) if mark in text]
+            if self.habits.stops
+            else []
+        )
         return (text[: min(marks)], "stop") if marks else (text, end)
 
     def _written(self, tokens: Pairs, tops: list[Any]) -> Json:
         if self.habits.logprobs == "content":
             listed = [{"token": token, "logprob": logprob} for token, logprob in tops[-1]]
-            return {"content": [{"token": token, "logprob": logprob, "top_logprobs": listed} for token, logprob in tokens]}
+            return {
+                "content": [
+                    {"token": token, "logprob": logprob, "top_logprobs": listed}
+                    for token, logprob in tokens
+                ]
+            }
         shown = [token if self.habits.blanks else token.strip() for token, _ in tokens]
-        return {"tokens": shown, "token_logprobs": [value for _, value in tokens], "top_logprobs": [dict(top) for top in tops]}
+        return {
+            "tokens": shown,
+            "token_logprobs": [value for _, value in tokens],
+            "top_logprobs": [dict(top) for top in tops],
+        }
 
     def _chat(self, asked: Json) -> Json:
         text = text_of(asked)
         if "FILTERED" in text:
             return {"index": 0, "message": {"content": ""}, "finish_reason": "content_filter"}
         if "REFUSED" in text:
-            return {"index": 0, "message": {"content": None, "refusal": "I cannot"}, "finish_reason": "stop"}
+            return {
+                "index": 0,
+                "message": {"content": None, "refusal": "I cannot"},
+                "finish_reason": "stop",
+            }
         likely = self._next(text, "", asked.get("top_logprobs", 1))
         said, end = self._said(asked, likely)
         choice: Json = {"index": 0, "message": {"content": said}, "finish_reason": end}
@@ -288,7 +389,9 @@ class EndpointServer:
 
 def new_tokens(asked: Json) -> int:
     """How many are wanted, by either name."""
-    return int(asked["max_completion_tokens"] if "max_completion_tokens" in asked else asked["max_tokens"])
+    return int(
+        asked["max_completion_tokens"] if "max_completion_tokens" in asked else asked["max_tokens"]
+    )
 
 
 def text_of(asked: Json) -> str:
@@ -302,10 +405,14 @@ def beginnings(text: str) -> list[str]:
 
 
 @contextmanager
-def serving(habits: Habits, *, speaker: Speaker | None = None, port: int = 0) -> Iterator[EndpointServer]:
+def serving(
+    habits: Habits, *, speaker: Speaker | None = None, port: int = 0
+) -> Iterator[EndpointServer]:
     """A running server, on a thread of its own; by default at any free port."""
     server, loop = EndpointServer(habits, speaker or Hashes()), asyncio.new_event_loop()
-    listener = loop.run_until_complete(asyncio.start_server(server.serve, "127.0.0.1", port, backlog=1024, limit=1 << 24))
+    listener = loop.run_until_complete(
+        asyncio.start_server(server.serve, "127.0.0.1", port, backlog=1024, limit=1 << 24)
+    )
     server.port = listener.sockets[0].getsockname()[1]
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -18,12 +18,16 @@ from dpicl.errors import DeclarationError
 from dpicl.randomness import Stream
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTRACTS = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").glob("*.yaml"))}
+CONTRACTS = {
+    path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").glob("*.yaml"))
+}
 every_contract = pytest.mark.parametrize("contract", CONTRACTS.values(), ids=CONTRACTS)
 
 
 def tree() -> dict[str, Any]:
-    """A valid contract as YAML gives it: one column of every type, groups up to eight; a fresh copy."""
+    """A valid contract as YAML gives it: one column of every type, groups up to eight; a fresh
+    copy.
+    """
     return {
         "version": 1,
         "name": "shop",
@@ -34,7 +38,11 @@ def tree() -> dict[str, Any]:
         "columns": {
             "age": {"type": "integer", "bounds": [0, 120]},
             "spent": {"type": "real", "bounds": [-5, 100], "step": 0.1},
-            "colour": {"type": "category", "categories": ["red", "green", "blue"], "texts": {"red": "crimson"}},
+            "colour": {
+                "type": "category",
+                "categories": ["red", "green", "blue"],
+                "texts": {"red": "crimson"},
+            },
             "member": {"type": "category", "categories": ["no", "yes"]},
             "bought": {"type": "category", "categories": ["no", "yes", "twice"]},
         },
@@ -42,21 +50,50 @@ def tree() -> dict[str, Any]:
         "groups": {
             2: ["label"],
             4: ["label", {"column": "colour", "parts": [["red"], "rest"]}],
-            8: ["label", {"column": "age", "cuts": [40]}, {"column": "member", "parts": [["no"], ["yes"]]}],
+            8: [
+                "label",
+                {"column": "age", "cuts": [40]},
+                {"column": "member", "parts": [["no"], ["yes"]]},
+            ],
         },
         "local": [
-            {"name": "band", "column": "age", "cuts": [40], "texts": ["less than 40", "40 or more"]},
-            {"name": "colour", "column": "colour", "parts": [["red"], ["green"], ["blue"]], "texts": ["red", "green", "blue"]},
-            {"name": "spending", "column": "spent", "cuts": [10, 50], "texts": ["little", "some", "much"]},
+            {
+                "name": "band",
+                "column": "age",
+                "cuts": [40],
+                "texts": ["less than 40", "40 or more"],
+            },
+            {
+                "name": "colour",
+                "column": "colour",
+                "parts": [["red"], ["green"], ["blue"]],
+                "texts": ["red", "green", "blue"],
+            },
+            {
+                "name": "spending",
+                "column": "spent",
+                "cuts": [10, 50],
+                "texts": ["little", "some", "much"],
+            },
         ],
         "prompts": {
-            "local": {"text": "Aged {band}, likes {colour}, spends {spending}. {Note}", "words": {
-                "Note": {"field": "band", "texts": ["Young.", "Not so young."]}}},
-            "central": {"text": "Aged {age}, likes {colour}, spent {spent}. {Note} Member: {member}.", "words": {
-                "Note": {"field": "age", "cuts": [18], "texts": ["A child.", "An adult of {age}."]}}},
+            "local": {
+                "text": "Aged {band}, likes {colour}, spends {spending}. {Note}",
+                "words": {"Note": {"field": "band", "texts": ["Young.", "Not so young."]}},
+            },
+            "central": {
+                "text": "Aged {age}, likes {colour}, spent {spent}. {Note} Member: {member}.",
+                "words": {
+                    "Note": {
+                        "field": "age",
+                        "cuts": [18],
+                        "texts": ["A child.", "An adult of {age}."],
+                    }
+                },
+            },
         },
         "checks": [{"rule": "in_bounds", "column": "age"}],
-    }  # fmt: skip
+    }
 
 
 def small_contract(change: Callable[[dict[str, Any]], object] = lambda content: None) -> Contract:
@@ -67,7 +104,9 @@ def small_contract(change: Callable[[dict[str, Any]], object] = lambda content: 
 
 
 def private_contract() -> Contract:
-    """The same contract with something at stake: a cap instead of `benchmark`, and no row held out."""
+    """The same contract with something at stake: a cap instead of `benchmark`, and no row held
+    out.
+    """
 
     def change(content: dict[str, Any]) -> None:
         content["privacy"].update(budget={"epsilon": 100})
@@ -77,18 +116,27 @@ def private_contract() -> Contract:
 
 
 def random_table(contract: Contract, row_count: int, seed: int, *, beyond: float = 0.0) -> pa.Table:
-    """Rows that fit a contract; numbers leave their bounds by up to `beyond` widths, a sixth of the nullable ones is missing."""
+    """Rows that fit a contract; numbers leave their bounds by up to `beyond` widths, a sixth of the
+    nullable ones is missing.
+    """
     rng = np.random.default_rng(seed)
     columns: dict[str, pa.Array] = {}
     for name, column in contract.columns.items():
         if isinstance(column, CategoryColumn):
             codes = rng.integers(len(column.categories), size=row_count).astype(np.int16)
-            columns[name] = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(column.categories))
+            columns[name] = pa.DictionaryArray.from_arrays(
+                pa.array(codes), pa.array(column.categories)
+            )
             continue
         width = column.bounds[1] - column.bounds[0]
-        values = rng.uniform(column.bounds[0] - beyond * width, column.bounds[1] + beyond * width, row_count)
+        values = rng.uniform(
+            column.bounds[0] - beyond * width, column.bounds[1] + beyond * width, row_count
+        )
         missing = rng.random(row_count) < 1 / 6 if column.nullable else None
-        columns[name] = pa.array(np.rint(values).astype(np.int64) if isinstance(column, IntegerColumn) else values, mask=missing)
+        columns[name] = pa.array(
+            np.rint(values).astype(np.int64) if isinstance(column, IntegerColumn) else values,
+            mask=missing,
+        )
     return pa.table(columns)
 
 
@@ -126,7 +174,9 @@ class _Branch(Exception):
         self.bound, self.chance = bound, chance
 
 
-def exact_law(draw: Callable[[Stream], Any], smallest: Fraction) -> tuple[dict[Any, Fraction], Fraction]:
+def exact_law(
+    draw: Callable[[Stream], Any], smallest: Fraction
+) -> tuple[dict[Any, Fraction], Fraction]:
     """Probabilities of what `draw` returns, by walking every path more likely than `smallest`.
 
     Returns:
@@ -159,7 +209,9 @@ def one_sentence(error: DeclarationError, file: str) -> str:
     """The message of a declaration error, checked to be one sentence in a reader's words."""
     text = str(error)
     assert text.startswith(f"{file}: ") and "\n" not in text and len(text) < 400
-    assert not re.search(r"Traceback|pydantic|Input should|validation error|function-|discriminator", text)
+    assert not re.search(
+        r"Traceback|pydantic|Input should|validation error|function-|discriminator", text
+    )
     assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
     return text
 

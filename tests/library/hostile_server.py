@@ -13,7 +13,8 @@ from typing import Self
 class HostileServer:
     """Answers each path with the next of its replies; the last one repeats.
 
-    `requests` lists the paths that were asked for, `starts` the bytes that `ranges` began with; `sent` counts the bytes of bodies.
+    `requests` lists the paths that were asked for, `starts` the bytes that `ranges` began with;
+    `sent` counts the bytes of bodies.
     """
 
     def __init__(self) -> None:
@@ -23,7 +24,9 @@ class HostileServer:
         self.sent = 0
         self.stopping = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
 
     @property
     def url(self) -> str:
@@ -38,7 +41,12 @@ class HostileServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stopping.set()
         self._server.shutdown()
         self._thread.join()
@@ -81,14 +89,21 @@ def good(data: bytes, **headers: str) -> Reply:
     """The whole of `data` with status 200."""
 
     def reply(server: HostileServer, request: BaseHTTPRequestHandler) -> None:
-        _start(request, 200, {"Content-Length": str(len(data))} | {name.replace("_", "-"): value for name, value in headers.items()})
+        _start(
+            request,
+            200,
+            {"Content-Length": str(len(data))}
+            | {name.replace("_", "-"): value for name, value in headers.items()},
+        )
         _write(server, request, data)
 
     return reply
 
 
 def ranges(data: bytes, *, most: int | None = None, **headers: str) -> Reply:
-    """`data`, or the range of it that is asked for; after `most` bytes of an answer the connection breaks."""
+    """`data`, or the range of it that is asked for; after `most` bytes of an answer the connection
+    breaks.
+    """
 
     def reply(server: HostileServer, request: BaseHTTPRequestHandler) -> None:
         asked = request.headers.get("Range", "")
@@ -96,10 +111,18 @@ def ranges(data: bytes, *, most: int | None = None, **headers: str) -> Reply:
         server.starts.append(start)
         extra = {name.replace("_", "-"): value for name, value in headers.items()}
         if start >= len(data):
-            _start(request, 416, {"Content-Length": "0", "Content-Range": f"bytes */{len(data)}", **extra})
+            _start(
+                request,
+                416,
+                {"Content-Length": "0", "Content-Range": f"bytes */{len(data)}", **extra},
+            )
             return
         span = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if asked else {}
-        _start(request, 206 if asked else 200, {"Content-Length": str(len(data) - start), **span, **extra})
+        _start(
+            request,
+            206 if asked else 200,
+            {"Content-Length": str(len(data) - start), **span, **extra},
+        )
         _write(server, request, data[start : len(data) if most is None else start + most])
         request.wfile.flush()
 
@@ -109,7 +132,10 @@ def ranges(data: bytes, *, most: int | None = None, **headers: str) -> Reply:
 def status(code: int, **headers: str) -> Reply:
     """Nothing but a status."""
     return lambda server, request: _start(
-        request, code, {"Content-Length": "0"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        request,
+        code,
+        {"Content-Length": "0"}
+        | {name.replace("_", "-"): value for name, value in headers.items()},
     )
 
 

@@ -27,11 +27,16 @@ every_kind = pytest.mark.parametrize("kind", LABELS)
 
 
 def kind_tree(kind: str, name: str = "customers", *, private: bool = False) -> dict[str, Any]:
-    """Columns of every type, two of them nullable, and a label of this kind: a benchmark, or private with public queries."""
+    """Columns of every type, two of them nullable, and a label of this kind: a benchmark, or
+    private with public queries.
+    """
     content: dict[str, Any] = {
         "name": name,
         "source": {"file": f"{name}.csv"},
-        "privacy": {"sampling_rate": "1/2", "budget": {"epsilon": 1000} if private else {"benchmark": True}},
+        "privacy": {
+            "sampling_rate": "1/2",
+            "budget": {"epsilon": 1000} if private else {"benchmark": True},
+        },
         "split": {"test_fraction": 0.2},
         "columns": {
             "age": {"type": "integer", "bounds": [18, 100], "nullable": True},
@@ -62,13 +67,19 @@ def kind_contract(kind: str, *, private: bool = False) -> Contract:
 
 
 def kind_rows(count: int, seed: int = 0) -> str:
-    """Made-up rows of the columns as CSV: dates as people write them, nothing where a value is missing."""
+    """Made-up rows of the columns as CSV: dates as people write them, nothing where a value is
+    missing.
+    """
     contract, columns = kind_contract("none"), {}
-    for name, values in zip(contract.columns, random_table(contract, count, seed).columns, strict=True):
+    for name, values in zip(
+        contract.columns, random_table(contract, count, seed).columns, strict=True
+    ):
         column = contract.columns[name]
         if isinstance(column, DateColumn):
             columns[name] = pa.array([column.text(value) for value in values.to_pylist()])
         else:
-            texts = pc.cast(pc.round(values, 1) if pa.types.is_floating(values.type) else values, pa.string()).combine_chunks()
+            texts = pc.cast(
+                pc.round(values, 1) if pa.types.is_floating(values.type) else values, pa.string()
+            ).combine_chunks()
             columns[name] = pc.if_else(pc.equal(texts, MISSING), "", texts)
     return str(pa.table(columns).to_pandas().to_csv(index=False))

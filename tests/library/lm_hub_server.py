@@ -10,7 +10,11 @@ from pathlib import Path
 from threading import Thread
 
 COMMIT = "c0ffee" * 6 + "0000"
-ERRORS = {"/gated/": (403, "GatedRepo"), "/no-revision/": (404, "RevisionNotFound"), "/model/": (404, "RevisionNotFound")}
+ERRORS = {
+    "/gated/": (403, "GatedRepo"),
+    "/no-revision/": (404, "RevisionNotFound"),
+    "/model/": (404, "RevisionNotFound"),
+}
 
 
 class _Hub(BaseHTTPRequestHandler):
@@ -27,25 +31,45 @@ class _Hub(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_body: bool) -> None:
         path = self.path.split("?")[0]
-        if path in ("/api/models/org/model/revision/main", f"/api/models/org/model/revision/{COMMIT}"):
+        if path in (
+            "/api/models/org/model/revision/main",
+            f"/api/models/org/model/revision/{COMMIT}",
+        ):
             self._send(json.dumps({"id": "org/model", "sha": COMMIT, "siblings": []}).encode())
         elif path == f"/api/models/org/model/tree/{COMMIT}":
-            self._send(json.dumps([self._entry(file) for file in sorted(self.folder.iterdir())]).encode())
+            self._send(
+                json.dumps([self._entry(file) for file in sorted(self.folder.iterdir())]).encode()
+            )
         elif path.startswith(f"/org/model/resolve/{COMMIT}/"):
             file = self.folder / path.rpartition("/")[2]
             self.served.append(file.name)
             self._send(file.read_bytes(), with_body=with_body, etag=f'"{file.name}"')
         else:
-            status, code = next((error for part, error in ERRORS.items() if part in path), (404, "RepoNotFound"))
+            status, code = next(
+                (error for part, error in ERRORS.items() if part in path), (404, "RepoNotFound")
+            )
             self._send(b"", status=status, error=code)
 
     @staticmethod
     def _entry(file: Path) -> dict[str, object]:
         return {"type": "file", "oid": file.name, "size": file.stat().st_size, "path": file.name}
 
-    def _send(self, body: bytes, *, status: int = 200, with_body: bool = True, etag: str = "", error: str = "") -> None:
+    def _send(
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        with_body: bool = True,
+        etag: str = "",
+        error: str = "",
+    ) -> None:
         self.send_response(status)
-        headers = {"X-Repo-Commit": COMMIT, "ETag": etag, "X-Error-Code": error, "Content-Length": str(len(body))}
+        headers = {
+            "X-Repo-Commit": COMMIT,
+            "ETag": etag,
+            "X-Error-Code": error,
+            "Content-Length": str(len(body)),
+        }
         for name, value in headers.items():
             if value:
                 self.send_header(name, value)

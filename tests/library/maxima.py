@@ -9,7 +9,8 @@ from itertools import permutations
 
 
 def law_of_maximum(votes: Sequence[int], decay: Fraction) -> tuple[Fraction, ...]:
-    """Probability of each candidate, where a vote less divides the chance of heads by 1 / decay: decay = exp(-epsilon / spread).
+    """Probability of each candidate, where a vote less divides the chance of heads by 1 / decay:
+    decay = exp(-epsilon / spread).
 
     As the paper defines it: candidates in a random order, the first heads wins.
     """

@@ -45,7 +45,10 @@ ARFF = b"""% people, in the repository's form
 REMOTE = {
     "id": 7,
     "rename": {"V1": "age", "Body height": "height", "Class": "y"},
-    "values": {"colour": {"rot": "red", "blau": "blue", "gruen": "green"}, "y": {"1": "no", "2": "yes"}},
+    "values": {
+        "colour": {"rot": "red", "blau": "blue", "gruen": "green"},
+        "y": {"1": "no", "2": "yes"},
+    },
     "scale": {"height": 0.01},
 }
 OPENML = small_contract(source={"openml": REMOTE, "missing": "?"})
@@ -59,22 +62,38 @@ def md5(data: bytes) -> str:
 
 def serve(server: HostileServer, *replies: Reply, stated: bytes = ARFF, **changes: object) -> None:
     """OpenML with a good description, and these replies for its file."""
-    described = {"id": "7", "format": "ARFF", "url": server.url + FILE, "md5_checksum": md5(stated), **changes}
+    described = {
+        "id": "7",
+        "format": "ARFF",
+        "url": server.url + FILE,
+        "md5_checksum": md5(stated),
+        **changes,
+    }
     server.replies[DESCRIPTION] = [good(json.dumps({"data_set_description": described}).encode())]
     server.replies[FILE] = list(replies)
 
 
 def serve_uci(server: HostileServer, *replies: Reply) -> None:
-    server.replies[UCI_DESCRIPTION] = [good(json.dumps({"status": 200, "data": {"data_url": server.url + FILE}}).encode())]
+    server.replies[UCI_DESCRIPTION] = [
+        good(json.dumps({"status": 200, "data": {"data_url": server.url + FILE}}).encode())
+    ]
     server.replies[FILE] = list(replies)
 
 
-def fetch_from(server: HostileServer, cache: Path, contract: Contract = OPENML, limits: FetchLimits = LIMITS) -> Path:
-    return fetch(contract, cache, base_urls=BaseUrls(openml=server.url, uci=server.url), limits=limits)
+def fetch_from(
+    server: HostileServer, cache: Path, contract: Contract = OPENML, limits: FetchLimits = LIMITS
+) -> Path:
+    return fetch(
+        contract, cache, base_urls=BaseUrls(openml=server.url, uci=server.url), limits=limits
+    )
 
 
 def refused(
-    server: HostileServer, cache: Path, contract: Contract = OPENML, limits: FetchLimits = LIMITS, starts: str = "people: 127.0.0.1: "
+    server: HostileServer,
+    cache: Path,
+    contract: Contract = OPENML,
+    limits: FetchLimits = LIMITS,
+    starts: str = "people: 127.0.0.1: ",
 ) -> str:
     """The message of a failing fetch, after checking that it left nothing and is one sentence."""
     with pytest.raises(SourceError) as caught:

@@ -16,7 +16,9 @@ NAME = "visits"
 
 
 def series_tree(**changes: Any) -> dict[str, Any]:
-    """Twelve days of persons, who enter with a row a day and three in all; `changes` replace keys."""
+    """Twelve days of persons, who enter with a row a day and three in all; `changes` replace
+    keys.
+    """
     return {
         "name": NAME,
         "source": {"file": f"{NAME}.csv", "arrived": "day"},
@@ -48,12 +50,23 @@ def series_contract(tree: dict[str, Any] | None = None) -> Contract:
     return contract
 
 
-def visit(who: str, day: int, *, age: int = 40, city: str = "a", sex: str = "m", buys: str = "no") -> dict[str, Any]:
+def visit(
+    who: str, day: int, *, age: int = 40, city: str = "a", sex: str = "m", buys: str = "no"
+) -> dict[str, Any]:
     """A row that arrives on a day, counted from 1."""
-    return {"who": who, "day": (FIRST + timedelta(days=day - 1)).isoformat(), "age": age, "city": city, "sex": sex, "buys": buys}
+    return {
+        "who": who,
+        "day": (FIRST + timedelta(days=day - 1)).isoformat(),
+        "age": age,
+        "city": city,
+        "sex": sex,
+        "buys": buys,
+    }
 
 
-def visits(days: int = 12, persons: int = 40, *, of: Callable[[int], dict[str, Any]] = lambda number: {}) -> list[dict[str, Any]]:
+def visits(
+    days: int = 12, persons: int = 40, *, of: Callable[[int], dict[str, Any]] = lambda number: {}
+) -> list[dict[str, Any]]:
     """Everybody comes every third day."""
     return [
         visit(

@@ -19,7 +19,9 @@ class Local:
     def __init__(self, folder: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self._shown = self.tokenizer.batch_decode([[token] for token in range(self.model.config.vocab_size)])
+        self._shown = self.tokenizer.batch_decode(
+            [[token] for token in range(self.model.config.vocab_size)]
+        )
 
     @torch.inference_mode()
     def read(self, text: str) -> Pairs:
@@ -31,7 +33,9 @@ class Local:
 
     @torch.inference_mode()
     def next(self, text: str, blank: str) -> Pairs:
-        last = self.model(input_ids=self.tokenizer(text, return_tensors="pt").input_ids, logits_to_keep=1).logits[0, -1]
+        last = self.model(
+            input_ids=self.tokenizer(text, return_tensors="pt").input_ids, logits_to_keep=1
+        ).logits[0, -1]
         return list(zip(self._shown, last.double().log_softmax(-1).tolist(), strict=True))
 
 
@@ -40,7 +44,9 @@ class Chatting(Local):
 
     @torch.inference_mode()
     def next(self, text: str, blank: str) -> Pairs:
-        written = self.tokenizer.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True, return_tensors="pt")
+        written = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, return_tensors="pt"
+        )
         last = self.model(input_ids=written.input_ids, logits_to_keep=1).logits[0, -1]
         return list(zip(self._shown, last.double().log_softmax(-1).tolist(), strict=True))
 

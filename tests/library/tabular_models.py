@@ -1,4 +1,6 @@
-"""Files of tabular models with random weights: the true architectures, of their authors' packages, narrower and with fewer layers."""
+"""Files of tabular models with random weights: the true architectures, of their authors' packages,
+narrower and with fewer layers.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,15 @@ _NARROW = {
 
 
 def random_weights(package: str, file: Path, **changes: Any) -> Path:
-    """A checkpoint as its authors publish them, marked as untrained; skips where the package is not installed.
+    """A checkpoint as its authors publish them, marked as untrained; skips where the package is not
+    installed.
 
     Args:
         changes: of the architecture; TabICL's `narrow=False` is the published size.
     """
-    pytest.importorskip(package, reason=f"{package} is of the extra `tabular`, which is not installed")
+    pytest.importorskip(
+        package, reason=f"{package} is of the extra `tabular`, which is not installed"
+    )
     narrow = changes.pop("narrow", True)
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -43,7 +48,9 @@ def random_weights(package: str, file: Path, **changes: Any) -> Path:
         else:
             from tabpfn.architectures.tabpfn_v2 import TabPFNV2Config, get_architecture
 
-            chosen = TabPFNV2Config(**{"max_num_classes": 10, "emsize": 24, "nlayers": 2, "nhead": 2, **changes})
+            chosen = TabPFNV2Config(
+                **{"max_num_classes": 10, "emsize": 24, "nlayers": 2, "nhead": 2, **changes}
+            )
             model, config = get_architecture(chosen), asdict(chosen)
             for weights in model.parameters():
                 torch.nn.init.normal_(weights, std=0.2)

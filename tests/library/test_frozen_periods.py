@@ -1,4 +1,6 @@
-"""Files of frozen periods are those that earlier versions wrote: a horizon that was charged goes on with them."""
+"""Files of frozen periods are those that earlier versions wrote: a horizon that was charged goes on
+with them.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,29 @@ TOTAL = GaussianTotal(Fraction(1), 1, Neighbours.ADD_OR_REMOVE_ONE, "person", 1e
 
 def test_counts_of_rows_are_written_as_the_first_version_wrote_them() -> None:
     series = Series(SIZES, 5, Contribution(3, 1), TOTAL, 2)
-    counts = ExactCounts.of(PrivateCodes(np.array([[0, 1, 0], [2, 0, 1], [2, 1, 1], [1, 0, 0]])), SIZES)
+    counts = ExactCounts.of(
+        PrivateCodes(np.array([[0, 1, 0], [2, 0, 1], [2, 1, 1], [1, 0, 0]])), SIZES
+    )
     said, flat = series.packed(counts)
     about, content = frozen._packed(flat, ENTERED)
-    written = '{"sizes": [3, 2, 2], "scopes": [[0, 2], [1, 2], [0, 1, 2]], "counts": "|i1", "persons": 2, "rows": "<i2"}'
+    written = (
+        '{"sizes": [3, 2, 2], "scopes": [[0, 2], [1, 2], [0, 1, 2]], "counts": "|i1", "persons": '
+        '2, "rows": "<i2"}'
+    )
     assert json.dumps({**said, **about}) == written
-    assert hashlib.sha256(content).hexdigest() == "53b7ced851ce338363aa090978d697cf3c3a4c5e81a52bb762b909851570de9d"
+    assert (
+        hashlib.sha256(content).hexdigest()
+        == "53b7ced851ce338363aa090978d697cf3c3a4c5e81a52bb762b909851570de9d"
+    )
     again, entered = frozen._unpacked(json.loads(written), content)
     read = series.unpacked(json.loads(written), again)
-    assert read.sizes == SIZES and all((read.tables[scope] == table).all() for scope, table in counts.tables.items())
+    assert read.sizes == SIZES and all(
+        (read.tables[scope] == table).all() for scope, table in counts.tables.items()
+    )
     assert (entered.persons == ENTERED.persons).all() and (entered.rows == ENTERED.rows).all()
-    assert series.stated == {"sizes": SIZES, "structure": 2}, "what stands with the horizon's charge"
+    assert series.stated == {"sizes": SIZES, "structure": 2}, (
+        "what stands with the horizon's charge"
+    )
 
 
 def test_sums_of_groups_are_read_as_they_were_written_and_others_are_refused() -> None:

@@ -1,4 +1,6 @@
-"""Locks between processes, as POSIX has them and as Windows does; and a core that imports nothing only POSIX has."""
+"""Locks between processes, as POSIX has them and as Windows does; and a core that imports nothing
+only POSIX has.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,16 @@ for name in {_ONLY_POSIX!r}:
 """
 """Windows' call on what POSIX has for it: byte ranges that belong to a process."""
 _HOLDS = (
-    "import pathlib\nfrom dpicl.files.locks import locked\nwith locked(pathlib.Path('lock')):\n    print('held', flush=True)\n    input()\n"
+    "import pathlib\nfrom dpicl.files.locks import locked\nwith locked(pathlib.Path('lock')):\n   "
+    " print('held', flush=True)\n    input()\n"
 )
-_LOOKS = "import pathlib\nfrom dpicl.files.locks import is_free\nprint(is_free(pathlib.Path('lock')))\n"
-_CORE = "import dpicl, dpicl.cli.app, dpicl.session, dpicl.client.__main__, dpicl.release\nfrom dpicl.methods import METHODS\nprint(len(METHODS))\n"
+_LOOKS = (
+    "import pathlib\nfrom dpicl.files.locks import is_free\nprint(is_free(pathlib.Path('lock')))\n"
+)
+_CORE = (
+    "import dpicl, dpicl.cli.app, dpicl.session, dpicl.client.__main__, dpicl.release\nfrom "
+    "dpicl.methods import METHODS\nprint(len(METHODS))\n"
+)
 
 
 @pytest.fixture(params=["posix", "windows"])
@@ -65,10 +73,14 @@ def test_a_lock_is_held_until_its_process_dies(system: str, tmp_path: Path) -> N
 
 
 def test_the_place_in_a_locked_file_stays(system: str, tmp_path: Path) -> None:
-    """A wallet is written through the handle that is locked, and its content can be read meanwhile."""
+    """A wallet is written through the handle that is locked, and its content can be read
+    meanwhile.
+    """
     program = (
-        "import os, pathlib\nfrom dpicl.files.locks import hold\nfile = os.open('wallet', os.O_RDWR | os.O_CREAT)\n"
-        "os.write(file, b'one ')\nhold(file)\nos.write(file, b'two')\nprint(pathlib.Path('wallet').read_text())"
+        "import os, pathlib\nfrom dpicl.files.locks import hold\nfile = os.open('wallet', "
+        "os.O_RDWR | os.O_CREAT)\n"
+        "os.write(file, b'one ')\nhold(file)\nos.write(file, "
+        "b'two')\nprint(pathlib.Path('wallet').read_text())"
     )
     assert _said(tmp_path, system + program) == "one two\n"
 

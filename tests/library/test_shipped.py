@@ -1,4 +1,6 @@
-"""Weights and data that come with the program: used only with the digests that are stated, one flipped bit is refused in a sentence."""
+"""Weights and data that come with the program: used only with the digests that are stated, one
+flipped bit is refused in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tools.digests import SHIPPED, current
 
 PACKAGE = Path(dpicl.__file__).parent
 ROOT = PACKAGE.parent
-REFUSED = r"is not the file that comes with dpicl; expected its digest, so install the package again$"
+REFUSED = (
+    r"is not the file that comes with dpicl; expected its digest, so install the package again$"
+)
 
 
 def _flipped(path: Path) -> None:
@@ -39,7 +43,11 @@ def test_the_digests_are_those_of_the_files() -> None:
 
 def test_every_shipped_weight_and_table_has_a_digest() -> None:
     kinds = {".safetensors", ".csv", ".json"}
-    files = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.suffix in kinds and path != DIGESTS}
+    files = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.suffix in kinds and path != DIGESTS
+    }
     assert files <= json.loads(DIGESTS.read_text("utf-8")).keys()
 
 
@@ -61,7 +69,9 @@ def test_a_file_too_many_or_too_few_is_refused(tmp_path: Path) -> None:
         checked("lm/bundled", copy)
 
 
-def test_the_bundled_model_is_not_opened_with_another_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_model_is_not_opened_with_another_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = _copied("lm/bundled", tmp_path)
     _flipped(copy / "model.safetensors")
     monkeypatch.setattr(models, "BUNDLED", copy)
@@ -73,10 +83,19 @@ def test_the_bundled_model_is_not_opened_with_another_weight(tmp_path: Path, mon
 
 
 def test_every_public_table_states_what_it_is() -> None:
-    """By a digest of its own, or among those of benchmarks; docstrings come with this Python, and differ from one to the next, and the rows of
-    docvqa nobody may hand on.
+    """By a digest of its own, or among those of benchmarks; docstrings come with this Python, and
+    differ from one to the next, and the rows of docvqa nobody may hand on.
     """
-    published = {name.partition(":")[0] for name in json.loads((PACKAGE / "methods" / "published" / "digests.json").read_text("utf-8"))}
+    published = {
+        name.partition(":")[0]
+        for name in json.loads(
+            (PACKAGE / "methods" / "published" / "digests.json").read_text("utf-8")
+        )
+    }
     for path in sorted((ROOT / "data_contracts").rglob("*.yaml")):
         contract = load_contract(path)
-        assert contract.name in published or contract.name in ("docstrings", "docvqa") or "content_sha256:" in path.read_text("utf-8"), path
+        assert (
+            contract.name in published
+            or contract.name in ("docstrings", "docvqa")
+            or "content_sha256:" in path.read_text("utf-8")
+        ), path

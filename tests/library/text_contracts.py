@@ -1,4 +1,6 @@
-"""A small contract over texts and records that fit it, for tests of reading, parting and prompts."""
+"""A small contract over texts and records that fit it, for tests of reading, parting and
+prompts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from dpicl.contract.text_source import PUBLISHED
 
 from .examples import ROOT
 
-TEXT_CONTRACTS = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts" / "texts").glob("*.yaml"))}
+TEXT_CONTRACTS = {
+    path.stem: load_contract(path)
+    for path in sorted((ROOT / "data_contracts" / "texts").glob("*.yaml"))
+}
 EDITIONS = {
     name if one == PUBLISHED else f"{name}:{one}": edition(contract, one)
     for name, contract in TEXT_CONTRACTS.items()
@@ -33,25 +38,46 @@ def text_tree() -> dict[str, Any]:
         "kind": "text",
         "name": "mail",
         "description": "Made-up letters.",
-        "source": {"title": "t", "licence": "l", "citation": "c", "train": {"file": TRAIN}, "test": {"file": TEST}},
+        "source": {
+            "title": "t",
+            "licence": "l",
+            "citation": "c",
+            "train": {"file": TRAIN},
+            "test": {"file": TEST},
+        },
         "privacy": {"budget": {"benchmark": True}},
         "text": "{head}: {body}",
         "max_characters": 60,
         "task": {
             "kind": "classification",
             "field": "class",
-            "labels": {"good": {"text": "Wanted", "min_rows": 4}, "bad": {"text": "Unwanted", "min_rows": 4}},
+            "labels": {
+                "good": {"text": "Wanted", "min_rows": 4},
+                "bad": {"text": "Unwanted", "min_rows": 4},
+            },
         },
         "query_count": 2,
         "prompts": {
             "generation": {"instruction": "Write a letter.", "label": "Kind", "text": "Letter"},
-            "answering": {"instruction": "Is the letter wanted?", "text": "Letter", "answer": "Kind"},
+            "answering": {
+                "instruction": "Is the letter wanted?",
+                "text": "Letter",
+                "answer": "Kind",
+            },
         },
-        "generation": {"subsets": 2, "examples": 2, "candidates": None, "max_tokens": 10, "delta": "1/100"},
+        "generation": {
+            "subsets": 2,
+            "examples": 2,
+            "candidates": None,
+            "max_tokens": 10,
+            "delta": "1/100",
+        },
     }
 
 
-def text_contract(change: Callable[[dict[str, Any]], object] = lambda content: None) -> TextContract:
+def text_contract(
+    change: Callable[[dict[str, Any]], object] = lambda content: None,
+) -> TextContract:
     """The contract of `text_tree`, after `change` was made to it."""
     content = text_tree()
     change(content)
@@ -62,7 +88,13 @@ def text_contract(change: Callable[[dict[str, Any]], object] = lambda content: N
 
 def as_extraction(content: dict[str, Any]) -> None:
     """A change: the answer is a phrase below `slots.Name`."""
-    content["task"] = {"kind": "extraction", "field": "slots.Name", "min_rows": 4, "labels": ["ann", "bob"], "answer_tokens": 5}
+    content["task"] = {
+        "kind": "extraction",
+        "field": "slots.Name",
+        "min_rows": 4,
+        "labels": ["ann", "bob"],
+        "answer_tokens": 5,
+    }
     content["text"] = "{body}"
 
 
@@ -75,7 +107,9 @@ def as_free_text(content: dict[str, Any]) -> None:
     """A change: the answer is a text of its own, and only ensembles answer."""
     content["task"] = {"kind": "generation", "field": "head", "min_rows": 4, "answer_tokens": 5}
     content["text"] = "{body}"
-    content["prompts"] = {"answering": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}}
+    content["prompts"] = {
+        "answering": {"text": "Letter", "answer": "Head", "keywords": "Use these words"}
+    }
     as_ensemble(content)
     del content["generation"]
 
@@ -84,7 +118,12 @@ def records(count: int) -> list[dict[str, Any]]:
     """Records that fit the contract, in either form of its task."""
     labels = ("good", "bad")
     return [
-        {"class": labels[number % 2], "head": f"Re {number}", "body": f"letter {number} of ann", "slots": {"Name": ["ann", f"{number}"]}}
+        {
+            "class": labels[number % 2],
+            "head": f"Re {number}",
+            "body": f"letter {number} of ann",
+            "slots": {"Name": ["ann", f"{number}"]},
+        }
         for number in range(count)
     ]
 

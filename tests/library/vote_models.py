@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, PreTrainedConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+)
 
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
@@ -18,21 +26,44 @@ from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"
-EXAMPLES = [f"News Type: World\nText: Number {line} of {line * line} was seen{' again' * (line % 5)}.\n\n" for line in range(12)]
+EXAMPLES = [
+    f"News Type: World\nText: Number {line} of {line * line} was seen{' again' * (line % 5)}.\n\n"
+    for line in range(12)
+]
 HEADER = "News Type: World\nText:"
 UNITS = 1 << 20
 RULE = VoteRule("probability", 30, UNITS)
-RULES = (RULE, VoteRule("relative", None, UNITS), VoteRule("logit", 30, UNITS, clip=5.0), VoteRule("difference", 20, UNITS, 5.0, 4))
+RULES = (
+    RULE,
+    VoteRule("relative", None, UNITS),
+    VoteRule("logit", 30, UNITS, clip=5.0),
+    VoteRule("difference", 20, UNITS, 5.0, 4),
+)
 SMALL: dict[str, Any] = {
-    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.3,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "initializer_range": 0.3,
+}
 MODELS: dict[str, Callable[[int], PreTrainedConfig]] = {
-    "grouped queries": lambda vocabulary: LlamaConfig(**SMALL, num_key_value_heads=2, vocab_size=vocabulary),
-    "absolute positions": lambda vocabulary: GPT2Config(
-        n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary + 7, n_positions=400, initializer_range=0.3
+    "grouped queries": lambda vocabulary: LlamaConfig(
+        **SMALL, num_key_value_heads=2, vocab_size=vocabulary
     ),
-    "parallel layers": lambda vocabulary: GPTNeoXConfig(**SMALL, vocab_size=vocabulary, max_position_embeddings=400),
-    "a window": lambda vocabulary: MistralConfig(**SMALL, num_key_value_heads=2, vocab_size=vocabulary, sliding_window=8),
+    "absolute positions": lambda vocabulary: GPT2Config(
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        vocab_size=vocabulary + 7,
+        n_positions=400,
+        initializer_range=0.3,
+    ),
+    "parallel layers": lambda vocabulary: GPTNeoXConfig(
+        **SMALL, vocab_size=vocabulary, max_position_embeddings=400
+    ),
+    "a window": lambda vocabulary: MistralConfig(
+        **SMALL, num_key_value_heads=2, vocab_size=vocabulary, sliding_window=8
+    ),
 }
 
 
@@ -75,7 +106,9 @@ def vote_requests(writer: TransformersScorer) -> list[VoteRequest]:
     ]
 
 
-def assert_alike(one: Sequence[Votes | None], other: Sequence[Votes | None], units: float = 1e-4 * UNITS) -> None:
+def assert_alike(
+    one: Sequence[Votes | None], other: Sequence[Votes | None], units: float = 1e-4 * UNITS
+) -> None:
     """The same but for what rounding does."""
     for mine, yours in zip(one, other, strict=True):
         assert (mine is None) == (yours is None)
@@ -87,13 +120,18 @@ def assert_alike(one: Sequence[Votes | None], other: Sequence[Votes | None], uni
 
 def equal(one: Sequence[Votes], other: Sequence[Votes]) -> bool:
     pairs = zip(one, other, strict=True)
-    return all(np.array_equal(mine.candidates, yours.candidates) and np.array_equal(mine.sums, yours.sums) for mine, yours in pairs)
+    return all(
+        np.array_equal(mine.candidates, yours.candidates) and np.array_equal(mine.sums, yours.sums)
+        for mine, yours in pairs
+    )
 
 
 @contextmanager
 def tokens_read(writer: TransformersScorer) -> Iterator[list[int]]:
     """Grows by the number of tokens of every forward pass."""
     read: list[int] = []
-    hook = writer._model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    hook = writer._model.register_forward_pre_hook(
+        lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
     yield read
     hook.remove()

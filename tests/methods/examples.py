@@ -32,7 +32,16 @@ def unit_for(
     **chosen: Any,
 ) -> Unit:
     """A unit of a method with these choices of its own."""
-    return unit_of(name, "shop", seed, epsilons, shots, rates, baselines, Options.model_validate({name: chosen}))
+    return unit_of(
+        name,
+        "shop",
+        seed,
+        epsilons,
+        shots,
+        rates,
+        baselines,
+        Options.model_validate({name: chosen}),
+    )
 
 
 def contract_for(name: str, *, private: bool = False) -> Any:
@@ -43,14 +52,18 @@ def contract_for(name: str, *, private: bool = False) -> Any:
             as_ensemble(content)
             for label in content["task"]["labels"].values():
                 label["min_rows"] = 40
-            content["privacy"]["budget"] = {"epsilon": 100, "delta": 1e-5} if private else {"benchmark": True}
+            content["privacy"]["budget"] = (
+                {"epsilon": 100, "delta": 1e-5} if private else {"benchmark": True}
+            )
 
         return text_contract(changed)
     return private_contract() if private else small_contract()
 
 
 TABLES = ("shop", *LABELS)
-"""Contracts of tables: the small one, which states everything, and those that state columns and a label of some kind."""
+"""Contracts of tables: the small one, which states everything, and those that state columns and a
+label of some kind.
+"""
 every_table = pytest.mark.parametrize("table", TABLES)
 
 

@@ -1,4 +1,6 @@
-"""Several draws of shots from one release: independent, free, averaged, and of any query what they would be if it were the only one."""
+"""Several draws of shots from one release: independent, free, averaged, and of any query what they
+would be if it were the only one.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +35,30 @@ def drawn(name: str, draws: int, **how: Any) -> Unit:
     return replace(again, evaluated_cells=tuple(METHODS[name].evaluated_cells(again)))
 
 
-def prompts(unit: Unit, queries: int = 12, contract: Contract | None = None, seed: int = 7) -> dict[Cell, list[str]]:
+def prompts(
+    unit: Unit, queries: int = 12, contract: Contract | None = None, seed: int = 7
+) -> dict[Cell, list[str]]:
     contract = contract or small_contract()
     released = release(rows_for(400), small_contract(), unit)
     asked = QueryTable(random_table(small_contract(), queries, seed))
-    return tabular(unit.method).prompts(released, asked, contract, unit, draws_for(contract, unit.seed))
+    return tabular(unit.method).prompts(
+        released, asked, contract, unit, draws_for(contract, unit.seed)
+    )
 
 
 def charged() -> Contract:
     split = Split.model_validate({"test_fraction": 0.5, "evaluation_epsilon": 3})
-    contract = contract_for("mst_tabicl", private=True).model_copy(update={"split": split, "queries": None})
+    contract = contract_for("mst_tabicl", private=True).model_copy(
+        update={"split": split, "queries": None}
+    )
     assert contract.evaluation == "charged"
     return contract
 
 
 @every_row_method
-def test_further_draws_leave_the_first_as_it_is_and_differ_from_it_and_each_other(name: str) -> None:
+def test_further_draws_leave_the_first_as_it_is_and_differ_from_it_and_each_other(
+    name: str,
+) -> None:
     one, three = (prompts(drawn(name, draws, shot_selection=RULES)) for draws in (1, 3))
     assert {cell: texts for cell, texts in three.items() if cell.draw is None} == one
     assert {cell.draw for cell in three} == {None, 2, 3}
@@ -61,12 +71,20 @@ def test_further_draws_leave_the_first_as_it_is_and_differ_from_it_and_each_othe
 
 
 @every_row_method
-def test_the_same_shots_of_all_queries_are_those_of_the_first_and_change_no_release(name: str) -> None:
+def test_the_same_shots_of_all_queries_are_those_of_the_first_and_change_no_release(
+    name: str,
+) -> None:
     unit = drawn(name, 2)
     same = replace(unit, options=unit.options.model_copy(update={"same_shots": True}))
     own, shared = prompts(unit), prompts(same)
-    shots = {cell: {text.rpartition("\n")[0] for text in texts} for cell, texts in shared.items() if is_drawn(cell)}
-    assert len(shots) == 2 and all(one == {own[cell][0].rpartition("\n")[0]} for cell, one in shots.items())
+    shots = {
+        cell: {text.rpartition("\n")[0] for text in texts}
+        for cell, texts in shared.items()
+        if is_drawn(cell)
+    }
+    assert len(shots) == 2 and all(
+        one == {own[cell][0].rpartition("\n")[0]} for cell, one in shots.items()
+    )
     assert len({shown for one in shots.values() for shown in one}) == 2
     assert [text.rpartition("\n")[2] for text in shared[Cell("icl", 5.0, 2)]] == [
         text.rpartition("\n")[2] for text in own[Cell("icl", 5.0, 2)]
@@ -80,15 +98,23 @@ def test_the_same_shots_of_all_queries_are_those_of_the_first_and_change_no_rele
 def test_the_average_is_the_mean_probability_of_the_parts(name: str) -> None:
     unit, scorer, contract = drawn(name, 4), HashScorer(), small_contract()
     method = tabular(name)
-    scores = {cell: method.answers.ask_cell(scorer, texts, contract, cell) for cell, texts in prompts(unit).items()}
+    scores = {
+        cell: method.answers.ask_cell(scorer, texts, contract, cell)
+        for cell, texts in prompts(unit).items()
+    }
     shares = []
     for draw in (None, 2, 3, 4):
         odds = np.exp(scores[Cell("icl", 5.0, 2, None, draw)])
         shares.append(odds / odds.sum(axis=1, keepdims=True))
     mean = averaged(scores)[Cell("averaged", 5.0, 2)]
-    assert np.allclose(np.exp(mean), np.mean(shares, axis=0)) and np.allclose(np.exp(mean).sum(axis=1), 1)
+    assert np.allclose(np.exp(mean), np.mean(shares, axis=0)) and np.allclose(
+        np.exp(mean).sum(axis=1), 1
+    )
     queries = QueryTable(random_table(contract, 12, 7))
-    assert set(method.answers.metrics_of(scores, queries, contract)) >= {Cell("averaged", 5.0, 2), Cell("icl", 5.0, 2)}
+    assert set(method.answers.metrics_of(scores, queries, contract)) >= {
+        Cell("averaged", 5.0, 2),
+        Cell("icl", 5.0, 2),
+    }
     assert all(cell.draw is None for cell in method.answers.metrics_of(scores, queries, contract))
 
 
@@ -100,7 +126,9 @@ def test_draws_that_were_declined_leave_a_tie_and_move_no_other() -> None:
 
 
 @every_row_method
-def test_results_of_averaged_draws_cost_what_their_release_does(name: str, small_split: Any) -> None:
+def test_results_of_averaged_draws_cost_what_their_release_does(
+    name: str, small_split: Any
+) -> None:
     unit, contract = drawn(name, 2, baselines=True, shot_selection=("near",)), small_contract()
     costs = METHODS[name].costs(contract, unit)
     (paid,) = {cost.nominal.epsilon for cost in METHODS[name].releases(contract, unit).values()}
@@ -125,13 +153,17 @@ def test_draws_are_no_part_of_a_release_s_name_but_of_what_measures_its_answers(
 
 @every_row_method
 @pytest.mark.parametrize("draws", [1, 3])
-def test_where_measuring_is_charged_a_query_gets_the_demonstrations_that_it_would_get_alone(name: str, draws: int) -> None:
+def test_where_measuring_is_charged_a_query_gets_the_demonstrations_that_it_would_get_alone(
+    name: str, draws: int
+) -> None:
     unit, contract = drawn(name, draws, shot_selection=RULES), charged()
     queries = QueryTable(random_table(small_contract(), 5, 7))
     released = release(rows_for(400), small_contract(), unit)
 
     def asked(places: list[int]) -> dict[Cell, list[str]]:
-        return tabular(name).prompts(released, QueryTable(queries.data.take(places)), contract, unit, draws_for(contract, 0))
+        return tabular(name).prompts(
+            released, QueryTable(queries.data.take(places)), contract, unit, draws_for(contract, 0)
+        )
 
     together, alone = asked([3, 0, 4, 1, 2]), [asked([place]) for place in (3, 0, 4, 1, 2)]
     for cell, texts in together.items():
@@ -144,6 +176,10 @@ def test_draws_are_refused_where_no_method_draws() -> None:
 
     grid = {"title": "t", "datasets": ["adult"], "epsilons": [1], "shots": [2], "draws": 2}
     assert validate(Pipeline, {**grid, "methods": ["gdp_tabicl", "mst_tabicl"]}, "file").draws == 2
-    with pytest.raises(DeclarationError, match="draws is for methods that draw shots from released rows"):
+    with pytest.raises(
+        DeclarationError, match="draws is for methods that draw shots from released rows"
+    ):
         validate(Pipeline, {**grid, "methods": ["gdp_tabicl"]}, "file")
-    assert "draws" not in validate(Pipeline, {**grid, "methods": ["mst_tabicl"], "draws": None}, "file").model_dump(mode="json")
+    assert "draws" not in validate(
+        Pipeline, {**grid, "methods": ["mst_tabicl"], "draws": None}, "file"
+    ).model_dump(mode="json")

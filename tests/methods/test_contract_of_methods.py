@@ -1,4 +1,6 @@
-"""What every registered method owes: priced before it reads, refused without noise, named completely, stored without loss."""
+"""What every registered method owes: priced before it reads, refused without noise, named
+completely, stored without loss.
+"""
 
 from __future__ import annotations
 
@@ -71,32 +73,57 @@ def _priced(method: Method, contract: Any, unit: Unit) -> None:
     releases = method.releases(contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
     costs = method.costs(contract, unit)
-    assert costs and all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), "a cell costs no more than was asked for"
+    assert costs and all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), (
+        "a cell costs no more than was asked for"
+    )
     for cell, cost in releases.items():
-        assert json.dumps(method.identity(contract, unit, cell)) and method.statement(contract, unit, cell, cost)
+        assert json.dumps(method.identity(contract, unit, cell)) and method.statement(
+            contract, unit, cell, cost
+        )
 
 
 @every_method
 def test_no_noise_is_refused_on_private_data(name: str) -> None:
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        METHODS[name].check(contract_for(name, private=True), unit_for(name, epsilons=(1.0, math.inf)))
+        METHODS[name].check(
+            contract_for(name, private=True), unit_for(name, epsilons=(1.0, math.inf))
+        )
 
 
 @every_tabular_method
 def test_baselines_that_nobody_pays_for_are_left_out(name: str) -> None:
-    """Whoever calls: a method's baselines come by rows through `fitted` only, which reads none of a table with a budget or of persons."""
+    """Whoever calls: a method's baselines come by rows through `fitted` only, which reads none of a
+    table with a budget or of persons.
+    """
     method, unit = tabular(name), unit_for(name, baselines=True)
     benchmark, private = contract_for(name), contract_for(name, private=True)
-    persons = Privacy.model_validate({"unit": "person", "person": {"id_column": "age", "max_rows": 1}, "budget": {"benchmark": True}})
+    persons = Privacy.model_validate(
+        {
+            "unit": "person",
+            "person": {"id_column": "age", "max_rows": 1},
+            "budget": {"benchmark": True},
+        }
+    )
     for contract in (private, benchmark.model_copy(update={"privacy": persons})):
         method.check(contract, unit)  # the rest of the unit runs
         if method.baselines_read == "private":
-            assert "are left out" in str(method.without_baselines(contract)) and not method.fits_baselines(contract, unit)
+            assert "are left out" in str(
+                method.without_baselines(contract)
+            ) and not method.fits_baselines(contract, unit)
             with pytest.raises(PrivacyError, match="are left out: they"):
-                method.fitted(Released({}), _unreadable, QueryTable(rows_for(8).data), contract, unit, draws_for(benchmark, 0))
+                method.fitted(
+                    Released({}),
+                    _unreadable,
+                    QueryTable(rows_for(8).data),
+                    contract,
+                    unit,
+                    draws_for(benchmark, 0),
+                )
         else:
             assert method.without_baselines(contract) is None
-    assert method.without_baselines(benchmark) is None and method.fits_baselines(benchmark, unit) == (method.baselines_read != "none")
+    assert method.without_baselines(benchmark) is None and method.fits_baselines(
+        benchmark, unit
+    ) == (method.baselines_read != "none")
 
 
 def _unreadable() -> PrivateTable:
@@ -123,16 +150,26 @@ def test_nothing_is_drawn_of_private_data_without_a_charge(name: str) -> None:
 
 @every_method
 def test_prompts_of_private_data_read_no_row(name: str) -> None:
-    """A method on texts is given the rows there, to show real ones on benchmarks; one on tables is not."""
+    """A method on texts is given the rows there, to show real ones on benchmarks; one on tables is
+    not.
+    """
     method = METHODS[name]
     if not isinstance(method, TextMethod):
-        assert "train" not in inspect.signature(method.prompts).parameters | inspect.signature(method.examples).parameters
+        assert (
+            "train"
+            not in inspect.signature(method.prompts).parameters
+            | inspect.signature(method.examples).parameters
+        )
         return
     queries = QueryTable(pa.table({"label": ["good"], "text": ["hello"]}))
     rows: Any = Untouchable()
-    assert method.prompts({}, {}, rows, queries, contract_for(name, private=True), unit_for(name)).keys() == {ZERO_SHOT}
+    assert method.prompts(
+        {}, {}, rows, queries, contract_for(name, private=True), unit_for(name)
+    ).keys() == {ZERO_SHOT}
     with pytest.raises(AssertionError, match="a private table's data was read"):
-        method.prompts({}, {}, rows, queries, contract_for(name), unit_for(name, epsilons=(math.inf,)))
+        method.prompts(
+            {}, {}, rows, queries, contract_for(name), unit_for(name, epsilons=(math.inf,))
+        )
 
 
 @pytest.mark.quick(
@@ -180,8 +217,15 @@ def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
 
 def test_texts_are_read_as_they_were_published() -> None:
     """Of labels, texts and keywords, by methods on texts."""
-    contract, texts = contract_for(FewShotGeneration.name), (Demonstration("good", "one"), Demonstration("bad", "two"))
-    for name, drawn in ((FewShotGeneration.name, texts), (DpIcl.name, ["good", "bad"]), (DpIcl.name, [["one", "two"], []])):
+    contract, texts = (
+        contract_for(FewShotGeneration.name),
+        (Demonstration("good", "one"), Demonstration("bad", "two")),
+    )
+    for name, drawn in (
+        (FewShotGeneration.name, texts),
+        (DpIcl.name, ["good", "bad"]),
+        (DpIcl.name, [["one", "two"], []]),
+    ):
         method, unit = on_texts(name), unit_for(name)
         released = dict.fromkeys(method.releases(contract, unit), drawn)
         stored = {cell.key: method.encode(one) for cell, one in released.items()}
@@ -196,14 +240,27 @@ def test_batches_are_worth_the_whole_table(name: str, table: str) -> None:
     if not method.takes_batches or not takes(name, table):
         pytest.skip("refused in batches, or without a label")
     contract = table_for(table)
-    contract = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})})
-    unit, rows = unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]), rows_for(table=table)
+    contract = contract.model_copy(
+        update={"privacy": contract.privacy.model_copy(update={"sampling_rate": 1})}
+    )
+    unit, rows = (
+        unit_for(name, epsilons=(math.inf,), shots=contract.shots[:2]),
+        rows_for(table=table),
+    )
     cells = list(method.releases(contract, unit))
     whole = release(rows, contract, unit).draws
     draws: Draws = draws_for(contract, 0)
     parts = [type(rows)(rows.data.slice(start, 20)) for start in (0, 20, 40)]
-    counted = [method.count(part, contract, unit, draws.of_batch(number), cells) for number, part in enumerate(parts)]
-    assert all(isinstance(array, np.ndarray) for one in counted for arrays in one.values() for array in arrays.values())
+    counted = [
+        method.count(part, contract, unit, draws.of_batch(number), cells)
+        for number, part in enumerate(parts)
+    ]
+    assert all(
+        isinstance(array, np.ndarray)
+        for one in counted
+        for arrays in one.values()
+        for array in arrays.values()
+    )
     merged = method.merge(counted, contract, unit, draws, cells)
     for cell in cells:
         assert method.encode(merged[cell]) == method.encode(whole[cell])
@@ -220,19 +277,32 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.mark.quick("tab_pate")
 @every_method
-def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A spying table: whenever rows are taken out of it below a function of the method, the ledger holds the release."""
+def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
+    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spying table: whenever rows are taken out of it below a function of the method, the ledger
+    holds the release.
+    """
     dataset, reached = ("shop" if name in TABULAR else "letters"), Counter[int]()
     plain = PrivateTable.__getattribute__
 
     def spying(table: PrivateTable, attribute: str) -> Any:
         if attribute == "data" and _in_a_method():
             with open_ledger(Settings.from_environment()) as ledger:
-                reached[sum(entry.release.mechanism == name for entry in ledger.entries(dataset))] += 1
+                reached[
+                    sum(entry.release.mechanism == name for entry in ledger.entries(dataset))
+                ] += 1
         return plain(table, attribute)
 
     with place.entered():
-        grid = {"methods": [name], "datasets": [dataset], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+        grid = {
+            "methods": [name],
+            "datasets": [dataset],
+            "epsilons": [1],
+            "shots": [1],
+            "seeds": [0],
+            "model": "fake",
+        }
         run = str(make_plan("private", grid, "spied"))
         (key,) = read_plan(Path(run)).units
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
@@ -241,7 +311,9 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str,
 
 
 def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often a run with baselines on takes a private table's rows, once the releases that are paid for stand."""
+    """How often a run with baselines on takes a private table's rows, once the releases that are
+    paid for stand.
+    """
     reached, plain = [], PrivateTable.__getattribute__
 
     def spying(table: PrivateTable, attribute: str) -> Any:
@@ -249,7 +321,14 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
         return plain(table, attribute)
 
     with place.entered():
-        grid = {"methods": [name], "datasets": ["shop"], "epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
+        grid = {
+            "methods": [name],
+            "datasets": ["shop"],
+            "epsilons": [1],
+            "shots": [2],
+            "seeds": [0],
+            "model": "fake",
+        }
         run = str(make_plan("demo", grid, "spied"))
         (key,) = read_plan(Path(run)).units
         assert read_plan(Path(run)).units[key].baselines
@@ -263,15 +342,24 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
 
 @pytest.mark.quick("ldp_tabicl")
 @every_tabular_method
-def test_a_run_reads_no_row_of_a_private_table_for_baselines(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reads_no_row_of_a_private_table_for_baselines(
+    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert _reads_after_the_release(name, place, monkeypatch) == 0
-    left_out = [f"Baselines of {METHODS[name].title} on shop are left out: they would read the rows again, charged to no account."]
+    left_out = [
+        (
+            f"Baselines of {METHODS[name].title} on shop are left out: they would read the rows "
+            f"again, charged to no account."
+        )
+    ]
     expected = left_out if METHODS[name].baselines_read == "private" else []
     assert json.loads((place.run("spied") / "manifest.json").read_text())["left_out"] == expected
     assert all(sentence in (place.run("spied") / "report.md").read_text() for sentence in expected)
 
 
-def test_reading_rows_for_baselines_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_rows_for_baselines_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The mutant that leaves nothing out."""
     (name,) = (name for name in TABULAR if METHODS[name].baselines_read == "private")
     monkeypatch.setattr(type(METHODS[name]), "without_baselines", lambda *_: None)
@@ -289,6 +377,10 @@ def _in_a_method() -> bool:
 def test_no_method_is_named_in_quotes_elsewhere() -> None:
     """Another method is one file."""
     quoted = re.compile(rf"[\"']({'|'.join(METHODS)})[\"']")
-    for path in (path for folder in ("dpicl", "flows", "tasks", "infra") for path in (ROOT / folder).rglob("*.py")):
+    for path in (
+        path
+        for folder in ("dpicl", "flows", "tasks", "infra")
+        for path in (ROOT / folder).rglob("*.py")
+    ):
         if (ROOT / "dpicl" / "methods") not in path.parents:
             assert not quoted.search(path.read_text("utf-8")), path

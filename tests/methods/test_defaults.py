@@ -1,4 +1,6 @@
-"""What a release gets where nobody names a method or its options: one method of each trust, its best choices, demonstrations that differ."""
+"""What a release gets where nobody names a method or its options: one method of each trust, its
+best choices, demonstrations that differ.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,21 @@ ROWS = tuple(DEFAULTS.values())
 every_default = pytest.mark.parametrize("name", ROWS)
 
 
-def default_unit(name: str, contract: Contract, *, shots: int = 8, epsilon: float = 1.0, **stated: Any) -> Unit:
+def default_unit(
+    name: str, contract: Contract, *, shots: int = 8, epsilon: float = 1.0, **stated: Any
+) -> Unit:
     """As `protect` plans it."""
     choices = {**METHODS[name].default_options(contract, stated, epsilon), **stated}
-    return unit_of(name, contract.name, 0, (epsilon,), (shots,), (), False, Options.model_validate({name: choices}))
+    return unit_of(
+        name,
+        contract.name,
+        0,
+        (epsilon,),
+        (shots,),
+        (),
+        False,
+        Options.model_validate({name: choices}),
+    )
 
 
 def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[str]]:
@@ -35,18 +48,25 @@ def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[
     method, draws = tabular(name), draws_for(contract, 0)
     split = split_table(load_source(contract, data_folder=None, cache_folder=None), contract)  # type: ignore[arg-type]
     released = method.in_memory(split.train, contract, unit, draws)
-    return {cell.system: texts for cell, texts in method.examples(released, contract, unit, draws).items()}
+    return {
+        cell.system: texts
+        for cell, texts in method.examples(released, contract, unit, draws).items()
+    }
 
 
 def test_each_trust_has_one_method_of_tables() -> None:
-    assert set(DEFAULTS) == {"central", "local"} and all(METHODS[name].trust == trust for trust, name in DEFAULTS.items())
+    assert set(DEFAULTS) == {"central", "local"} and all(
+        METHODS[name].trust == trust for trust, name in DEFAULTS.items()
+    )
 
     class Second(AimTabicl):
         name = "second"
 
     registry = Registry()
     registry.add(AimTabicl())
-    with pytest.raises(PrivacyError, match="method 'second': is_default: as .* is; expected one of each trust"):
+    with pytest.raises(
+        PrivacyError, match="method 'second': is_default: as .* is; expected one of each trust"
+    ):
         registry.add(Second())
 
 
@@ -71,7 +91,10 @@ def test_what_demonstrates_is_no_part_of_a_releases_name(name: str) -> None:
 def test_options_of_pipelines_stay_what_they_were() -> None:
     """Their defaults are in names of releases, stored plans and the paper's tables."""
     chosen = Options().model_dump()
-    assert (chosen["ldp_tabicl"]["design"], chosen["ldp_tabicl"]["estimator"]) == ("all-columns", "simplex")
+    assert (chosen["ldp_tabicl"]["design"], chosen["ldp_tabicl"]["estimator"]) == (
+        "all-columns",
+        "simplex",
+    )
     assert all(not chosen[name].get("shot_selection") for name in TABULAR)
 
 
@@ -87,7 +110,9 @@ def test_options_of_pipelines_stay_what_they_were() -> None:
         ({"encoding": "one-hot"}, ("all-columns", "simplex")),
     ],
 )
-def test_local_choices_fit_what_is_stated(stated: dict[str, Any], expected: tuple[str, str]) -> None:
+def test_local_choices_fit_what_is_stated(
+    stated: dict[str, Any], expected: tuple[str, str]
+) -> None:
     chosen: Any = default_unit(DEFAULTS["local"], small_contract(), **stated).options
     chosen = getattr(chosen, DEFAULTS["local"])
     assert (chosen.design, chosen.estimator) == expected
@@ -100,15 +125,24 @@ def test_at_a_larger_epsilon_more_is_asked_for_than_an_agreement() -> None:
 
 def test_a_wide_table_is_estimated_by_a_tree() -> None:
     columns = {f"x{number}": {"type": "real", "bounds": [0, 1]} for number in range(15)}
-    content = {"name": "wide", "source": {"file": "w.csv"}, "privacy": {"budget": {"epsilon": 1}}, "columns": columns}
+    content = {
+        "name": "wide",
+        "source": {"file": "w.csv"},
+        "privacy": {"budget": {"epsilon": 1}},
+        "columns": columns,
+    }
     contract: Any = parse_contract(content, "wide.yaml")
     assert METHODS[DEFAULTS["local"]].default_options(contract, {}, 1.0)["estimator"] == "tree"
 
 
 @every_default
 @pytest.mark.parametrize("shots", [4, 8])
-def test_demonstrations_differ_and_take_labels_in_turn(name: str, shots: int, contracts: dict[str, Contract]) -> None:
-    """At epsilon 1 of 455 rows, where a draw at random of the paper's local reconstruction is the same row over and over."""
+def test_demonstrations_differ_and_take_labels_in_turn(
+    name: str, shots: int, contracts: dict[str, Contract]
+) -> None:
+    """At epsilon 1 of 455 rows, where a draw at random of the paper's local reconstruction is the
+    same row over and over.
+    """
     contract = contracts["breast_cancer"]
     unit = default_unit(name, contract, shots=shots)
     texts = demonstrations(name, contract, unit)[tabular(name).handed_out(unit)]
@@ -126,4 +160,7 @@ def test_the_papers_local_demonstrations_are_one_row(contracts: dict[str, Contra
 
 @every_default
 def test_more_than_a_prompt_takes_are_drawn_at_random(name: str) -> None:
-    assert tabular(name).handed_out(default_unit(name, small_contract(), shots=MOST_SHOTS + 1)) == "icl"
+    assert (
+        tabular(name).handed_out(default_unit(name, small_contract(), shots=MOST_SHOTS + 1))
+        == "icl"
+    )

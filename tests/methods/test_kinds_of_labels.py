@@ -1,4 +1,6 @@
-"""Runs whose label is classes, a number, or none, and whose values may be missing: prompts that read well, measures that fit."""
+"""Runs whose label is classes, a number, or none, and whose values may be missing: prompts that
+read well, measures that fit.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,26 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def _install(place: Place, kind: str, *, private: bool = False) -> None:
     tree = kind_tree(kind, private=private)
-    (place.root / "contracts" / "customers.yaml").write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    (place.root / "contracts" / "customers.yaml").write_text(
+        yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    )
     (place.root / "data" / "customers.csv").write_text(kind_rows(120))
     if not private:
         publish(place, "customers")
 
 
-def _run(methods: Sequence[str] = TABULAR, pipeline: str = "demo") -> tuple[Path, str, pd.DataFrame]:
+def _run(
+    methods: Sequence[str] = TABULAR, pipeline: str = "demo"
+) -> tuple[Path, str, pd.DataFrame]:
     """A run of methods, its report and its results."""
-    grid = {"methods": [*methods], "datasets": ["customers"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    grid = {
+        "methods": [*methods],
+        "datasets": ["customers"],
+        "epsilons": [1],
+        "shots": [1],
+        "seeds": [0],
+        "model": "fake",
+    }
     run = run_here("kinds", pipeline, **grid)
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
@@ -53,9 +66,14 @@ def _run(methods: Sequence[str] = TABULAR, pipeline: str = "demo") -> tuple[Path
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("kind", "question"),
-    [pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive), ("nullable number", "What is the height?")],
+    [
+        pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive),
+        ("nullable number", "What is the height?"),
+    ],
 )
-def test_a_run_asks_for_one_of_the_answers_and_measures_it(place: Place, kind: str, question: str) -> None:
+def test_a_run_asks_for_one_of_the_answers_and_measures_it(
+    place: Place, kind: str, question: str
+) -> None:
     _install(place, kind)
     run, report, results = _run()
     answers = "|".join(map(re.escape, kind_contract(kind).target.answers))
@@ -63,12 +81,24 @@ def test_a_run_asks_for_one_of_the_answers_and_measures_it(place: Place, kind: s
         folder = open_unit(str(run), key)
         prompts = [text.split("\n") for texts in read_prompts(folder).values() for text in texts]
         assert all(re.search(f"{re.escape(question)} Answer:$", lines[-1]) for lines in prompts)
-        assert all(re.search(f"{re.escape(question)} Answer: ({answers})$", line) for lines in prompts for line in lines[:-1])
-        _measured(folder.path / PREDICTIONS, _truth(place, kind), kind, results[(results["method"] == folder.unit.method)])
+        assert all(
+            re.search(f"{re.escape(question)} Answer: ({answers})$", line)
+            for lines in prompts
+            for line in lines[:-1]
+        )
+        _measured(
+            folder.path / PREDICTIONS,
+            _truth(place, kind),
+            kind,
+            results[(results["method"] == folder.unit.method)],
+        )
     assert len(results) > len(TABULAR) * 3 and ("unknown" in answers) == (kind != "classes")
     assert ("## AUC" in report) == (kind == "classes")
     assert ("## Mean absolute error, in the label's unit" in report) == (kind != "classes")
-    assert f"Gains in {'accuracy' if kind == 'classes' else 'mean absolute error'} over what does best without private data" in report
+    assert (
+        f"Gains in {'accuracy' if kind == 'classes' else 'mean absolute error'} over what does "
+        f"best without private data" in report
+    )
     assert report.count(") by more than noise: ") == len(TABULAR)
 
 
@@ -83,29 +113,58 @@ def _truth(place: Place, kind: str) -> list[Any]:
 def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFrame) -> None:
     """What the results say of in-context answers, from the answers themselves."""
     answered = pd.read_parquet(predictions)
-    shown, said = answered[answered["cell"].str.startswith("icl,")], results[results["system"] == "icl"].iloc[0]
+    shown, said = (
+        answered[answered["cell"].str.startswith("icl,")],
+        results[results["system"] == "icl"].iloc[0],
+    )
     texts, labels = list(shown["answer"]), kind_contract(kind).target.answers
     assert (shown["truth"] == shown["answer"]).mean() == pytest.approx(said["accuracy"])
-    assert list(shown[[f"log p: {label}" for label in labels]].idxmax(axis=1).str.removeprefix("log p: ")) == texts
+    assert (
+        list(
+            shown[[f"log p: {label}" for label in labels]]
+            .idxmax(axis=1)
+            .str.removeprefix("log p: ")
+        )
+        == texts
+    )
     codes = [labels.index(text) for text in texts]
     if kind == "classes":
-        assert said["accuracy"] == pytest.approx(sum(one == other for one, other in zip(texts, truth, strict=True)) / len(truth))
+        assert said["accuracy"] == pytest.approx(
+            sum(one == other for one, other in zip(texts, truth, strict=True)) / len(truth)
+        )
         assert 0 <= said["auc"] <= 1 and pd.isna(said["absolute_error"])
         return
     middles = [1 + 1.5 * (code + 0.5) / 8 if code < 8 else 1.75 for code in codes]
-    errors = [abs(middle - value) for middle, value in zip(middles, truth, strict=True) if value is not None]
-    assert said["absolute_error"] == pytest.approx(sum(errors) / len(errors)) and pd.isna(said["auc"])
+    errors = [
+        abs(middle - value)
+        for middle, value in zip(middles, truth, strict=True)
+        if value is not None
+    ]
+    assert said["absolute_error"] == pytest.approx(sum(errors) / len(errors)) and pd.isna(
+        said["auc"]
+    )
 
 
 def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) -> None:
     _install(place, "none")
     run, report, results = _run(UNLABELLED)
-    assert not len(results) and "Nothing was measured on customers: no label is declared, so that there is nothing to predict." in report
+    assert (
+        not len(results)
+        and "Nothing was measured on customers: no label is declared, so that there is nothing to "
+        "predict."
+        in report
+    )
     assert "every held-out row is sent to the model" not in report
     for key in read_plan(run).units:
-        assert not read_prompts(open_unit(str(run), key)) and not list((run / "units" / key).glob("scored/*"))
+        assert not read_prompts(open_unit(str(run), key)) and not list(
+            (run / "units" / key).glob("scored/*")
+        )
         shown = json.loads((run / "units" / key / "demonstrations.json").read_text())
-        assert all(text.startswith("The age is ") and text.endswith(".") for texts in shown.values() for text in texts)
+        assert all(
+            text.startswith("The age is ") and text.endswith(".")
+            for texts in shown.values()
+            for text in texts
+        )
 
 
 @pytest.mark.quick("gdp_tabicl")
@@ -118,7 +177,9 @@ def test_a_private_table_without_a_label_is_released_and_charged(place: Place, n
     assert len(texts) == 1 and texts[0].startswith("The age is ") and texts[0].endswith(".")
     assert "Nothing was measured on customers: no label is declared" in report
     charged = max(account.epsilon_spent for account in Session().budget())
-    assert 0 < charged <= 2 + 1e-9, "twice one at most, where another row may stand in a row's place"
+    assert 0 < charged <= 2 + 1e-9, (
+        "twice one at most, where another row may stand in a row's place"
+    )
 
 
 @every_kind

@@ -1,4 +1,6 @@
-"""A method of a package of its own, installed as any other: protected, run, resumed, charged, reported and audited like ours."""
+"""A method of a package of its own, installed as any other: protected, run, resumed, charged,
+reported and audited like ours.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,21 @@ NAME = "noisy_label"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder for `PYTHONPATH` with the installed package; hatchling, which builds it, is at hand."""
+    """A folder for `PYTHONPATH` with the installed package; hatchling, which builds it, is at
+    hand.
+    """
     folder = tmp_path_factory.mktemp("installed")
-    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
-    subprocess.run([sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(PACKAGE)], check=True)
+    quiet = (
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    )
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), str(PACKAGE)],
+        check=True,
+    )
     return os.pathsep.join([str(folder), str(ROOT)])
 
 
@@ -37,7 +50,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield place
 
 
-def _python(installed: str, place: Place, program: str, standard_input: str = "") -> subprocess.CompletedProcess[str]:
+def _python(
+    installed: str, place: Place, program: str, standard_input: str = ""
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **place.environment, "PYTHONPATH": installed}
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -52,7 +67,10 @@ def _python(installed: str, place: Place, program: str, standard_input: str = ""
 
 
 def _spent(place: Place, installed: str) -> list[tuple[str, int, float]]:
-    program = "import dpicl, json; print(json.dumps([[a.account, a.releases, a.epsilon_spent] for a in dpicl.Session().budget()]))"
+    program = (
+        "import dpicl, json; print(json.dumps([[a.account, a.releases, a.epsilon_spent] for a in "
+        "dpicl.Session().budget()]))"
+    )
     return [tuple(one) for one in json.loads(_python(installed, place, program).stdout)]
 
 
@@ -72,9 +90,26 @@ def test_protect_releases_once_and_charges_once(place: Place, installed: str) ->
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, installed: str) -> None:
-    options = ("--methods", NAME, "--datasets", "shop", "--epsilons", "1", "--shots", "1,2", "--seeds", "0", "--model", "fake")
-    done = place.dpicl("run", "private", *options, "--run-id", "mine", PYTHONPATH=installed, timeout=300)
+def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(
+    place: Place, installed: str
+) -> None:
+    options = (
+        "--methods",
+        NAME,
+        "--datasets",
+        "shop",
+        "--epsilons",
+        "1",
+        "--shots",
+        "1,2",
+        "--seeds",
+        "0",
+        "--model",
+        "fake",
+    )
+    done = place.dpicl(
+        "run", "private", *options, "--run-id", "mine", PYTHONPATH=installed, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     run, spent = place.run("mine"), _spent(place, installed)
     unit = run / "units" / f"{NAME}__shop__seed0"
@@ -92,20 +127,59 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, in
 
 @pytest.mark.exhaustive
 def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
-    infinite = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "inf", "--shots", "1", "--out", "no", PYTHONPATH=installed)
+    infinite = place.dpicl(
+        "protect",
+        "shop",
+        "--method",
+        NAME,
+        "--epsilon",
+        "inf",
+        "--shots",
+        "1",
+        "--out",
+        "no",
+        PYTHONPATH=installed,
+    )
     assert infinite.returncode == 2 and "epsilon=inf releases rows without noise" in infinite.stderr
-    dear = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "900", "--shots", "1", "--out", "no", PYTHONPATH=installed)
+    dear = place.dpicl(
+        "protect",
+        "shop",
+        "--method",
+        NAME,
+        "--epsilon",
+        "900",
+        "--shots",
+        "1",
+        "--out",
+        "no",
+        PYTHONPATH=installed,
+    )
     assert dear.returncode == 2 and "of cap 1000" in dear.stderr
     assert not (place.root / "no").exists()
-    unknown = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "1", "--shots", "1", "--out", "no")
-    assert unknown.returncode == 2 and "expected one of" in unknown.stderr and NAME not in unknown.stderr.partition("expected")[2]
+    unknown = place.dpicl(
+        "protect", "shop", "--method", NAME, "--epsilon", "1", "--shots", "1", "--out", "no"
+    )
+    assert (
+        unknown.returncode == 2
+        and "expected one of" in unknown.stderr
+        and NAME not in unknown.stderr.partition("expected")[2]
+    )
 
 
 @pytest.mark.exhaustive
-def test_a_table_in_batches_is_read_whole_where_it_counts_none(tmp_path: Path, installed: str) -> None:
+def test_a_table_in_batches_is_read_whole_where_it_counts_none(
+    tmp_path: Path, installed: str
+) -> None:
     place = new_place(tmp_path / "place")
     install_folder(place, private=True)
-    grid = {"methods": [NAME], "datasets": ["shop"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
+    grid = {
+        "methods": [NAME],
+        "datasets": ["shop"],
+        "epsilons": [1],
+        "shots": [1],
+        "seeds": [0],
+        "model": "fake",
+    }
     program = (
         "from dpicl.engine.execute import InProcess, run_units\n"
         "from dpicl.engine.plan import make_plan\n"
@@ -120,8 +194,28 @@ def test_a_table_in_batches_is_read_whole_where_it_counts_none(tmp_path: Path, i
 
 
 FACTS = {
-    "is not stated": ("title", "trust", "baselines_read", "draw_version", "post_version", "artefact", "draw_stage", "options"),
-    "is missing": ("systems", "releases", "costs", "identity", "statement", "draw", "encode", "decode", "examples", "prompts"),
+    "is not stated": (
+        "title",
+        "trust",
+        "baselines_read",
+        "draw_version",
+        "post_version",
+        "artefact",
+        "draw_stage",
+        "options",
+    ),
+    "is missing": (
+        "systems",
+        "releases",
+        "costs",
+        "identity",
+        "statement",
+        "draw",
+        "encode",
+        "decode",
+        "examples",
+        "prompts",
+    ),
 }
 
 
@@ -136,22 +230,34 @@ PAIRS = {
 
 def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: str) -> None:
     """Of the class, before anything is charged."""
-    head, keyword, body = (PACKAGE / "noisy_label.py").read_text("utf-8").partition("class NoisyLabel")
-    without = {fact: head + keyword + re.sub(rf"\b{fact}\b", f"{fact}_of_old", body, count=1) for facts in FACTS.values() for fact in facts}
+    head, keyword, body = (
+        (PACKAGE / "noisy_label.py").read_text("utf-8").partition("class NoisyLabel")
+    )
+    without = {
+        fact: head + keyword + re.sub(rf"\b{fact}\b", f"{fact}_of_old", body, count=1)
+        for facts in FACTS.values()
+        for fact in facts
+    }
     without |= {name: f"{head}{keyword}{body}\n    {line}\n" for name, (line, _) in PAIRS.items()}
     program = (
         "import json, sys\nfor fact, source in json.load(sys.stdin).items():\n"
         "    try:\n        exec(source, {'__name__': 'forgetful'})\n"
-        "    except Exception as error:\n        print(json.dumps([fact, type(error).__name__, str(error)]))"
+        "    except Exception as error:\n        print(json.dumps([fact, type(error).__name__, "
+        "str(error)]))"
     )
     done = _python(installed, place, program, json.dumps(without))
     errors = {fact: (kind, text) for fact, kind, text in map(json.loads, done.stdout.splitlines())}
     for rule, facts in FACTS.items():
         for fact in facts:
             kind, text = errors[fact]
-            assert kind == "PrivacyError" and text.startswith(f"method 'noisy_label': {fact}: {rule}; expected "), text
+            assert kind == "PrivacyError" and text.startswith(
+                f"method 'noisy_label': {fact}: {rule}; expected "
+            ), text
     for name, (_, other) in PAIRS.items():
-        assert errors[name] == ("PrivacyError", f"method 'noisy_label': {name}: does not fit {other}; expected both or neither")
+        assert errors[name] == (
+            "PrivacyError",
+            f"method 'noisy_label': {name}: does not fit {other}; expected both or neither",
+        )
 
 
 @pytest.mark.exhaustive
@@ -159,7 +265,8 @@ def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) 
     """Neighbouring files give the same public bytes but for what is paid for."""
     program = (
         "from dpicl.audit.end_to_end.suite import CLAIMS\n"
-        f"assert CLAIMS['bytes of protect: {NAME}']() == []\nassert CLAIMS['bytes of a run: {NAME}']() == []\nprint('held')"
+        f"assert CLAIMS['bytes of protect: {NAME}']() == []\nassert CLAIMS['bytes of a run: "
+        f"{NAME}']() == []\nprint('held')"
     )
     found = _python(installed, place, program)
     assert found.stdout == "held\n", found.stderr
@@ -167,5 +274,9 @@ def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) 
 
 def test_contributing_shows_this_very_method() -> None:
     """What a newcomer copies is what these tests ran."""
-    shown = re.search(r"```python\n(\"\"\"Noisy label.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+    shown = re.search(
+        r"```python\n(\"\"\"Noisy label.*?)```",
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        re.DOTALL,
+    )
     assert shown is not None and shown[1] == (PACKAGE / "noisy_label.py").read_text("utf-8")

@@ -1,4 +1,6 @@
-"""A release's name holds all that decides what is drawn: searched over every choice of every registered method, alone and in pairs."""
+"""A release's name holds all that decides what is drawn: searched over every choice of every
+registered method, alone and in pairs.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,20 @@ from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from tests.methods.examples import TABULAR, contract_for, every_method, rows_for, unit_for
 
-PLAIN = {bool: (False, True), int: (2, 3), float: (0.25, 0.75), str: ("band", "colour"), type(None): (None,)}
+PLAIN = {
+    bool: (False, True),
+    int: (2, 3),
+    float: (0.25, 0.75),
+    str: ("band", "colour"),
+    type(None): (None,),
+}
 """Values of a type; texts name attributes of the contract."""
 
 
 def _values(kind: Any) -> Iterator[Any]:
-    """Values that a choice of this type may take, as pipelines.yaml writes them; some may be out of range."""
+    """Values that a choice of this type may take, as pipelines.yaml writes them; some may be out of
+    range.
+    """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
         yield from inner
@@ -48,9 +58,17 @@ def _values(kind: Any) -> Iterator[Any]:
 
 
 def _ways(kind: type[Frozen], together: int = 3) -> list[dict[str, Any]]:
-    """Valid choices: so many of them other than usual, since some are valid beside certain others only; variants one at a time."""
-    alone = [(name, value) for name, field in kind.model_fields.items() for value in _values(field.annotation)]
-    few = combinations_with_replacement([choice for choice in alone if choice[0] != "variants"], together)
+    """Valid choices: so many of them other than usual, since some are valid beside certain others
+    only; variants one at a time.
+    """
+    alone = [
+        (name, value)
+        for name, field in kind.model_fields.items()
+        for value in _values(field.annotation)
+    ]
+    few = combinations_with_replacement(
+        [choice for choice in alone if choice[0] != "variants"], together
+    )
     made: dict[str, dict[str, Any]] = {}
     for choices in chain(few, ((choice,) for choice in alone)):
         with suppress(ValidationError):
@@ -60,20 +78,35 @@ def _ways(kind: type[Frozen], together: int = 3) -> list[dict[str, Any]]:
 
 
 def _drawn(unit: Unit) -> dict[str, object]:
-    """What is drawn of 40 rows with the unit's seed, by the name of its release; of texts how tokens or answers are drawn."""
+    """What is drawn of 40 rows with the unit's seed, by the name of its release; of texts how
+    tokens or answers are drawn.
+    """
     method, contract = METHODS[unit.method], contract_for(unit.method)
     if isinstance(method, TabularMethod):
-        rows, draws, cells = rows_for(40), draws_for(contract, unit.seed), list(method.releases(contract, unit))
+        rows, draws, cells = (
+            rows_for(40),
+            draws_for(contract, unit.seed),
+            list(method.releases(contract, unit)),
+        )
         marks = method.prepare(rows, contract, unit, draws, cells) if method.prepare_stage else {}
-        found = {cell: method.encode(one) for cell, one in method.draw(rows, contract, unit, draws, cells, marks).items()}
+        found = {
+            cell: method.encode(one)
+            for cell, one in method.draw(rows, contract, unit, draws, cells, marks).items()
+        }
     else:
-        plans = few_shot.plan.plans if isinstance(method, FewShotGeneration) else ensemble.plan.plans
-        found = {cell: repr(replace(plan, cell=Cell(""))) for cell, plan in plans(contract, unit).items()}  # type: ignore[attr-defined]
+        plans = (
+            few_shot.plan.plans if isinstance(method, FewShotGeneration) else ensemble.plan.plans
+        )
+        found = {
+            cell: repr(replace(plan, cell=Cell(""))) for cell, plan in plans(contract, unit).items()
+        }  # type: ignore[attr-defined]
     return {canonical(parameters_of(contract, unit, cell)): one for cell, one in found.items()}
 
 
 def _plain(name: str, chosen: dict[str, Any]) -> str:
-    """The name of the release that is first: of the method's own way, beside which others may stand."""
+    """The name of the release that is first: of the method's own way, beside which others may
+    stand.
+    """
     contract = contract_for(name)
     cell = next(iter(METHODS[name].releases(contract, unit_for(name))))
     return canonical(parameters_of(contract, unit_for(name, **chosen), cell))
@@ -83,12 +116,16 @@ def _plain(name: str, chosen: dict[str, Any]) -> str:
 @every_method
 def test_one_name_is_one_draw_whatever_is_chosen(name: str) -> None:
     """So that nothing is drawn a second time in another way under a name that is paid for."""
-    epsilons = (8.0,) if name in TABULAR else (math.inf,)  # of texts all but the amount of noise, which takes long to solve for
+    epsilons = (
+        (8.0,) if name in TABULAR else (math.inf,)
+    )  # of texts all but the amount of noise, which takes long to solve for
     named: dict[str, object] = {}
     for chosen in _ways(METHODS[name].options):
         with suppress(PrivacyError):  # does not fit the contract: nothing is drawn
             for parameters, drawn in _drawn(unit_for(name, epsilons=epsilons, **chosen)).items():
-                assert named.setdefault(parameters, drawn) == drawn, f"{chosen}: drawn in another way under the same name"
+                assert named.setdefault(parameters, drawn) == drawn, (
+                    f"{chosen}: drawn in another way under the same name"
+                )
     assert named
 
 
@@ -102,15 +139,27 @@ def test_every_choice_but_of_post_processing_is_part_of_the_name(name: str) -> N
         for chosen, parameters in named:
             alike[repr({**chosen, field: ""})].append(parameters)
         names_of_several = [names for names in alike.values() if len(names) > 1]
-        apart = field != "variants" and options.earlier.get(field, field) not in POST_PROCESSING  # variants have names of their own
+        apart = (
+            field != "variants" and options.earlier.get(field, field) not in POST_PROCESSING
+        )  # variants have names of their own
         assert names_of_several, f"{field}: was not searched"
-        assert all(len(set(names)) == (len(names) if apart else 1) for names in names_of_several), field
+        assert all(len(set(names)) == (len(names) if apart else 1) for names in names_of_several), (
+            field
+        )
 
 
 @every_method
-@pytest.mark.parametrize("change", [{"epsilons": (2.0,)}, {"seed": 1}, {"rates": (Fraction(1, 3),)}, {"shots": (2, 1)}], ids=str)
-def test_epsilon_seed_rate_and_shots_draw_nothing_else_under_one_name(name: str, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"epsilons": (2.0,)}, {"seed": 1}, {"rates": (Fraction(1, 3),)}, {"shots": (2, 1)}],
+    ids=str,
+)
+def test_epsilon_seed_rate_and_shots_draw_nothing_else_under_one_name(
+    name: str, change: dict[str, Any]
+) -> None:
     plain, changed = _drawn(unit_for(name)), _drawn(unit_for(name, **change))
-    assert {parameters: changed.get(parameters, drawn) for parameters, drawn in plain.items()} == plain
+    assert {
+        parameters: changed.get(parameters, drawn) for parameters, drawn in plain.items()
+    } == plain
     if "seed" in change or "epsilons" in change:
         assert not plain.keys() & changed.keys()

@@ -1,4 +1,6 @@
-"""A run may ask fewer texts than their contract states: what is generated stays the same release, answers become another one."""
+"""A run may ask fewer texts than their contract states: what is generated stays the same release,
+answers become another one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_so_many_are_asked_and_the_report_says_so(here: Place, pipeline: str) ->
 
 @pytest.mark.quick("3-1")
 @pytest.mark.parametrize(("queries", "before"), [(3, 1), (4, 0), (None, 0)])
-def test_a_quote_tells_answers_to_fewer_queries_from_those_that_were_charged(here: Place, queries: int | None, before: int) -> None:
+def test_a_quote_tells_answers_to_fewer_queries_from_those_that_were_charged(
+    here: Place, queries: int | None, before: int
+) -> None:
     _made("dp-icl")
     settings = Settings.from_environment()
     (line,) = quote_plan(plan_for("dp-icl", {**GRID, "queries": queries}, settings), settings)

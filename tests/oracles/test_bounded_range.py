@@ -1,4 +1,6 @@
-"""What adaptive choices of bounded range cost, against other libraries, a published formula and a search that knows no grid."""
+"""What adaptive choices of bounded range cost, against other libraries, a published formula and a
+search that knows no grid.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,31 @@ def at(losses: Losses, x: float) -> float:
 
 @pytest.mark.quick("2.0-3", "1.0-4", "0.5-20")
 @pytest.mark.parametrize(("reach", "count"), CASES)
-def test_the_price_lies_between_randomised_response_and_zero_concentrated_privacy(reach: float, count: int) -> None:
-    """Randomised response of epsilon r / 2 has range r, by prv-accountant; and rho = r^2 / 8, converted by dp_accounting."""
+def test_the_price_lies_between_randomised_response_and_zero_concentrated_privacy(
+    reach: float, count: int
+) -> None:
+    """Randomised response of epsilon r / 2 has range r, by prv-accountant; and rho = r^2 / 8,
+    converted by dp_accounting.
+    """
     ours = epsilon_of(repeated(choice(reach), count))
-    accountant = PRVAccountant(prvs=[PureDPMechanism(reach / 2)], max_self_compositions=[count], eps_error=0.01, delta_error=DELTA / 1000)
+    accountant = PRVAccountant(
+        prvs=[PureDPMechanism(reach / 2)],
+        max_self_compositions=[count],
+        eps_error=0.01,
+        delta_error=DELTA / 1000,
+    )
     low, _, _ = accountant.compute_epsilon(delta=DELTA, num_self_compositions=[count])
-    concentrated = RdpAccountant().compose(dp_accounting.ZCDpEvent(count * reach**2 / 8)).get_epsilon(DELTA)
+    concentrated = (
+        RdpAccountant().compose(dp_accounting.ZCDpEvent(count * reach**2 / 8)).get_epsilon(DELTA)
+    )
     assert low <= ours <= min(concentrated, count * reach) * (1 + 1e-6)
     assert count < 20 or ours <= low * 1.2
 
 
 def test_many_choices_cost_what_a_gaussian_of_their_variance_does() -> None:
-    """Which the fixed pairs of a single choice do not: they are of a third of r^2 in place of a quarter."""
+    """Which the fixed pairs of a single choice do not: they are of a third of r^2 in place of a
+    quarter.
+    """
     ours = epsilon_of(repeated(choice(0.1), 200))
     assert ours == pytest.approx(epsilon_of(gaussian(sigma=2 / (0.1 * math.sqrt(200)))), rel=5e-3)
     apart = sequential([repeated(choice(0.1), 100), repeated(choice(0.1 + 2**-40), 100)])
@@ -60,11 +75,17 @@ def test_many_choices_cost_what_a_gaussian_of_their_variance_does() -> None:
 
 @pytest.mark.parametrize(("reach", "count"), CASES)
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
-def test_no_sequence_that_is_fixed_beforehand_costs_more(reach: float, count: int, epsilon: float) -> None:
-    """Theorem 2 of arXiv 1909.13830: the exact optimum over t without adaptivity, which adaptive sequences exceed a little."""
+def test_no_sequence_that_is_fixed_beforehand_costs_more(
+    reach: float, count: int, epsilon: float
+) -> None:
+    """Theorem 2 of arXiv 1909.13830: the exact optimum over t without adaptivity, which adaptive
+    sequences exceed a little.
+    """
 
     def divergence(t: float) -> float:
-        p = math.exp(-t) * -math.expm1(t - reach) / -math.expm1(-reach)  # of Q, the first of two outcomes
+        p = (
+            math.exp(-t) * -math.expm1(t - reach) / -math.expm1(-reach)
+        )  # of Q, the first of two outcomes
         firsts = np.arange(count + 1)
         chances = comb(count, firsts) * p**firsts * (1 - p) ** (count - firsts)
         losses = count * (t - reach) + firsts * reach
@@ -97,7 +118,14 @@ def test_two_choices_cost_what_a_search_for_the_worst_second_one_finds(x: float)
 def test_one_choice_is_the_worst_of_all_pairs_of_two_outcomes(reach: float) -> None:
     for x in np.linspace(-reach, reach, 9)[1:-1]:
         worst = minimize_scalar(
-            lambda t, x=x: -max(0, (math.exp(-t) - math.exp(-reach)) * (math.exp(t) - math.exp(x)) / -math.expm1(-reach)),
+            lambda t, x=x: (
+                -max(
+                    0,
+                    (math.exp(-t) - math.exp(-reach))
+                    * (math.exp(t) - math.exp(x))
+                    / -math.expm1(-reach),
+                )
+            ),
             bounds=(0, reach),
             method="bounded",
             options={"xatol": 1e-12},
@@ -109,11 +137,15 @@ def test_one_choice_is_the_worst_of_all_pairs_of_two_outcomes(reach: float) -> N
 @pytest.mark.quick("rate0")
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 300)])
 def test_a_sample_costs_what_the_theorem_of_amplification_says(rate: Fraction) -> None:
-    """ln(1 + q (e^eps - 1)) at q delta: of a row that comes that is exact, and it bounds one that goes."""
+    """ln(1 + q (e^eps - 1)) at q delta: of a row that comes that is exact, and it bounds one that
+    goes.
+    """
     losses = losses_of(0.3, 50)
     before = brentq(lambda x: at(losses, x) - DELTA / float(rate), 0, losses.end)
     expected = math.log1p(float(rate) * math.expm1(before))
-    assert epsilon_of(poisson_sampled(rate, repeated(choice(0.3), 50))) == pytest.approx(expected, rel=2e-3)
+    assert epsilon_of(poisson_sampled(rate, repeated(choice(0.3), 50))) == pytest.approx(
+        expected, rel=2e-3
+    )
     comes, goes = losses.sampled(float(rate))
     places = np.linspace(0.01, expected, 20)
     assert (goes(places) <= comes(places) + 1e-12).all()
@@ -123,14 +155,18 @@ def test_a_sample_costs_what_the_theorem_of_amplification_says(rate: Fraction) -
 
 def test_a_replaced_row_has_twice_the_range_and_no_sample_is_priced() -> None:
     tokens = repeated(choice(0.2), 30)
-    assert epsilon_of(tokens, neighbours=REPLACE) == epsilon_of(repeated(choice(0.4, REPLACE), 30), neighbours=REPLACE)
+    assert epsilon_of(tokens, neighbours=REPLACE) == epsilon_of(
+        repeated(choice(0.4, REPLACE), 30), neighbours=REPLACE
+    )
     with pytest.raises(PrivacyError, match="is not priced under replace-one"):
         epsilon_of(poisson_sampled(Fraction(1, 2), tokens), neighbours=REPLACE)
 
 
 @pytest.mark.parametrize("rate", [None, Fraction(1, 2), Fraction(1, 100)])
 def test_renyi_curves_bound_the_moments_and_the_filter_adds_them_up(rate: Fraction | None) -> None:
-    """Randomised response is one such sequence; sampled or not its moments are no larger. Two releases fit one filter."""
+    """Randomised response is one such sequence; sampled or not its moments are no larger. Two
+    releases fit one filter.
+    """
     tokens = repeated(choice(0.3), 40)
     event = tokens if rate is None else poisson_sampled(rate, tokens)
     curve, q = curve_of(event, ADD), float(rate or 1)
@@ -140,8 +176,12 @@ def test_renyi_curves_bound_the_moments_and_the_filter_adds_them_up(rate: Fracti
     ratios = np.log1p(q * np.expm1((2 * hits - 40) * 0.15))
     for order, bound in zip(ORDERS, curve.renyi, strict=True):
         if order <= 16:
-            moments = [math.log(float(masses @ np.exp(power * ratios))) for power in (order, 1 - order)]
-            assert max(moments) / (order - 1) <= bound <= 40 * min(order * 0.09 / 8, 0.3) * (1 + 1e-8)
+            moments = [
+                math.log(float(masses @ np.exp(power * ratios))) for power in (order, 1 - order)
+            ]
+            assert (
+                max(moments) / (order - 1) <= bound <= 40 * min(order * 0.09 / 8, 0.3) * (1 + 1e-8)
+            )
     one = price(event, neighbours=ADD, unit="row", delta=DELTA)
     check(one)
     spent = Spent.nothing().plus(one)
@@ -160,7 +200,9 @@ def test_other_steps_between_are_composed_too() -> None:
 @pytest.mark.parametrize("rate", [0.02, 0.2, 0.6])
 @pytest.mark.parametrize(("reach", "count"), [(0.1, 20), (1.5, 1), (2.0, 3)])
 def test_sampled_curves_lie_above_what_any_curve_is(reach: float, count: int, rate: float) -> None:
-    """A hockey-stick divergence is at least 1 - e^x, and falls by at most e^x a step: else masses of a pair do not sum to 1."""
+    """A hockey-stick divergence is at least 1 - e^x, and falls by at most e^x a step: else masses
+    of a pair do not sum to 1.
+    """
     places = np.linspace(-1.2 * reach * count, 1.2 * reach * count, 801)
     for curve in losses_of(reach, count).sampled(rate):
         values = curve(places)
@@ -169,13 +211,21 @@ def test_sampled_curves_lie_above_what_any_curve_is(reach: float, count: int, ra
         assert (slopes >= -1 - 1e-9).all() and (slopes <= 1e-12).all()
 
 
-@pytest.mark.parametrize(("reach", "rate", "count", "releases"), [("0.1", "1/20", 20, 10), ("0.1", "1/5", 20, 10), ("3/2", "1/20", 1, 50)])
+@pytest.mark.parametrize(
+    ("reach", "rate", "count", "releases"),
+    [("0.1", "1/20", 20, 10), ("0.1", "1/5", 20, 10), ("3/2", "1/20", 1, 50)],
+)
 def test_many_sampled_releases_cost_no_less_than_a_mechanism_that_is_composed_exactly(
     reach: str, rate: str, count: int, releases: int
 ) -> None:
-    """What an account adds up, against a lower bound of the delta of choices between two outcomes each, sampled, by convolution."""
+    """What an account adds up, against a lower bound of the delta of choices between two outcomes
+    each, sampled, by convolution.
+    """
     release = price(
-        poisson_sampled(Fraction(rate), repeated(choice(float(Fraction(reach))), count)), neighbours=ADD, unit="row", delta=DELTA
+        poisson_sampled(Fraction(rate), repeated(choice(float(Fraction(reach))), count)),
+        neighbours=ADD,
+        unit="row",
+        delta=DELTA,
     )
     spent = Spent.nothing()
     for _ in range(releases):
@@ -183,12 +233,15 @@ def test_many_sampled_releases_cost_no_less_than_a_mechanism_that_is_composed_ex
     epsilon = spent.cost(DELTA).epsilon
     assert epsilon <= releases * release.epsilon * (1 + 1e-9)
     worst = max(
-        _composed(float(Fraction(reach)), float(Fraction(rate)), count, releases, epsilon, share) for share in np.linspace(0.1, 0.9, 9)
+        _composed(float(Fraction(reach)), float(Fraction(rate)), count, releases, epsilon, share)
+        for share in np.linspace(0.1, 0.9, 9)
     )
     assert 0 < worst <= DELTA * 1.001
 
 
-def _composed(reach: float, rate: float, count: int, releases: int, epsilon: float, share: float) -> float:
+def _composed(
+    reach: float, rate: float, count: int, releases: int, epsilon: float, share: float
+) -> float:
     """Losses are rounded down to a grid, so that delta is never more than it is."""
     t, step = share * reach, 1e-4
     chance = math.expm1(t - reach) / math.expm1(-reach)
@@ -207,7 +260,12 @@ def _composed(reach: float, rate: float, count: int, releases: int, epsilon: flo
 
 
 def test_a_thousand_small_sampled_releases_have_a_price() -> None:
-    release = price(poisson_sampled(Fraction(1, 50), repeated(choice(0.5), 1)), neighbours=ADD, unit="row", delta=DELTA)
+    release = price(
+        poisson_sampled(Fraction(1, 50), repeated(choice(0.5), 1)),
+        neighbours=ADD,
+        unit="row",
+        delta=DELTA,
+    )
     spent = Spent.nothing()
     for _ in range(50):
         spent = spent.plus(release)

@@ -1,4 +1,6 @@
-"""What a horizon of counters costs: against dp-accounting, and against direct sums, for an adversary who waits for releases too."""
+"""What a horizon of counters costs: against dp-accounting, and against direct sums, for an
+adversary who waits for releases too.
+"""
 
 from __future__ import annotations
 
@@ -24,56 +26,99 @@ DELTA = 1e-6
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=1)])
-def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: Contribution, neighbours: Neighbours) -> None:
-    """Moved by the releases of the worst pattern, which are added up here column by column in real numbers; privacy buckets, not our grid."""
-    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, squared_norm=5, contribution=contribution, neighbours=neighbours)
+@pytest.mark.parametrize(
+    "contribution",
+    [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=1)],
+)
+def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(
+    contribution: Contribution, neighbours: Neighbours
+) -> None:
+    """Moved by the releases of the worst pattern, which are added up here column by column in real
+    numbers; privacy buckets, not our grid.
+    """
+    counted = ContinualCounts.of(
+        2.0,
+        delta=DELTA,
+        periods=60,
+        squared_norm=5,
+        contribution=contribution,
+        neighbours=neighbours,
+    )
     full, rest = divmod(contribution.rows, contribution.per_period)
     rows = [contribution.per_period] * full + [rest] * bool(rest)
     columns = matrix(60).astype(float)
     norm = np.linalg.norm(columns[:, : len(rows)] @ rows) * math.sqrt(5)
     norm *= {ADD: 1, REPLACE: 2 if contribution.signed else math.sqrt(2)}[neighbours]
     oracle = pld.from_gaussian_mechanism(
-        math.sqrt(counted.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
+        math.sqrt(counted.variance or 0),
+        sensitivity=norm,
+        value_discretization_interval=1e-4,
+        use_connect_dots=False,
     ).get_epsilon_for_delta(DELTA)
     stated = counted.guarantee(delta=DELTA, unit="person").epsilon
     assert oracle * (1 - 1e-3) <= stated <= oracle * (1 + 2e-3)
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(neighbours: Neighbours) -> None:
-    """Moved by three rows at the ends of all bounds, added up here in real numbers; sums of numbers count twice where another's have the other sign."""
+def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(
+    neighbours: Neighbours,
+) -> None:
+    """Moved by three rows at the ends of all bounds, added up here in real numbers; sums of numbers
+    count twice where another's have the other sign.
+    """
     content = series_tree(groups={2: ["label"]})
     content["privacy"] |= {"neighbours": neighbours.value}
     content["columns"] |= {"paid": {"type": "real", "bounds": [-5, 500]}}
     horizon = GroupSeries.of(series_contract(content), 2, origin="centre", epsilon=2.0, delta=DELTA)
     cells = horizon.vectors.cells[0]
-    parts = [1.0 if part.grid is None else part.grid.total(np.array([500.0])) / cells.weight for part in cells.parts]
+    parts = [
+        1.0 if part.grid is None else part.grid.total(np.array([500.0])) / cells.weight
+        for part in cells.parts
+    ]
     row = np.array([cells.count_weight, *(cells.weight * one for one in parts)], dtype=float)
     assert len(row) == 5, "a count, two numbers, and one cell of two categories each"
     squares = {ADD: row @ row, REPLACE: 2 * row @ row + 2 * row[1:3] @ row[1:3]}[neighbours]
     norm = np.linalg.norm(matrix(12, 12)[:, :3].astype(float).sum(axis=1)) * math.sqrt(squares)
     oracle = pld.from_gaussian_mechanism(
-        math.sqrt(horizon.counters.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
+        math.sqrt(horizon.counters.variance or 0),
+        sensitivity=norm,
+        value_discretization_interval=1e-4,
+        use_connect_dots=False,
     ).get_epsilon_for_delta(DELTA)
     assert oracle * (1 - 2e-3) <= horizon.guarantee.epsilon <= oracle * (1 + 5e-3)
 
 
 def test_every_period_priced_by_itself_costs_as_much_as_the_horizon() -> None:
-    """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting composes them."""
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, squared_norm=1, contribution=Contribution(3, 1), neighbours=ADD)
+    """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting
+    composes them.
+    """
+    counted = ContinualCounts.of(
+        1.0,
+        delta=DELTA,
+        periods=12,
+        squared_norm=1,
+        contribution=Contribution(3, 1),
+        neighbours=ADD,
+    )
     steps = matrix(12)[:, :3].sum(axis=1).astype(float)
     whole = pld.identity(1e-4)
     for step in steps:
         whole = whole.compose(
-            pld.from_gaussian_mechanism(math.sqrt(counted.variance or 0), sensitivity=step, value_discretization_interval=1e-4)
+            pld.from_gaussian_mechanism(
+                math.sqrt(counted.variance or 0),
+                sensitivity=step,
+                value_discretization_interval=1e-4,
+            )
         )
-    assert whole.get_epsilon_for_delta(DELTA) == pytest.approx(counted.guarantee(delta=DELTA, unit="row").epsilon, rel=3e-3)
+    assert whole.get_epsilon_for_delta(DELTA) == pytest.approx(
+        counted.guarantee(delta=DELTA, unit="row").epsilon, rel=3e-3
+    )
 
 
 def test_an_adversary_who_chooses_periods_by_what_was_released_learns_no_more() -> None:
-    """Two rows in three periods, one in each. The first comes at once; the second in period 2 or 3, by what period 1 released. All
-    outcomes of discrete noise are summed: strategies tell more or less, and none more than to come early whatever was released.
+    """Two rows in three periods, one in each. The first comes at once; the second in period 2 or 3,
+    by what period 1 released. All outcomes of discrete noise are summed: strategies tell more or
+    less, and none more than to come early whatever was released.
     """
     counted = ContinualCounts(3, 1, Contribution(2, 1), ADD, None, bits=2)
     variance = Fraction(counted.squared_sensitivity) + 4
@@ -82,13 +127,22 @@ def test_an_adversary_who_chooses_periods_by_what_was_released_learns_no_more() 
     assert counted.guarantee(delta=delta, unit="person").epsilon == pytest.approx(epsilon, rel=1e-2)
     columns = matrix(3, 2)
     early, late = columns[:, 0] + columns[:, 1], columns[:, 0] + columns[:, 2]
-    told = [adaptive_delta(float(variance), early, late, threshold, epsilon) for threshold in (-100, -5, 0, 5, 10, 100)]
+    told = [
+        adaptive_delta(float(variance), early, late, threshold, epsilon)
+        for threshold in (-100, -5, 0, 5, 10, 100)
+    ]
     assert told == sorted(told, reverse=True) and told[-1] < 0.6 * told[0] <= 0.6 * delta
-    assert told[0] == pytest.approx(gaussian_delta(epsilon, float(np.linalg.norm(early) / math.sqrt(variance))), rel=1e-3)
+    assert told[0] == pytest.approx(
+        gaussian_delta(epsilon, float(np.linalg.norm(early) / math.sqrt(variance))), rel=1e-3
+    )
 
 
-def adaptive_delta(variance: float, early: np.ndarray, late: np.ndarray, threshold: int, epsilon: float) -> float:
-    """Hockey-stick divergence of three releases, with a unit whose second row comes in period 2 if the first release is above the threshold."""
+def adaptive_delta(
+    variance: float, early: np.ndarray, late: np.ndarray, threshold: int, epsilon: float
+) -> float:
+    """Hockey-stick divergence of three releases, with a unit whose second row comes in period 2 if
+    the first release is above the threshold.
+    """
     reach = math.ceil(8 * math.sqrt(variance))
     values = np.arange(-reach, reach + 1)
     law = np.exp(-(values**2) / (2 * variance))
@@ -115,8 +169,21 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def test_a_horizon_composes_with_other_releases_as_its_gaussian() -> None:
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, squared_norm=4, contribution=Contribution(2, 1), neighbours=ADD)
+    counted = ContinualCounts.of(
+        1.0,
+        delta=DELTA,
+        periods=30,
+        squared_norm=4,
+        contribution=Contribution(2, 1),
+        neighbours=ADD,
+    )
     one = counted.guarantee(delta=DELTA, unit="person")
     assert counted.variance is not None
-    twice = discrete_gaussian(variance=counted.variance, squared_sensitivity=2 * counted.squared_sensitivity, neighbours=ADD)
-    assert compose([one, one], delta=DELTA).epsilon == pytest.approx(epsilon_at(frozenset({(twice, 1)}), ADD, DELTA)[0], rel=2e-3)
+    twice = discrete_gaussian(
+        variance=counted.variance,
+        squared_sensitivity=2 * counted.squared_sensitivity,
+        neighbours=ADD,
+    )
+    assert compose([one, one], delta=DELTA).epsilon == pytest.approx(
+        epsilon_at(frozenset({(twice, 1)}), ADD, DELTA)[0], rel=2e-3
+    )

@@ -1,4 +1,6 @@
-"""The cost of discrete Gaussian noise against dp-accounting, and against direct sums over the integers."""
+"""The cost of discrete Gaussian noise against dp-accounting, and against direct sums over the
+integers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 
 
 def exact_delta(variance: float, shifts: tuple[int, ...], epsilon: float) -> float:
-    """Hockey-stick divergence of noise around 0 and around `shifts`, summed over all whole outcomes within 13 sigma."""
+    """Hockey-stick divergence of noise around 0 and around `shifts`, summed over all whole outcomes
+    within 13 sigma.
+    """
     reach = math.ceil(13 * math.sqrt(variance)) + max(shifts)
     values = np.arange(-reach, reach + 1)
     law = np.exp(-(values**2) / (2 * variance))
@@ -29,18 +33,34 @@ def exact_delta(variance: float, shifts: tuple[int, ...], epsilon: float) -> flo
     here, there = np.ones(1), np.ones(1)
     for shift in shifts:
         moved = np.exp(-((values - shift) ** 2) / (2 * variance))
-        here, there = np.multiply.outer(here, law).ravel(), np.multiply.outer(there, moved / moved.sum()).ravel()
+        here, there = (
+            np.multiply.outer(here, law).ravel(),
+            np.multiply.outer(there, moved / moved.sum()).ravel(),
+        )
     return float(np.maximum(here - math.exp(epsilon) * there, 0).sum())
 
 
 @pytest.mark.parametrize(
     ("variance", "sensitivity", "delta"),
-    [(1, 1, 1e-5), (4, 1, 1e-6), (9, 2, 1e-3), pytest.param(2500, 3, 1e-5, marks=pytest.mark.exhaustive)],
+    [
+        (1, 1, 1e-5),
+        (4, 1, 1e-6),
+        (9, 2, 1e-3),
+        pytest.param(2500, 3, 1e-5, marks=pytest.mark.exhaustive),
+    ],
 )
-def test_one_sum_costs_what_dp_accounting_says(variance: int, sensitivity: int, delta: float) -> None:
-    """Its other discretisation, privacy buckets; several sums that move together may cost a little more than one."""
-    losses = pld.from_discrete_gaussian_mechanism(math.sqrt(variance), sensitivity, value_discretization_interval=1e-4)
-    stated = guarantee(Fraction(variance), squared_sensitivity=sensitivity**2, neighbours=ADD, delta=delta).epsilon
+def test_one_sum_costs_what_dp_accounting_says(
+    variance: int, sensitivity: int, delta: float
+) -> None:
+    """Its other discretisation, privacy buckets; several sums that move together may cost a little
+    more than one.
+    """
+    losses = pld.from_discrete_gaussian_mechanism(
+        math.sqrt(variance), sensitivity, value_discretization_interval=1e-4
+    )
+    stated = guarantee(
+        Fraction(variance), squared_sensitivity=sensitivity**2, neighbours=ADD, delta=delta
+    ).epsilon
     oracle = losses.get_epsilon_for_delta(delta)
     assert oracle * (1 - 1e-3) <= stated <= oracle * (1.002 if sensitivity == 1 else 1.02)
 
@@ -48,39 +68,68 @@ def test_one_sum_costs_what_dp_accounting_says(variance: int, sensitivity: int, 
 def test_one_sum_costs_what_fifty_digits_say() -> None:
     """sigma = 3/2, one vote more, delta = 1/1000."""
     mpmath.mp.dps = 50
-    normaliser = mpmath.nsum(lambda z: mpmath.exp(-z * z / mpmath.mpf("4.5")), [-mpmath.inf, mpmath.inf])
+    normaliser = mpmath.nsum(
+        lambda z: mpmath.exp(-z * z / mpmath.mpf("4.5")), [-mpmath.inf, mpmath.inf]
+    )
 
     def delta(epsilon: mpmath.mpf) -> mpmath.mpf:
-        law = {z: mpmath.exp(-mpmath.mpf(z * z) / mpmath.mpf("4.5")) / normaliser for z in range(-60, 61)}
-        return mpmath.fsum(max(0, law[z] - mpmath.exp(epsilon) * law[z - 1]) for z in range(-59, 61))
+        law = {
+            z: mpmath.exp(-mpmath.mpf(z * z) / mpmath.mpf("4.5")) / normaliser
+            for z in range(-60, 61)
+        }
+        return mpmath.fsum(
+            max(0, law[z] - mpmath.exp(epsilon) * law[z - 1]) for z in range(-59, 61)
+        )
 
-    epsilon = mpmath.findroot(lambda x: delta(x) - mpmath.mpf("0.001"), (1, 3), solver="bisect", tol=1e-20)
+    epsilon = mpmath.findroot(
+        lambda x: delta(x) - mpmath.mpf("0.001"), (1, 3), solver="bisect", tol=1e-20
+    )
     stated = guarantee(Fraction(9, 4), squared_sensitivity=1, neighbours=ADD, delta=1e-3).epsilon
-    assert float(epsilon) <= stated * (1 + 1e-9) and stated == pytest.approx(float(epsilon), rel=2e-3)
+    assert float(epsilon) <= stated * (1 + 1e-9) and stated == pytest.approx(
+        float(epsilon), rel=2e-3
+    )
 
 
 @pytest.mark.parametrize(
     ("variance", "squares", "neighbours", "delta"),
-    [(Fraction(4), 2, REPLACE, 1e-5), (Fraction(4), 2, REPLACE, 0.04), (Fraction(7, 3), 5, REPLACE, 1e-4), (Fraction(9), 1, REPLACE, 1e-3)],
+    [
+        (Fraction(4), 2, REPLACE, 1e-5),
+        (Fraction(4), 2, REPLACE, 0.04),
+        (Fraction(7, 3), 5, REPLACE, 1e-4),
+        (Fraction(9), 1, REPLACE, 1e-3),
+    ],
 )
 def test_no_shift_of_that_norm_costs_more_than_is_stated_and_one_reaches_it(
     variance: Fraction, squares: int, neighbours: Neighbours, delta: float
 ) -> None:
-    stated = guarantee(variance, squared_sensitivity=squares, neighbours=neighbours, delta=delta).epsilon
-    whole = {shifts for shifts in product(range(4), repeat=3) if 0 < sum(shift**2 for shift in shifts) <= squares}
+    stated = guarantee(
+        variance, squared_sensitivity=squares, neighbours=neighbours, delta=delta
+    ).epsilon
+    whole = {
+        shifts
+        for shifts in product(range(4), repeat=3)
+        if 0 < sum(shift**2 for shift in shifts) <= squares
+    }
     deltas = [exact_delta(float(variance), shifts, stated) for shifts in whole]
     assert delta * (1 - 0.02) <= max(deltas) <= delta * (1 + 1e-6)
 
 
 def test_it_may_cost_more_than_continuous_noise_of_the_same_scale() -> None:
     """Why the continuous price is never taken as it is."""
-    continuous = pld.from_gaussian_mechanism(1.0, value_discretization_interval=1e-4).get_epsilon_for_delta(1e-5)
-    assert guarantee(Fraction(1), squared_sensitivity=1, neighbours=ADD, delta=1e-5).epsilon > 1.01 * continuous
+    continuous = pld.from_gaussian_mechanism(
+        1.0, value_discretization_interval=1e-4
+    ).get_epsilon_for_delta(1e-5)
+    assert (
+        guarantee(Fraction(1), squared_sensitivity=1, neighbours=ADD, delta=1e-5).epsilon
+        > 1.01 * continuous
+    )
 
 
 @pytest.mark.parametrize("variance", [4.5, 5, 6, 12, 100])
 @pytest.mark.parametrize("shifts", [(1,), (1, 1), (3,), (2, 1), (5,)])
-def test_continuous_noise_of_variance_four_less_bounds_it(variance: float, shifts: tuple[int, ...]) -> None:
+def test_continuous_noise_of_variance_four_less_bounds_it(
+    variance: float, shifts: tuple[int, ...]
+) -> None:
     """The curve of the continuous Gaussian in closed form, at every epsilon."""
     norm = math.sqrt(sum(shift**2 for shift in shifts))
     ratio = norm / math.sqrt(variance - 4)

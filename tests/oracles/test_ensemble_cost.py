@@ -28,32 +28,47 @@ def priced(event: Event, delta: float) -> float:
     return price(event, neighbours=ADD, unit="row", delta=delta).epsilon
 
 
-@pytest.mark.parametrize("event", [TokenNoise("gaussian", SIGMA).event(), EmbeddingNoise(SIGMA).event()])
+@pytest.mark.parametrize(
+    "event", [TokenNoise("gaussian", SIGMA).event(), EmbeddingNoise(SIGMA).event()]
+)
 def test_the_audits_state_what_the_accountant_and_dp_accounting_say(event: Event) -> None:
     losses = pld.from_gaussian_mechanism(float(SIGMA), value_discretization_interval=GRID)
     assert losses.get_epsilon_for_delta(DELTA) == pytest.approx(EPSILON, abs=2 * GRID)
-    assert priced(event, DELTA) == pytest.approx(EPSILON, rel=2e-3) and priced(event, DELTA) >= EPSILON * (1 - 1e-9)
+    assert priced(event, DELTA) == pytest.approx(EPSILON, rel=2e-3) and priced(
+        event, DELTA
+    ) >= EPSILON * (1 - 1e-9)
 
 
 @pytest.mark.quick("1.272-1.0-5.3")
 @pytest.mark.parametrize(("sigma", "published", "true"), PAPER)
-def test_the_paper_s_noise_costs_what_it_says_for_half_of_what_an_answer_moves(sigma: float, published: float, true: float) -> None:
-    """As a multiplier of the true movement it would be right; for a movement of one radius it is half of that."""
+def test_the_paper_s_noise_costs_what_it_says_for_half_of_what_an_answer_moves(
+    sigma: float, published: float, true: float
+) -> None:
+    """As a multiplier of the true movement it would be right; for a movement of one radius it is
+    half of that.
+    """
     multiplier, halved = (EmbeddingNoise(Fraction(sigma) / part).event() for part in (1, 2))
-    costs = [priced(repeated(poisson_sampled(PAPER_RATE, event), QUERIES), PAPER_DELTA) for event in (multiplier, halved)]
+    costs = [
+        priced(repeated(poisson_sampled(PAPER_RATE, event), QUERIES), PAPER_DELTA)
+        for event in (multiplier, halved)
+    ]
     assert costs == [pytest.approx(published, rel=0.02), pytest.approx(true, rel=0.02)]
 
 
 @pytest.mark.parametrize("queries", [1, 10])
 def test_choices_of_words_cost_what_dp_accounting_says(queries: int) -> None:
     event, delta = TEST.event(), 0.02
-    losses = pld.from_privacy_parameters(common.DifferentialPrivacyParameters(2.0, 0.001), value_discretization_interval=GRID)
+    losses = pld.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(2.0, 0.001), value_discretization_interval=GRID
+    )
     oracle = losses.self_compose(queries).get_epsilon_for_delta(delta)
     assert priced(repeated(event, queries), delta) == pytest.approx(oracle, rel=2e-3)
 
 
 def test_a_hundred_choices_of_words_cannot_be_had_for_the_delta_of_one() -> None:
-    """Each fails by itself: at the delta of one the price is infinite, and it is finite at somewhat more than a hundred times that."""
+    """Each fails by itself: at the delta of one the price is infinite, and it is finite at somewhat
+    more than a hundred times that.
+    """
     hundred = repeated(TEST.event(), QUERIES)
     assert priced(hundred, 0.001) == float("inf")
     assert 2 < priced(hundred, 0.11) < 2 * QUERIES
@@ -64,11 +79,17 @@ def test_joint_words_on_a_sample_cost_what_dp_accounting_says(epsilon: float) ->
     """Without a delta, as a pure mechanism is amplified."""
     stated = guarantee(Fraction(epsilon), sensitivity=SENSITIVITY, neighbours=ADD)
     rate = Fraction(1, 10)
-    losses = pld.from_laplace_mechanism(1 / epsilon, sampling_prob=float(rate), value_discretization_interval=GRID)
-    assert losses.get_epsilon_for_delta(0.0) == pytest.approx(priced(poisson_sampled(rate, stated.event), 0.0), abs=2 * GRID)
+    losses = pld.from_laplace_mechanism(
+        1 / epsilon, sampling_prob=float(rate), value_discretization_interval=GRID
+    )
+    assert losses.get_epsilon_for_delta(0.0) == pytest.approx(
+        priced(poisson_sampled(rate, stated.event), 0.0), abs=2 * GRID
+    )
 
 
 def test_votes_of_keyed_subsets_cost_what_dp_accounting_says() -> None:
-    losses = pld.from_laplace_mechanism(1 / float(NOMINAL), sampling_prob=0.5, value_discretization_interval=GRID)
+    losses = pld.from_laplace_mechanism(
+        1 / float(NOMINAL), sampling_prob=0.5, value_discretization_interval=GRID
+    )
     event = poisson_sampled(Fraction(1, 2), TokenNoise("exponential", NOMINAL).event())
     assert losses.get_epsilon_for_delta(0.0) == pytest.approx(priced(event, 0.0), abs=2 * GRID)

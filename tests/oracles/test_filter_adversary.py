@@ -1,7 +1,10 @@
-"""The best adversary against a filter, computed exactly: it sees every outcome and chooses what comes next, or to stop.
+"""The best adversary against a filter, computed exactly: it sees every outcome and chooses what
+comes next, or to stop.
 
-Its releases are randomised responses whose epsilons are whole multiples of a unit, so losses lie on a lattice, and what
-a transcript gives away at most is a finite recursion: the largest  E max(0, 1 - e^(epsilon - L)), the delta it needs.
+Its releases are randomised responses whose epsilons are whole multiples of a unit, so losses lie on
+a lattice, and what
+a transcript gives away at most is a finite recursion: the largest  E max(0, 1 - e^(epsilon - L)),
+the delta it needs.
 """
 
 from __future__ import annotations
@@ -28,8 +31,16 @@ def release(event: Event, delta: float) -> Guarantee:
     return Guarantee(1.0, delta, REPLACE, "row", event)
 
 
-def needed_delta(unit: float, multiples: tuple[int, int], epsilon: float, accepts: Callable[[Counts], bool], most: int = 60) -> float:
-    """What the best adversary reaches if it may make `counts` of both releases while `accepts(counts)`."""
+def needed_delta(
+    unit: float,
+    multiples: tuple[int, int],
+    epsilon: float,
+    accepts: Callable[[Counts], bool],
+    most: int = 60,
+) -> float:
+    """What the best adversary reaches if it may make `counts` of both releases while
+    `accepts(counts)`.
+    """
     reach = most * sum(multiples)
     losses = np.arange(-reach, reach + 1) * unit
     stop = np.where(losses > epsilon + 1e-9, -np.expm1(epsilon - losses), 0.0)
@@ -60,9 +71,16 @@ def spent(counts: Counts, releases: list[Guarantee]) -> Spent:
 
 @pytest.mark.quick("0.1-multiples1-1.0-0.01")
 @pytest.mark.parametrize(("unit", "multiples", "epsilon", "delta"), MENUS[::2])
-def test_the_best_adversary_stays_within_the_cap(unit: float, multiples: tuple[int, int], epsilon: float, delta: float) -> None:
+def test_the_best_adversary_stays_within_the_cap(
+    unit: float, multiples: tuple[int, int], epsilon: float, delta: float
+) -> None:
     releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
-    reached = needed_delta(unit, multiples, epsilon, cache(lambda counts: spent(counts, releases).cost(delta).epsilon <= epsilon))
+    reached = needed_delta(
+        unit,
+        multiples,
+        epsilon,
+        cache(lambda counts: spent(counts, releases).cost(delta).epsilon <= epsilon),
+    )
     assert delta / 10 < reached <= delta
 
 
@@ -77,7 +95,9 @@ def test_the_best_adversary_stays_within_the_cap(unit: float, multiples: tuple[i
 def test_distributions_of_parameters_seen_so_far_are_no_filter(
     unit: float, multiples: tuple[int, int], epsilon: float, delta: float, excess: float
 ) -> None:
-    """The account's rule until now: compose the entries by PLD and compare with the cap. It is beaten."""
+    """The account's rule until now: compose the entries by PLD and compare with the cap. It is
+    beaten.
+    """
     releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
 
     @cache
@@ -94,7 +114,9 @@ def test_a_filter_that_forgets_the_first_half_is_beaten() -> None:
 
     @cache
     def forgetful(counts: Counts) -> bool:
-        return spent((-(-counts[0] // 2), -(-counts[1] // 2)), releases).cost(delta).epsilon <= epsilon
+        return (
+            spent((-(-counts[0] // 2), -(-counts[1] // 2)), releases).cost(delta).epsilon <= epsilon
+        )
 
     assert needed_delta(unit, multiples, epsilon, forgetful) > 2 * delta
 
@@ -103,7 +125,9 @@ SHIFTS, PATHS, STEPS = (0.15, 0.4), 200_000, 150
 
 
 def gaussian_adversary(limits: np.ndarray, epsilon: float) -> float:
-    """Low noise once the loss is high, else high noise; stops above the cap. `limits` is what fits of the first kind beside the second."""
+    """Low noise once the loss is high, else high noise; stops above the cap. `limits` is what fits
+    of the first kind beside the second.
+    """
     rng = np.random.default_rng(20)
     losses, counts = np.zeros(PATHS), np.zeros((2, PATHS), int)
     for _ in range(STEPS):
@@ -112,14 +136,18 @@ def gaussian_adversary(limits: np.ndarray, epsilon: float) -> float:
         after = counts + np.array([wanted == 0, wanted == 1])
         fits = after[0] <= limits[np.minimum(after[1], len(limits) - 1)]
         chosen, shift = fits & (losses <= epsilon), np.array(SHIFTS)[wanted]
-        losses = np.where(chosen, losses + shift**2 / 2 + shift * rng.standard_normal(PATHS), losses)
+        losses = np.where(
+            chosen, losses + shift**2 / 2 + shift * rng.standard_normal(PATHS), losses
+        )
         counts = np.where(chosen, after, counts)
     return float(np.maximum(0, -np.expm1(epsilon - losses)).mean())
 
 
 @pytest.mark.exhaustive
 def test_an_adversary_of_gaussians_stays_within_the_cap_and_beats_a_filter_that_forgets() -> None:
-    """Neighbours that lie one sensitivity apart on a line; the noise of each release depends on all losses before."""
+    """Neighbours that lie one sensitivity apart on a line; the noise of each release depends on all
+    losses before.
+    """
     epsilon, delta = 1.0, 0.01
     releases = [release(gaussian(sigma=2 / shift), delta) for shift in SHIFTS]
 

@@ -18,10 +18,14 @@ from dpicl.types import LocalReports
 
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_the_weights_are_those_of_the_closed_form_up_to_their_rounding(categories: int, epsilon: float) -> None:
+def test_the_weights_are_those_of_the_closed_form_up_to_their_rounding(
+    categories: int, epsilon: float
+) -> None:
     law = response(epsilon=epsilon, categories=categories)
     odds = np.exp(epsilon)
-    assert law.truth_probability == pytest.approx(odds / (odds + categories - 1), rel=2e-2 if law.bits == 16 else 1e-5)
+    assert law.truth_probability == pytest.approx(
+        odds / (odds + categories - 1), rel=2e-2 if law.bits == 16 else 1e-5
+    )
     assert law.epsilon == pytest.approx(epsilon, rel=1e-3)
 
 
@@ -30,22 +34,30 @@ def test_the_weights_are_those_of_the_closed_form_up_to_their_rounding(categorie
 def test_clipped_shares_of_one_answer_equal_the_oracle_s(categories: int, epsilon: float) -> None:
     """The oracle inverts with the exact p and q, we with ours, which lie within 1e-3 of epsilon."""
     law = response(epsilon=epsilon, categories=categories)
-    truth = np.random.default_rng(0).choice(categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories)))
+    truth = np.random.default_rng(0).choice(
+        categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories))
+    )
     reports = randomise(truth, law, stream(0, "oracle", "", ""))
-    ours = clip_and_renormalise(invert(report_counts(LocalReports(reports[:, None]), (categories,)) / len(reports), [law]))
+    ours = clip_and_renormalise(
+        invert(report_counts(LocalReports(reports[:, None]), (categories,)) / len(reports), [law])
+    )
     assert ours == pytest.approx(GRR_Aggregator_MI(reports, categories, epsilon), abs=2e-3)
 
 
 def test_shares_of_answers_with_two_levels_equal_the_oracle_s() -> None:
-    """L-GRR. Of more categories than two the oracle's q* lacks the term (k - 2) q1 q2, so that its shares do not add up: there the
-    enumeration of `test_two_levels` is the oracle.
+    """L-GRR. Of more categories than two the oracle's q* lacks the term (k - 2) q1 q2, so that its
+    shares do not add up: there the enumeration of `test_two_levels` is the oracle.
     """
     categories = 2
     levels = two_levels(response(epsilon=2.0, categories=categories), epsilon=1.0)
     law = levels.sent
     assert isinstance(levels.permanent, Response) and isinstance(law, Response)
     truth = np.random.default_rng(0).choice(categories, size=50_000, p=[0.3, 0.7])
-    reports = send(randomise(truth, levels.permanent, stream(0, "oracle", "", "")), levels.sending, stream(0, "oracle", "sent", ""))
+    reports = send(
+        randomise(truth, levels.permanent, stream(0, "oracle", "", "")),
+        levels.sending,
+        stream(0, "oracle", "sent", ""),
+    )
     shares = (np.bincount(reports, minlength=categories) / len(reports) - law.lie_probability) / (
         law.truth_probability - law.lie_probability
     )
@@ -57,7 +69,9 @@ def test_shares_of_bits_with_two_levels_equal_the_oracle_s(categories: int) -> N
     """L-OSUE."""
     levels = two_levels(unary(epsilon=2.0, categories=categories), epsilon=1.0)
     assert isinstance(levels.permanent, Unary)
-    truth = np.random.default_rng(0).choice(categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories)))
+    truth = np.random.default_rng(0).choice(
+        categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories))
+    )
     kept = report(truth, levels.permanent, stream(0, "oracle", "bits", ""))
     bits = send(kept, levels.sending, stream(0, "oracle", "flipped", ""))
     lie = levels.sent.lie_probability

@@ -1,4 +1,6 @@
-"""What many Gaussian steps cost together, against dp-accounting's composition of the very steps that a release made."""
+"""What many Gaussian steps cost together, against dp-accounting's composition of the very steps
+that a release made.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,28 @@ def made(way: Callable[..., Any], total: GaussianTotal) -> list[Step]:
     """The steps of one release of rows whose columns lean towards each other."""
     rng = np.random.default_rng(0)
     label = rng.integers(2, size=20_000)
-    columns = [np.where(rng.random(20_000) < 0.5, label * (size - 1), rng.integers(size, size=20_000)) for size in SIZES[:-1]]
+    columns = [
+        np.where(rng.random(20_000) < 0.5, label * (size - 1), rng.integers(size, size=20_000))
+        for size in SIZES[:-1]
+    ]
     columns[1] = np.where(rng.random(20_000) < 0.6, columns[0], columns[1])
-    exact = ExactCounts.of(PrivateCodes(np.stack([*columns, label], axis=1).astype(np.uint8)), SIZES, triples=True)
+    exact = ExactCounts.of(
+        PrivateCodes(np.stack([*columns, label], axis=1).astype(np.uint8)), SIZES, triples=True
+    )
     with gaussian_steps() as steps:
         way(exact, budget=total.budget, stream=stream(0, "oracle", "", ""))
     return steps
 
 
 def losses(step: Step, moved: int) -> Any:
-    """Of one step, for a unit that moves it so many times as far as one row does; of a choice those that tell most at this delta."""
+    """Of one step, for a unit that moves it so many times as far as one row does; of a choice those
+    that tell most at this delta.
+    """
     if step.variance is not None:
         return pld.from_discrete_gaussian_mechanism(
-            math.sqrt(step.variance), sensitivity=moved * step.fine, value_discretization_interval=GRID
+            math.sqrt(step.variance),
+            sensitivity=moved * step.fine,
+            value_discretization_interval=GRID,
         )
     assert step.chosen_at is not None
     return max(
@@ -54,10 +65,14 @@ def two_outcomes(width: float, share: float) -> Any:
     """Log-ratios that are so far apart, the larger one this share of it."""
     high = share * width
     low = high - width
-    rarer = -math.expm1(low) / (math.exp(high) - math.exp(low))  # of the first under the second law, since both sum to 1
+    rarer = -math.expm1(low) / (
+        math.exp(high) - math.exp(low)
+    )  # of the first under the second law, since both sum to 1
     second = {0: math.log(rarer), 1: math.log1p(-rarer)}
     first = {0: second[0] + high, 1: second[1] + low}
-    return pld.from_two_probability_mass_functions(first, second, value_discretization_interval=GRID, symmetric=False)
+    return pld.from_two_probability_mass_functions(
+        first, second, value_discretization_interval=GRID, symmetric=False
+    )
 
 
 @pytest.mark.quick(
@@ -77,15 +92,29 @@ def test_the_steps_of_a_release_cost_no_more_than_is_charged_and_nearly_all_of_i
     total = GaussianTotal.of(epsilon, delta=DELTA, neighbours=neighbours, rows=rows)
     moved = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
     steps = made(way, total)
-    assert any(step.chosen_at for step in steps) and sum(step.amount for step in steps) == total.budget.amount
-    together = reduce(lambda one, other: one.compose(other), (losses(step, moved) for step in steps))
+    assert (
+        any(step.chosen_at for step in steps)
+        and sum(step.amount for step in steps) == total.budget.amount
+    )
+    together = reduce(
+        lambda one, other: one.compose(other), (losses(step, moved) for step in steps)
+    )
     cost, charged = together.get_epsilon_for_delta(DELTA), total.guarantee().epsilon
     assert 0.85 * charged < cost <= charged
     louder = reduce(
         lambda one, other: one.compose(other),
         (
-            losses(replace(step, variance=step.variance and step.variance / 2, chosen_at=step.chosen_at and 2 * step.chosen_at), moved)
+            losses(
+                replace(
+                    step,
+                    variance=step.variance and step.variance / 2,
+                    chosen_at=step.chosen_at and 2 * step.chosen_at,
+                ),
+                moved,
+            )
             for step in steps
         ),
     )
-    assert louder.get_epsilon_for_delta(DELTA) > 1.2 * charged, "half the variance, and choices of twice their range"
+    assert louder.get_epsilon_for_delta(DELTA) > 1.2 * charged, (
+        "half the variance, and choices of twice their range"
+    )

@@ -43,10 +43,24 @@ NOTHING = 0.0
     "1.0-0.5",
 )
 @pytest.mark.parametrize("rate", [1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("epsilon", [0.1, *(pytest.param(epsilon, marks=pytest.mark.exhaustive) for epsilon in (0.5, 3.0, 10.0)), 1.0, 5.0])
-def test_amplified_laplace_lies_within_the_bound_and_reaches_it(epsilon: float, rate: float) -> None:
-    """Both relations: with the pure bound nothing is left over, and one that is 1 % smaller leaves something."""
-    losses = pld.from_laplace_mechanism(1 / epsilon, sampling_prob=rate, value_discretization_interval=GRID)
+@pytest.mark.parametrize(
+    "epsilon",
+    [
+        0.1,
+        *(pytest.param(epsilon, marks=pytest.mark.exhaustive) for epsilon in (0.5, 3.0, 10.0)),
+        1.0,
+        5.0,
+    ],
+)
+def test_amplified_laplace_lies_within_the_bound_and_reaches_it(
+    epsilon: float, rate: float
+) -> None:
+    """Both relations: with the pure bound nothing is left over, and one that is 1 % smaller leaves
+    something.
+    """
+    losses = pld.from_laplace_mechanism(
+        1 / epsilon, sampling_prob=rate, value_discretization_interval=GRID
+    )
     bound = amplified_epsilon(epsilon, rate)
     assert losses.get_delta_for_epsilon(bound + GRID) == NOTHING
     assert losses.get_delta_for_epsilon(0.99 * bound - GRID) > NOTHING
@@ -56,7 +70,9 @@ def test_amplified_laplace_lies_within_the_bound_and_reaches_it(epsilon: float, 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_amplified_discrete_laplace_lies_within_the_bound(epsilon: float) -> None:
     """The noise of our counts; the whole guarantee is amplified as the release does it."""
-    losses = pld.from_discrete_laplace_mechanism(epsilon, 1, sampling_prob=0.1, value_discretization_interval=GRID)
+    losses = pld.from_discrete_laplace_mechanism(
+        epsilon, 1, sampling_prob=0.1, value_discretization_interval=GRID
+    )
     stated = amplify(noisy_count.guarantee(Fraction(epsilon)), Fraction(1, 10)).epsilon
     assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=GRID)
 
@@ -64,27 +80,41 @@ def test_amplified_discrete_laplace_lies_within_the_bound(epsilon: float) -> Non
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 7.0])
 def test_a_noisy_count_costs_its_epsilon(epsilon: float) -> None:
     losses = pld.from_discrete_laplace_mechanism(epsilon, 1, value_discretization_interval=GRID)
-    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(noisy_count.guarantee(Fraction(epsilon)).epsilon, abs=GRID)
+    assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(
+        noisy_count.guarantee(Fraction(epsilon)).epsilon, abs=GRID
+    )
 
 
 @pytest.mark.parametrize("origin", ["lower", "centre"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_noisy_mean_costs_its_epsilon(origin: noisy_mean.Origin, epsilon: float) -> None:
-    """Its two parts, with the parameters that the module states: scale 2 D / epsilon and 2 / epsilon."""
+    """Its two parts, with the parameters that the module states: scale 2 D / epsilon and 2 /
+    epsilon.
+    """
     grid = Grid(0, 30, 1, origin)
-    total = pld.from_discrete_laplace_mechanism(epsilon / (2 * grid.sensitivity), grid.sensitivity, value_discretization_interval=GRID)
+    total = pld.from_discrete_laplace_mechanism(
+        epsilon / (2 * grid.sensitivity), grid.sensitivity, value_discretization_interval=GRID
+    )
     count = pld.from_discrete_laplace_mechanism(epsilon / 2, 1, value_discretization_interval=GRID)
     stated = noisy_mean.guarantee(grid, Fraction(epsilon)).epsilon
-    assert total.compose(count).get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=3 * GRID)
+    assert total.compose(count).get_epsilon_for_delta(NOTHING) == pytest.approx(
+        stated, abs=3 * GRID
+    )
 
 
 @pytest.mark.parametrize("shots", [1, 2, 8])
 def test_the_columns_of_a_group_cost_their_epsilon_together(shots: int) -> None:
     contract, epsilon = CONTRACTS["car"], 2.0
-    stated = guarantee(partition(contract, shots), contract, epsilon=epsilon, options=AggregateOptions()).epsilon
+    stated = guarantee(
+        partition(contract, shots), contract, epsilon=epsilon, options=AggregateOptions()
+    ).epsilon
     columns = 6 + 1 if shots == 1 else 6
-    one = pld.from_discrete_laplace_mechanism(epsilon / columns, 1, value_discretization_interval=GRID)
-    assert one.self_compose(columns).get_epsilon_for_delta(NOTHING) == pytest.approx(stated, abs=(columns + 1) * GRID)
+    one = pld.from_discrete_laplace_mechanism(
+        epsilon / columns, 1, value_discretization_interval=GRID
+    )
+    assert one.self_compose(columns).get_epsilon_for_delta(NOTHING) == pytest.approx(
+        stated, abs=(columns + 1) * GRID
+    )
 
 
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
@@ -92,7 +122,9 @@ def test_the_columns_of_a_group_cost_their_epsilon_together(shots: int) -> None:
 def test_randomised_response_costs_its_epsilon(categories: int, epsilon: float) -> None:
     """dp-accounting's form: a uniform category with probability eta, else the truth."""
     law = response(epsilon=epsilon, categories=categories)
-    losses = pld.from_randomized_response(law.lie_probability * categories, categories, value_discretization_interval=GRID)
+    losses = pld.from_randomized_response(
+        law.lie_probability * categories, categories, value_discretization_interval=GRID
+    )
     assert losses.get_epsilon_for_delta(NOTHING) == pytest.approx(law.epsilon, abs=2 * GRID)
     assert law.epsilon <= epsilon
 

@@ -1,4 +1,6 @@
-"""What retrieval under an individual filter costs: against dp-accounting, and against everybody who chooses queries by what was answered."""
+"""What retrieval under an individual filter costs: against dp-accounting, and against everybody who
+chooses queries by what was answered.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,27 @@ BOTH = (Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE)
 @pytest.mark.quick("8-replace-one")
 @pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize("participations", [1, 8])
-def test_gaussian_uses_cost_what_dp_accounting_says(participations: int, neighbours: Neighbours) -> None:
-    """Of a thousand queries; a replaced record and its successor have uses each, twice the movement at most in as many queries."""
+def test_gaussian_uses_cost_what_dp_accounting_says(
+    participations: int, neighbours: Neighbours
+) -> None:
+    """Of a thousand queries; a replaced record and its successor have uses each, twice the movement
+    at most in as many queries.
+    """
     declared = contract()
     privacy = declared.privacy.model_copy(update={"neighbours": neighbours.value})
     declared = declared.model_copy(update={"query_count": 1000, "privacy": privacy})
-    found = plan_cell(declared, unit(2.0, similarity=0.4, participations=participations), Cell("icl", 2.0, 2))
+    found = plan_cell(
+        declared, unit(2.0, similarity=0.4, participations=participations), Cell("icl", 2.0, 2)
+    )
     assert isinstance(found.noise, TokenNoise) and found.noise.amount is not None
     movement = 1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
-    losses = pld.from_gaussian_mechanism(float(found.noise.amount) / movement, value_discretization_interval=GRID)
+    losses = pld.from_gaussian_mechanism(
+        float(found.noise.amount) / movement, value_discretization_interval=GRID
+    )
     oracle = losses.self_compose(participations).get_epsilon_for_delta(found.guarantee.delta)
-    assert found.guarantee.epsilon == pytest.approx(oracle, rel=2e-3) and found.guarantee.epsilon >= oracle * (1 - 1e-3)
+    assert found.guarantee.epsilon == pytest.approx(
+        oracle, rel=2e-3
+    ) and found.guarantee.epsilon >= oracle * (1 - 1e-3)
 
 
 QUERIES, MOST, EPSILON = 3, 2, 0.5
@@ -41,14 +53,21 @@ _KEEP = math.exp(EPSILON) / (1 + math.exp(EPSILON))
 
 
 def strategies() -> Iterator[dict[tuple[int, ...], bool]]:
-    """All ways to choose, after each course of answers, whether the next of three queries is near to the record."""
-    courses = [course for length in range(QUERIES) for course in itertools.product((0, 1), repeat=length)]
+    """All ways to choose, after each course of answers, whether the next of three queries is near
+    to the record.
+    """
+    courses = [
+        course for length in range(QUERIES) for course in itertools.product((0, 1), repeat=length)
+    ]
     for chosen in itertools.product((False, True), repeat=len(courses)):
         yield dict(zip(courses, chosen, strict=True))
 
 
-def law(near_to: dict[tuple[int, ...], bool], is_there: bool, *, shared: bool = False) -> dict[tuple[int, ...], float]:
-    """Probabilities of all courses of answers, where one that the record takes part in is randomised response to whether it is there.
+def law(
+    near_to: dict[tuple[int, ...], bool], is_there: bool, *, shared: bool = False
+) -> dict[tuple[int, ...], float]:
+    """Probabilities of all courses of answers, where one that the record takes part in is
+    randomised response to whether it is there.
 
     `shared`: the mutant, which counts only uses that were answered by 1.
     """
@@ -56,23 +75,36 @@ def law(near_to: dict[tuple[int, ...], bool], is_there: bool, *, shared: bool = 
     for _ in range(QUERIES):
         longer: dict[tuple[int, ...], float] = {}
         for course, probability in found.items():
-            uses = sum(near_to[course[:place]] and (not shared or course[place] == 1) for place in range(len(course)))
+            uses = sum(
+                near_to[course[:place]] and (not shared or course[place] == 1)
+                for place in range(len(course))
+            )
             one = (_KEEP if is_there else 1 - _KEEP) if near_to[course] and uses < MOST else 0.5
             longer |= {(*course, 1): probability * one, (*course, 0): probability * (1 - one)}
         found = longer
     return found
 
 
-def divergence(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float], epsilon: float) -> float:
-    return math.fsum(max(0.0, probability - math.exp(epsilon) * other[course]) for course, probability in one.items())
+def divergence(
+    one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float], epsilon: float
+) -> float:
+    return math.fsum(
+        max(0.0, probability - math.exp(epsilon) * other[course])
+        for course, probability in one.items()
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.25, 0.7, 0.9, 1.0])
 def test_no_choice_of_queries_gets_more_than_the_uses_that_were_charged(epsilon: float) -> None:
-    """The theorem itself, exactly, on every deterministic strategy of three queries under two uses; one that counts wrongly exceeds it."""
+    """The theorem itself, exactly, on every deterministic strategy of three queries under two uses;
+    one that counts wrongly exceeds it.
+    """
     charged = 0.0
     for answers in itertools.product((0, 1), repeat=MOST):
-        there, not_there = (math.prod(keep if answer else 1 - keep for answer in answers) for keep in (_KEEP, 1 - _KEEP))
+        there, not_there = (
+            math.prod(keep if answer else 1 - keep for answer in answers)
+            for keep in (_KEEP, 1 - _KEEP)
+        )
         charged += max(0.0, there - math.exp(epsilon) * not_there)
     worst = wrong = 0.0
     for near_to in strategies():
@@ -85,6 +117,10 @@ def test_no_choice_of_queries_gets_more_than_the_uses_that_were_charged(epsilon:
 
 
 def test_the_ledger_is_charged_the_event_that_was_priced() -> None:
-    found = plan_cell(contract(), unit(2.0, similarity=0.4, participations=1), Cell("icl", 2.0, 2)).guarantee
-    assert price(found.event, neighbours=found.neighbours, unit=found.unit, delta=found.delta) == found
+    found = plan_cell(
+        contract(), unit(2.0, similarity=0.4, participations=1), Cell("icl", 2.0, 2)
+    ).guarantee
+    assert (
+        price(found.event, neighbours=found.neighbours, unit=found.unit, delta=found.delta) == found
+    )
     assert dict(found.event.parameters)["count"] == 1

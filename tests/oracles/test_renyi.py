@@ -1,4 +1,6 @@
-"""Rényi curves against dp-accounting where it has them, against integrals where it has not, and against our own PLD."""
+"""Rényi curves against dp-accounting where it has them, against integrals where it has not, and
+against our own PLD.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,24 @@ from scipy.stats import binom, norm
 from dpicl.accounting import renyi
 from dpicl.accounting.accountant import price
 from dpicl.accounting.discrete_gaussian import discrete_gaussian
-from dpicl.accounting.events import approximate, gaussian, parallel, poisson_sampled, pure, repeated, sequential
+from dpicl.accounting.events import (
+    approximate,
+    gaussian,
+    parallel,
+    poisson_sampled,
+    pure,
+    repeated,
+    sequential,
+)
 from dpicl.accounting.filters import Spent, mixture_epsilon
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.renyi import ORDERS, curve_of, log_moment
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 CLOSE, ROUNDING = 4e-3, 1e-6
-"""How far above the truth a curve may lie, and how far below it an oracle's own rounding may put it."""
+"""How far above the truth a curve may lie, and how far below it an oracle's own rounding may put
+it.
+"""
 SAMPLED = [(1e-5, 0.5), (0.01, 2.0), (0.1, 1.0), (0.95, 1.5)]
 QUICK = [(1.25, SAMPLED[2]), (6.0, SAMPLED[0]), (6.0, SAMPLED[3])]
 Density = Callable[[float], float]
@@ -34,7 +46,9 @@ def at(event: Event, order: float, neighbours: Neighbours) -> float:
 
 
 def divergence(order: float, upper: Density, lower: Density, reach: float) -> float:
-    """By adaptive quadrature of f(r), whose integral is the moment less one; logarithms of densities."""
+    """By adaptive quadrature of f(r), whose integral is the moment less one; logarithms of
+    densities.
+    """
 
     def part(x: float) -> float:
         loss = upper(x) - lower(x)
@@ -45,18 +59,23 @@ def divergence(order: float, upper: Density, lower: Density, reach: float) -> fl
 
     pieces = np.linspace(-reach, reach, 61)
     total = sum(
-        integrate.quad(part, low, high, epsabs=0, epsrel=1e-8, limit=200)[0] for low, high in zip(pieces[:-1], pieces[1:], strict=True)
+        integrate.quad(part, low, high, epsabs=0, epsrel=1e-8, limit=200)[0]
+        for low, high in zip(pieces[:-1], pieces[1:], strict=True)
     )
     return math.log1p(total) / (order - 1)
 
 
 def mixture(rate: float, mean: float) -> Density:
-    return lambda x: float(np.logaddexp(math.log1p(-rate) + norm.logpdf(x), math.log(rate) + norm.logpdf(x, mean)))
+    return lambda x: float(
+        np.logaddexp(math.log1p(-rate) + norm.logpdf(x), math.log(rate) + norm.logpdf(x, mean))
+    )
 
 
 @pytest.mark.quick("0.95-1.5")
 @pytest.mark.parametrize(("rate", "ratio"), SAMPLED)
-def test_sampled_gaussians_agree_with_dp_accounting_under_add_or_remove(rate: float, ratio: float) -> None:
+def test_sampled_gaussians_agree_with_dp_accounting_under_add_or_remove(
+    rate: float, ratio: float
+) -> None:
     """At whole orders; at others dp-accounting is an upper bound, or gives up."""
     whole = [order for order in ORDERS if order == int(order) and order <= 256]
     accountant = RdpAccountant(whole)
@@ -70,23 +89,32 @@ def test_sampled_gaussians_agree_with_dp_accounting_under_add_or_remove(rate: fl
 @pytest.mark.parametrize(
     ("order", "rate", "ratio"),
     [
-        pytest.param(order, *sampled, marks=() if (order, sampled) in QUICK else pytest.mark.exhaustive)
+        pytest.param(
+            order, *sampled, marks=() if (order, sampled) in QUICK else pytest.mark.exhaustive
+        )
         for order in (1.25, 6.0)
         for sampled in SAMPLED
     ],
 )
-def test_sampled_gaussians_agree_with_integrals_under_both_relations(rate: float, ratio: float, order: float) -> None:
+def test_sampled_gaussians_agree_with_integrals_under_both_relations(
+    rate: float, ratio: float, order: float
+) -> None:
     event = poisson_sampled(Fraction(rate), gaussian(sigma=1 / ratio))
     reach = 2 * order * ratio + 16
     replaced = divergence(order, mixture(rate, ratio), mixture(rate, -ratio), reach)
-    added = max(divergence(order, *pair, reach) for pair in ((mixture(rate, ratio), norm.logpdf), (norm.logpdf, mixture(rate, ratio))))
+    added = max(
+        divergence(order, *pair, reach)
+        for pair in ((mixture(rate, ratio), norm.logpdf), (norm.logpdf, mixture(rate, ratio)))
+    )
     assert replaced * (1 - ROUNDING) <= at(event, order, REPLACE) <= replaced * (1 + CLOSE)
     assert added * (1 - ROUNDING) <= at(event, order, ADD) <= added * (1 + CLOSE)
 
 
 def test_a_sample_of_everyone_costs_what_no_sample_does() -> None:
     for neighbours in (ADD, REPLACE):
-        assert curve_of(poisson_sampled(1, gaussian(sigma=2.0)), neighbours) == curve_of(gaussian(sigma=2.0), neighbours)
+        assert curve_of(poisson_sampled(1, gaussian(sigma=2.0)), neighbours) == curve_of(
+            gaussian(sigma=2.0), neighbours
+        )
     for mean in (-0.5, 0.5):
         pair = (((1.0, 0.0),), ((1.0, mean),)) if mean < 0 else (((1.0, mean),), ((1.0, 0.0),))
         assert log_moment(4.0, *pair) == pytest.approx(4 * 3 * 0.5**2 / 2, rel=CLOSE)
@@ -94,25 +122,33 @@ def test_a_sample_of_everyone_costs_what_no_sample_does() -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 0.4, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("length", [0.3, 1.0])
-def test_no_two_rows_of_the_plane_are_farther_apart_than_opposite_ones(angle: float, length: float) -> None:
+def test_no_two_rows_of_the_plane_are_farther_apart_than_opposite_ones(
+    angle: float, length: float
+) -> None:
     """The claim that (5) dominates: rows v and v' in any directions, v' of any length."""
     rate, order, ratio = 0.2, 4.0, 1.2
     line = np.linspace(-14, 20, 681)
     x, y = np.meshgrid(line, line)
 
     def log_density(mean_x: float, mean_y: float) -> np.ndarray:
-        return np.logaddexp(math.log1p(-rate) - (x**2 + y**2) / 2, math.log(rate) - ((x - mean_x) ** 2 + (y - mean_y) ** 2) / 2) - math.log(
-            2 * math.pi
-        )
+        return np.logaddexp(
+            math.log1p(-rate) - (x**2 + y**2) / 2,
+            math.log(rate) - ((x - mean_x) ** 2 + (y - mean_y) ** 2) / 2,
+        ) - math.log(2 * math.pi)
 
-    one, other = log_density(ratio, 0.0), log_density(-length * ratio * math.cos(angle), length * ratio * math.sin(angle))
+    one, other = (
+        log_density(ratio, 0.0),
+        log_density(-length * ratio * math.cos(angle), length * ratio * math.sin(angle)),
+    )
     bound = at(poisson_sampled(Fraction(rate), gaussian(sigma=1 / ratio)), order, REPLACE)
     for upper, lower in ((one, other), (other, one)):
         moment = np.exp(order * upper + (1 - order) * lower).sum() * (line[1] - line[0]) ** 2
         assert math.log(moment) / (order - 1) <= bound * (1 + 1e-9)
 
 
-def test_a_coarse_grid_gives_a_larger_bound_and_never_a_smaller_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coarse_grid_gives_a_larger_bound_and_never_a_smaller_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pair = ((0.9, 0.0), (0.1, 1.0)), ((0.9, 0.0), (0.1, -1.0))
     fine = log_moment(6.0, *pair)
     for step in (0.2, 0.7, 2.0, 9.0):
@@ -124,7 +160,9 @@ def test_a_coarse_grid_gives_a_larger_bound_and_never_a_smaller_one(monkeypatch:
 def test_pure_curves_are_those_of_randomised_response(epsilon: float) -> None:
     for order in (1.5, 4.0, 64.0):
         high, low = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
-        exact = np.logaddexp(order * high + (1 - order) * low, order * low + (1 - order) * high) / (order - 1)
+        exact = np.logaddexp(order * high + (1 - order) * low, order * low + (1 - order) * high) / (
+            order - 1
+        )
         found = at(pure(epsilon), order, REPLACE)
         assert found <= epsilon * (1 + 1e-6)
         assert found >= float(exact) * (1 - 1e-9) - 1e-15
@@ -132,13 +170,18 @@ def test_pure_curves_are_those_of_randomised_response(epsilon: float) -> None:
 
 
 def test_a_sampled_pure_event_costs_less_than_its_amplified_epsilon_says() -> None:
-    """Two points, sampled; and through `approximate`, the same curve with the deltas sampled too."""
+    """Two points, sampled; and through `approximate`, the same curve with the deltas sampled
+    too.
+    """
     rate, epsilon = Fraction(1, 100), 1.0
     high = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = np.array([high, 1 - high]), np.array([1 - high, high])
     mixed = float(rate) * first + (1 - float(rate)) * second
     order = 8.0
-    exact = max(math.log((p**order * q ** (1 - order)).sum()) / (order - 1) for p, q in ((mixed, second), (second, mixed)))
+    exact = max(
+        math.log((p**order * q ** (1 - order)).sum()) / (order - 1)
+        for p, q in ((mixed, second), (second, mixed))
+    )
     assert at(poisson_sampled(rate, pure(epsilon)), order, ADD) == pytest.approx(exact, rel=1e-6)
     amplified = math.log1p(float(rate) * math.expm1(epsilon))
     assert at(pure(amplified), order, ADD) > 2 * exact
@@ -147,13 +190,17 @@ def test_a_sampled_pure_event_costs_less_than_its_amplified_epsilon_says() -> No
     assert curve.delta == 7 * rate * Fraction(1e-6)
 
 
-@pytest.mark.parametrize(("variance", "squares"), [(Fraction(1, 4), 1), (Fraction(3), 4), (Fraction(40), 9)])
+@pytest.mark.parametrize(
+    ("variance", "squares"), [(Fraction(1, 4), 1), (Fraction(3), 4), (Fraction(40), 9)]
+)
 def test_discrete_gaussians_stay_below_their_bound(variance: Fraction, squares: int) -> None:
     places, shift = np.arange(-400, 401), math.isqrt(squares)
     for order in (1.5, 3.0, 16.0):
         upper, lower = (-((places - mean) ** 2) / (2 * float(variance)) for mean in (shift, 0))
         normaliser = np.logaddexp.reduce(lower)
-        exact = (np.logaddexp.reduce(order * upper + (1 - order) * lower) - normaliser) / (order - 1)
+        exact = (np.logaddexp.reduce(order * upper + (1 - order) * lower) - normaliser) / (
+            order - 1
+        )
         event = discrete_gaussian(variance=variance, squared_sensitivity=squares, neighbours=ADD)
         assert exact * (1 - 1e-9) <= at(event, order, ADD) <= exact * 1.05 + 0.02
         assert at(event, order, REPLACE) == pytest.approx(4 * at(event, order, ADD))
@@ -166,8 +213,12 @@ def test_groups_sequences_and_disjoint_rows_are_what_their_parts_make_of_them() 
     )
     doubled = [curve_of(pure(epsilon), REPLACE).renyi for epsilon in (0.6, 1.0)]
     summed = [sum(pair) for pair in zip(*doubled, strict=True)]
-    assert curve_of(Event("replaced", parts=(sequential(parts),)), REPLACE).renyi == pytest.approx(summed)
-    assert curve_of(Event("grouped", (("rows", 2),), (sequential(parts),)), ADD).renyi == pytest.approx(summed)
+    assert curve_of(Event("replaced", parts=(sequential(parts),)), REPLACE).renyi == pytest.approx(
+        summed
+    )
+    assert curve_of(
+        Event("grouped", (("rows", 2),), (sequential(parts),)), ADD
+    ).renyi == pytest.approx(summed)
     low, high = gaussian(sigma=3.0), gaussian(sigma=2.0)
     assert curve_of(parallel([low, high]), ADD) == curve_of(high, ADD)
 
@@ -182,7 +233,13 @@ COMPOSITIONS = [
     (sequential([STEP, approximate(0.4, 1e-8), pure(0.3)]), ADD, 1.7),
     (discrete_gaussian(variance=Fraction(9), squared_sensitivity=4, neighbours=ADD), ADD, 1.4),
     (
-        repeated(poisson_sampled(Fraction(1, 10), discrete_gaussian(variance=Fraction(400), squared_sensitivity=100, neighbours=ADD)), 50),
+        repeated(
+            poisson_sampled(
+                Fraction(1, 10),
+                discrete_gaussian(variance=Fraction(400), squared_sensitivity=100, neighbours=ADD),
+            ),
+            50,
+        ),
         REPLACE,
         1.4,
     ),
@@ -192,22 +249,33 @@ COMPOSITIONS = [
 
 @pytest.mark.quick("event0-add-or-remove-one-1.3", "event1-replace-one-1.3")
 @pytest.mark.parametrize(("event", "neighbours", "most"), COMPOSITIONS)
-def test_the_filter_never_says_less_than_pld_and_not_much_more(event: Event, neighbours: Neighbours, most: float) -> None:
+def test_the_filter_never_says_less_than_pld_and_not_much_more(
+    event: Event, neighbours: Neighbours, most: float
+) -> None:
     delta = 1e-5
     exact = price(event, neighbours=neighbours, unit="row", delta=delta).epsilon
     once = Spent.nothing().plus(Guarantee(exact, delta, neighbours, "row", event))
     assert exact <= mixture_epsilon(once.renyi, once.delta, delta) <= most * exact
     twice = once.plus(Guarantee(exact, delta, neighbours, "row", event)).cost(delta).epsilon
-    assert price(repeated(event, 2), neighbours=neighbours, unit="row", delta=delta).epsilon <= twice
+    assert (
+        price(repeated(event, 2), neighbours=neighbours, unit="row", delta=delta).epsilon <= twice
+    )
 
 
-def test_sampled_pure_steps_cost_more_than_their_exact_law_and_may_cost_less_than_pld_of_the_amplified_epsilon() -> None:
-    """Sixty answers to a secret twentieth: losses are binomial, so the delta of an epsilon is a finite sum."""
+def test_sampled_pure_steps_cost_more_than_their_exact_law_and_may_cost_less_than_pld_of_the_amplified_epsilon() -> (  # noqa: E501
+    None
+):
+    """Sixty answers to a secret twentieth: losses are binomial, so the delta of an epsilon is a
+    finite sum.
+    """
     rate, epsilon, count, delta = Fraction(1, 20), 0.5, 60, 1e-5
     event = repeated(poisson_sampled(rate, approximate(epsilon, 0.0)), count)
     once = Spent.nothing().plus(Guarantee(1.0, delta, ADD, "row", event))
     ours = mixture_epsilon(once.renyi, once.delta, delta)
-    ratios, masses = np.log1p(float(rate) * np.expm1([epsilon, -epsilon])), 1 / (1 + np.exp([epsilon, -epsilon]))
+    ratios, masses = (
+        np.log1p(float(rate) * np.expm1([epsilon, -epsilon])),
+        1 / (1 + np.exp([epsilon, -epsilon])),
+    )
     highs = np.arange(count + 1)
 
     def exact_delta(at_epsilon: float, sign: int) -> float:

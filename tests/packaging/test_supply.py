@@ -1,4 +1,6 @@
-"""Where everything that is installed comes from: digests in the lock files, the bill of materials, a stated purpose of every dependency."""
+"""Where everything that is installed comes from: digests in the lock files, the bill of materials,
+a stated purpose of every dependency.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def requirements(lock: str) -> dict[str, tuple[str, set[str]]]:
     for block in re.split(r"\n(?=\S)", (ROOT / lock).read_text("utf-8")):
         match = re.match(r"([\w.-]+)==([^\s;]+)", block)
         assert match is not None, block[:80]
-        found.setdefault(match[1], (match[2], set(re.findall(r"--hash=sha256:([0-9a-f]{64})\b", block))))
+        found.setdefault(
+            match[1], (match[2], set(re.findall(r"--hash=sha256:([0-9a-f]{64})\b", block)))
+        )
     return found
 
 
@@ -30,11 +34,20 @@ def requirements(lock: str) -> dict[str, tuple[str, set[str]]]:
 def test_every_package_of_a_lock_has_the_digests_of_its_files(lock: str) -> None:
     packages = locked()
     for name, (version, digests) in requirements(lock).items():
-        files = [*packages[name].get("wheels", ()), *([packages[name]["sdist"]] if "sdist" in packages[name] else [])]
+        files = [
+            *packages[name].get("wheels", ()),
+            *([packages[name]["sdist"]] if "sdist" in packages[name] else []),
+        ]
         known = {file["hash"].removeprefix("sha256:") for file in files}
         assert digests and (version != packages[name]["version"] or known <= digests), name
-    assert (cpu := re.search(r"^TORCH_CPU := (\w{64})$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)) is not None
-    assert cpu[1] in requirements(lock)["torch"][1], "else a machine without an accelerator cannot install"
+    assert (
+        cpu := re.search(
+            r"^TORCH_CPU := (\w{64})$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
+        )
+    ) is not None
+    assert cpu[1] in requirements(lock)["torch"][1], (
+        "else a machine without an accelerator cannot install"
+    )
 
 
 def test_what_runs_is_part_of_what_is_tested() -> None:
@@ -50,7 +63,9 @@ def test_the_commands_that_install_the_locks_compare_digests() -> None:
         ("docs/how-to/install.md", here),
         ("tools/install.sh", r'pip install .*"\$@"'),
     ):
-        commands = [line for line in (ROOT / file).read_text("utf-8").splitlines() if re.search(what, line)]
+        commands = [
+            line for line in (ROOT / file).read_text("utf-8").splitlines() if re.search(what, line)
+        ]
         assert commands and all("--require-hashes" in line for line in commands), file
 
 
@@ -72,7 +87,11 @@ def test_the_bill_of_materials_names_every_package_and_shipped_file_with_digests
 
 def test_every_direct_dependency_says_what_it_is_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    named = [one for part in (project["dependencies"], *project["optional-dependencies"].values()) for one in part]
+    named = [
+        one
+        for part in (project["dependencies"], *project["optional-dependencies"].values())
+        for one in part
+    ]
     names = [re.split(r"[^\w-]", one)[0] for one in named if not one.startswith("dpicl[")]
     assert sorted(names) == sorted(name for name, _, _ in direct())
     assert all(why for _, _, why in direct())

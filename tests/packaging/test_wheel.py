@@ -1,4 +1,6 @@
-"""The wheel and the source archive hold all that the program needs, and the wheel works where no repository is."""
+"""The wheel and the source archive hold all that the program needs, and the wheel works where no
+repository is.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from tests.upgrades.test_old_runs import unpacked
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpicl", "tasks", "flows", "infra")
 """Of the repository; the wheel holds the first."""
-RESOURCES = {"data_contracts": "dpicl/resources/data_contracts", "pipelines.yaml": "dpicl/resources/pipelines.yaml"}
+RESOURCES = {
+    "data_contracts": "dpicl/resources/data_contracts",
+    "pipelines.yaml": "dpicl/resources/pipelines.yaml",
+}
 _COMMANDS = """
 import sys
 folder, repository = sys.argv[1:]
@@ -41,7 +46,7 @@ for command in ("serve", "deploy", "metrics"):
     except SystemExit as stopped:
         assert stopped.code == 2, command
 assert not [name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith(tuple(f"{repository}/{one}" for one in ("dpicl", "tasks", "flows")))]
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("hatchling is not here to build with; `dpicl[dev]` names it")
     folder = tmp_path_factory.mktemp("built")
     done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -59,15 +68,31 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _files(*folders: str) -> set[str]:
     """Of the working tree, without what Python leaves there."""
-    found = (path for folder in folders for path in ((ROOT / folder).rglob("*") if (ROOT / folder).is_dir() else [ROOT / folder]))
-    return {str(path.relative_to(ROOT)) for path in found if path.is_file() and "__pycache__" not in path.parts}
+    found = (
+        path
+        for folder in folders
+        for path in ((ROOT / folder).rglob("*") if (ROOT / folder).is_dir() else [ROOT / folder])
+    )
+    return {
+        str(path.relative_to(ROOT))
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
-def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_them(built: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_them(
+    built: Path,
+) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    shipped = {name.replace(place, there, 1) for place, there in RESOURCES.items() for name in _files(place)}
-    assert names == _files("dpicl") | shipped, "tasks, flows and infra are names that other projects have"
+    shipped = {
+        name.replace(place, there, 1)
+        for place, there in RESOURCES.items()
+        for name in _files(place)
+    }
+    assert names == _files("dpicl") | shipped, (
+        "tasks, flows and infra are names that other projects have"
+    )
     for needed in (
         "dpicl/resources/data_contracts/texts/trec.yaml",
         "dpicl/report/style.css",
@@ -78,28 +103,41 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
 
 
 def test_the_page_names_the_wheel_and_extras_that_it_has(built: Path) -> None:
-    (command,) = re.findall(r'install "dist/([^\["]+)\[([\w,]+)\]"', (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8"))
+    (command,) = re.findall(
+        r'install "dist/([^\["]+)\[([\w,]+)\]"',
+        (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8"),
+    )
     wheel, extras = command
     assert wheel == next(built.glob("*.whl")).name
     with zipfile.ZipFile(built / wheel) as archive:
-        told = archive.read(f"{wheel.removesuffix('-py3-none-any.whl')}.dist-info/METADATA").decode()
+        told = archive.read(
+            f"{wheel.removesuffix('-py3-none-any.whl')}.dist-info/METADATA"
+        ).decode()
     assert set(extras.split(",")) <= set(re.findall(r"^Provides-Extra: (\S+)$", told, re.MULTILINE))
 
 
 def test_the_source_archive_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert _files(*PACKAGES, *RESOURCES, "pyproject.toml", "README.md", "tests/upgrades/data") <= names
+    assert (
+        _files(*PACKAGES, *RESOURCES, "pyproject.toml", "README.md", "tests/upgrades/data") <= names
+    )
     assert not [name for name in names if name.startswith((".venv", ".dpicl", ".git/"))]
 
 
 @pytest.mark.exhaustive
 def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> None:
-    """Lists, releases, reports and migrates from its own resources, in a process whose path does not lead here."""
+    """Lists, releases, reports and migrates from its own resources, in a process whose path does
+    not lead here.
+    """
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path / "wheel")
     place = unpacked("third", tmp_path)
-    environment = {name: value for name, value in (_bare_environment() | place.environment).items() if name not in ("PYTHONPATH",)}
+    environment = {
+        name: value
+        for name, value in (_bare_environment() | place.environment).items()
+        if name not in ("PYTHONPATH",)
+    }
     for name in ("DPICL_CONTRACTS", "DPICL_PIPELINES", "DPICL_DATA"):
         del environment[name]
     (tmp_path / "elsewhere").mkdir()
@@ -114,8 +152,17 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("is run from the repository or the image, and is not among what pip installs") == 3, done.stderr
-    assert "table-3" in done.stdout and "heart disease" in done.stdout and "schema 0003" in done.stdout
+    assert (
+        done.stderr.count(
+            "is run from the repository or the image, and is not among what pip installs"
+        )
+        == 3
+    ), done.stderr
+    assert (
+        "table-3" in done.stdout and "heart disease" in done.stdout and "schema 0003" in done.stdout
+    )
     assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
-    assert {"own.yaml"} == {path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()}
+    assert {"own.yaml"} == {
+        path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()
+    }
     assert "<style>" in (place.run("third") / "report.html").read_text()

@@ -1,4 +1,6 @@
-"""What a plain `pip install dpicl` gives: the library, and a command line that says in one sentence what it needs."""
+"""What a plain `pip install dpicl` gives: the library, and a command line that says in one sentence
+what it needs.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,21 @@ def brought_by(extra: str) -> set[str]:
     found = set[str]()
     for requirement in PROJECT["optional-dependencies"][extra]:
         named = re.match(r"dpicl\[(.*)\]", requirement)
-        found |= set[str]().union(*map(brought_by, named[1].split(","))) if named else {_imported(requirement)}
+        found |= (
+            set[str]().union(*map(brought_by, named[1].split(",")))
+            if named
+            else {_imported(requirement)}
+        )
     return found
 
 
 def own(extra: str) -> set[str]:
     """The same without what the extras that it names bring."""
-    return {_imported(one) for one in PROJECT["optional-dependencies"][extra] if not one.startswith("dpicl[")}
+    return {
+        _imported(one)
+        for one in PROJECT["optional-dependencies"][extra]
+        if not one.startswith("dpicl[")
+    }
 
 
 def _imported(requirement: str) -> str:
@@ -73,17 +83,27 @@ def _imported(requirement: str) -> str:
 EXTRAS = brought_by("pipeline") | brought_by("local")
 
 
-def without(hidden: set[str], program: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def without(
+    hidden: set[str], program: str, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A program in a Python that does not find these packages."""
     text = _HIDING.format(hidden=sorted(hidden), words=["dpicl", *words]) + program
     return subprocess.run(
-        [sys.executable, "-c", text], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", text],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
 def test_the_program_is_the_one_that_can_say_what_it_needs() -> None:
     assert PROJECT["scripts"] == {"dpicl": "dpicl.cli:main"}
-    assert {name: own(name) for name in _EXTRAS} == {name: set(packages) for name, packages in _EXTRAS.items()}
+    assert {name: own(name) for name in _EXTRAS} == {
+        name: set(packages) for name, packages in _EXTRAS.items()
+    }
 
 
 def test_the_command_line_says_in_one_sentence_what_it_needs() -> None:
@@ -95,57 +115,100 @@ def test_the_command_line_says_in_one_sentence_what_it_needs() -> None:
 def test_a_command_whose_packages_are_missing_is_not_shown() -> None:
     done = without({"prefect", "prefect_dask"}, PROGRAM, "--help")
     shown = set(re.findall(r"^  ([a-z]+) ", done.stdout, re.MULTILINE))
-    assert done.returncode == 0 and {"protect", "ask", "report", "run"} <= shown and not shown & {"serve", "deploy", "metrics"}
+    assert (
+        done.returncode == 0
+        and {"protect", "ask", "report", "run"} <= shown
+        and not shown & {"serve", "deploy", "metrics"}
+    )
 
 
 def test_a_command_that_no_installed_package_has_says_what_to_install() -> None:
     nothing = "import importlib.metadata as m\nm.entry_points = lambda **_: m.EntryPoints()\n"
     done = without(set(), nothing + PROGRAM, "serve")
-    assert done.returncode == 2 and done.stderr.startswith("dpicl: serve: no installed package has this command; expected `pip install")
+    assert done.returncode == 2 and done.stderr.startswith(
+        "dpicl: serve: no installed package has this command; expected `pip install"
+    )
 
 
 @pytest.mark.exhaustive
 def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
     """On a pool where Prefect is not installed; asked for, it is named."""
     place = new_place(tmp_path / "place")
-    grid = ("run", "demo", "--datasets", "breast_cancer", "--methods", "gdp_tabicl", *SMALL_OPTIONS, "--workers", "1", "--run-id", "r")
+    grid = (
+        "run",
+        "demo",
+        "--datasets",
+        "breast_cancer",
+        "--methods",
+        "gdp_tabicl",
+        *SMALL_OPTIONS,
+        "--workers",
+        "1",
+        "--run-id",
+        "r",
+    )
     done = without(EXTRAS - brought_by("endpoint"), PROGRAM, *grid, **place.environment)
     assert done.returncode == 0 and (place.run("r") / "results.csv").exists(), done.stderr
     (left_out,) = json.loads((place.run("r") / "manifest.json").read_text())["left_out"]
-    assert left_out.endswith("are left out: diffprivlib is not installed; type `pip install 'dpicl[evaluation]'`.")
+    assert left_out.endswith(
+        "are left out: diffprivlib is not installed; type `pip install 'dpicl[evaluation]'`."
+    )
     assert "matplotlib is not installed; type `pip install 'dpicl[pipeline]'`" in html.unescape(
         (place.run("r") / "report.html").read_text()
     )
     refused = without(EXTRAS, PROGRAM, *grid, "--executor", "prefect", **place.environment)
-    assert refused.returncode == 2 and refused.stderr.startswith("dpicl: prefect is not installed; type `pip install")
+    assert refused.returncode == 2 and refused.stderr.startswith(
+        "dpicl: prefect is not installed; type `pip install"
+    )
 
 
 def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
     done = without({"pydantic"}, PROGRAM, "list")
-    assert done.returncode == 1 and done.stderr.endswith("ModuleNotFoundError: No module named 'pydantic'\n")
+    assert done.returncode == 1 and done.stderr.endswith(
+        "ModuleNotFoundError: No module named 'pydantic'\n"
+    )
 
 
 def test_the_command_line_can_be_run_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "dpicl.cli", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpicl.cli", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0 and "protect" in done.stdout
 
 
 def allowed(module: str) -> set[str]:
     """Packages that a module of the library may need beyond a plain installation."""
     return set[str]().union(
-        *(brought_by(extra) for extra, parts in NEEDED.items() if f"{module}.".startswith(tuple(f"{part}." for part in parts)))
+        *(
+            brought_by(extra)
+            for extra, parts in NEEDED.items()
+            if f"{module}.".startswith(tuple(f"{part}." for part in parts))
+        )
     )
 
 
 @pytest.mark.exhaustive
 def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_one() -> None:
-    files = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "dpicl").rglob("*.py") if path.stem not in ("__main__", "env"))
+    files = (
+        path.relative_to(ROOT).with_suffix("")
+        for path in (ROOT / "dpicl").rglob("*.py")
+        if path.stem not in ("__main__", "env")
+    )
     modules = sorted(".".join(path.parts).removesuffix(".__init__") for path in files)
     done = without(EXTRAS, _LIBRARY.format(modules=[*modules, "dpicl.client.__main__"]))
     assert done.returncode == 0, done.stderr
     failed = dict(line.split() for line in done.stdout.splitlines())
-    assert {module: package for module, package in failed.items() if package not in allowed(module)} == {}
-    assert failed.keys() >= {"dpicl.lm.local.loading", "dpicl.lm.endpoint.client"}, "nothing was hidden"
+    assert {
+        module: package for module, package in failed.items() if package not in allowed(module)
+    } == {}
+    assert failed.keys() >= {"dpicl.lm.local.loading", "dpicl.lm.endpoint.client"}, (
+        "nothing was hidden"
+    )
     assert not failed.keys() & {
         "dpicl",
         "dpicl.contract",

@@ -40,4 +40,6 @@ def law_rejected(counts: Sequence[float], probabilities: Sequence[float]) -> boo
         for pooled in (observed, expected):
             rest = pooled.pop()  # `pooled[-2] += pooled.pop()` would overwrite the outcome before
             pooled[-1] += rest
-    return bool(stats.chisquare(observed, np.array(expected) * sum(observed) / sum(expected)).pvalue < SURE)
+    return bool(
+        stats.chisquare(observed, np.array(expected) * sum(observed) / sum(expected)).pvalue < SURE
+    )

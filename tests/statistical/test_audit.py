@@ -49,7 +49,9 @@ SLOW = (
     "record-filter",
     "tab-pate-votes",
 )
-"""Releases of several draws, each of which `make test` audits by itself, and variants; test_membership.py attacks releases."""
+"""Releases of several draws, each of which `make test` audits by itself, and variants;
+test_membership.py attacks releases.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +74,13 @@ def pool() -> Iterator[ProcessPoolExecutor]:
     "client-collection",
     "client-agreement",
 )
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.exhaustive if name in SLOW else ()) for name in CASES])
-def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caught(pool: ProcessPoolExecutor, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.exhaustive if name in SLOW else ()) for name in CASES],
+)
+def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caught(
+    pool: ProcessPoolExecutor, name: str
+) -> None:
     (result,) = run_audits([CASES[name]], runs=RUNS, seed=0, spread=pool.map)
     stated = result.case.stated_epsilon
     assert result.case.near * stated < result.epsilon_at_least <= stated
@@ -82,7 +89,10 @@ def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caug
 
 
 def test_an_audit_follows_its_seed() -> None:
-    first, again, other = (run_audits([CASES["noisy-count"]], runs=500, seed=seed)[0].epsilon_at_least for seed in (3, 3, 4))
+    first, again, other = (
+        run_audits([CASES["noisy-count"]], runs=500, seed=seed)[0].epsilon_at_least
+        for seed in (3, 3, 4)
+    )
     assert first == again != other
 
 
@@ -107,9 +117,14 @@ def _bounded(draw: Draw, runs: int) -> float:
     return trial.epsilon_at_least(trial.seen(runs, stream(0, "audit", "nothing", "")), runs)
 
 
-def test_an_output_that_tells_nothing_gives_zero_and_one_that_tells_all_grows_with_the_runs() -> None:
+def test_an_output_that_tells_nothing_gives_zero_and_one_that_tells_all_grows_with_the_runs() -> (
+    None
+):
     assert _bounded(lambda which, count, draws: np.zeros(count, dtype=np.int64), 1000) == 0
-    few, many = (_bounded(lambda which, count, draws: np.full(count, int(which)), runs) for runs in (1000, 100_000))
+    few, many = (
+        _bounded(lambda which, count, draws: np.full(count, int(which)), runs)
+        for runs in (1000, 100_000)
+    )
     assert 3 < few < many
 
 
@@ -123,11 +138,25 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
     """What they are made of, without a mistake, gives the release to the last bit."""
     contract = numbers(LARGEST)
     place = {"place": 0, "bought": LABELS[-1]}
-    table = joined(rows(contract, dict.fromkeys(LARGEST, VALUE) | place, ROWS), rows(contract, LARGEST | place, 1))
+    table = joined(
+        rows(contract, dict.fromkeys(LARGEST, VALUE) | place, ROWS),
+        rows(contract, LARGEST | place, 1),
+    )
     groups, members = partition(contract, SHOTS), assign(table, contract, SHOTS)
-    released = aggregate(table, members, groups, contract, epsilon=2.0, options=AggregateOptions(), stream=stream(0, "same", "", ""))
+    released = aggregate(
+        table,
+        members,
+        groups,
+        contract,
+        epsilon=2.0,
+        options=AggregateOptions(),
+        stream=stream(0, "same", "", ""),
+    )
     draws = stream(0, "same", "", "")
     for name, largest in LARGEST.items():
-        values = [np.append(np.full(ROWS, float(VALUE)), float(largest)), *[np.zeros(0)] * (SHOTS - 1)]
+        values = [
+            np.append(np.full(ROWS, float(VALUE)), float(largest)),
+            *[np.zeros(0)] * (SHOTS - 1),
+        ]
         means = noisy_means(values, GRIDS[name], epsilon=Fraction(1), stream=draws)
         assert means == [group.values[name] for group in released.groups]

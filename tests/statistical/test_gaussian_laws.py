@@ -1,4 +1,6 @@
-"""Discrete Gaussian noise and noisy maxima have the stated law; a scale that is 30 % off would be noticed, both ways."""
+"""Discrete Gaussian noise and noisy maxima have the stated law; a scale that is 30 % off would be
+noticed, both ways.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pytest
 from scipy import stats
 
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.noisy_max import bounded_range_max, bounded_range_maxima, exponential_maxima, gaussian_maxima
+from dpicl.mechanisms.noisy_max import (
+    bounded_range_max,
+    bounded_range_maxima,
+    exponential_maxima,
+    gaussian_maxima,
+)
 from dpicl.mechanisms.vector_samplers import discrete_gaussians
 from dpicl.randomness import stream
 from tests.library.maxima import law_of_maximum
@@ -23,7 +30,10 @@ def gaussian_law(variance: float, reach: int) -> np.ndarray:
     return law / law.sum()
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(4), Fraction(100), Fraction(12345, 7)])
+@pytest.mark.parametrize(
+    "variance",
+    [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(4), Fraction(100), Fraction(12345, 7)],
+)
 def test_discrete_gaussian(variance: Fraction) -> None:
     reach = math.ceil(10 * math.sqrt(variance))
     drawn = discrete_gaussians(variance, DRAWS, stream(0, "discrete gaussian", str(variance), ""))
@@ -38,7 +48,9 @@ def test_a_wide_discrete_gaussian_looks_continuous_and_its_last_digits_uniform()
     drawn = discrete_gaussians(variance, DRAWS, stream(0, "wide", "", ""))
     places = stats.norm.cdf(drawn / math.sqrt(variance))
     wrong = stats.norm.cdf(1.3 * drawn / math.sqrt(variance))
-    counts, wide = (np.bincount((shares * 32).astype(int), minlength=32) for shares in (places, wrong))
+    counts, wide = (
+        np.bincount((shares * 32).astype(int), minlength=32) for shares in (places, wrong)
+    )
     assert not law_rejected(counts, [1 / 32] * 32) and law_rejected(wide, [1 / 32] * 32)
     assert not law_rejected(np.bincount(drawn % 64, minlength=64), [1 / 64] * 64)
 
@@ -51,28 +63,53 @@ def test_successive_draws_are_independent() -> None:
 
 
 def test_the_noise_of_sums_has_the_stated_variance() -> None:
-    noise = np.array(noisy_sums([10**25] * DRAWS, variance=Fraction(9), stream=stream(0, "sums", "", "")), dtype=object) - 10**25
+    noise = (
+        np.array(
+            noisy_sums([10**25] * DRAWS, variance=Fraction(9), stream=stream(0, "sums", "", "")),
+            dtype=object,
+        )
+        - 10**25
+    )
     counts = np.bincount(np.clip(noise.astype(int), -30, 30) + 30, minlength=61)
-    assert not law_rejected(counts, gaussian_law(9.0, 30)) and law_rejected(counts, gaussian_law(9.0 * 0.77**2, 30))
+    assert not law_rejected(counts, gaussian_law(9.0, 30)) and law_rejected(
+        counts, gaussian_law(9.0 * 0.77**2, 30)
+    )
 
 
 @pytest.mark.parametrize("votes", [(0, 0), (3, 1), (0, 2, 2), (4, 1, 3, 3, 0)])
 def test_exponential_maxima(votes: tuple[int, ...]) -> None:
     """Epsilon 3/2 over spread 2, against the law of `tests.library.maxima`."""
-    elected = exponential_maxima([votes] * DRAWS, epsilon=Fraction(3, 2), spread=2, stream=stream(0, "maxima", str(votes), ""))
+    elected = exponential_maxima(
+        [votes] * DRAWS,
+        epsilon=Fraction(3, 2),
+        spread=2,
+        stream=stream(0, "maxima", str(votes), ""),
+    )
     counts = np.bincount(elected, minlength=len(votes))
-    assert not law_rejected(counts, [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-0.75)))])
+    assert not law_rejected(
+        counts, [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-0.75)))]
+    )
     if len(set(votes)) > 1:
-        assert law_rejected(counts, [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-1.3 * 0.75)))])
-        assert law_rejected(counts, [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-0.77 * 0.75)))])
+        assert law_rejected(
+            counts,
+            [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-1.3 * 0.75)))],
+        )
+        assert law_rejected(
+            counts,
+            [float(share) for share in law_of_maximum(votes, Fraction(math.exp(-0.77 * 0.75)))],
+        )
 
 
 @pytest.mark.parametrize("votes", [(0, 0), (3, 1), (0, 2, 2)])
 def test_gaussian_maxima(votes: tuple[int, ...]) -> None:
     """Every outcome of the noise; equals are equally likely."""
-    elected = gaussian_maxima([votes] * DRAWS, variance=Fraction(2), stream=stream(0, "gaussian maxima", str(votes), ""))
+    elected = gaussian_maxima(
+        [votes] * DRAWS, variance=Fraction(2), stream=stream(0, "gaussian maxima", str(votes), "")
+    )
     noise, law = np.arange(-9, 10), gaussian_law(2.0, 9)
-    outcomes = np.stack([grid.ravel() for grid in np.meshgrid(*[noise] * len(votes), indexing="ij")], axis=1)
+    outcomes = np.stack(
+        [grid.ravel() for grid in np.meshgrid(*[noise] * len(votes), indexing="ij")], axis=1
+    )
     chances = np.prod(law[outcomes + 9], axis=1)
     counts, totals = np.bincount(elected, minlength=len(votes)), outcomes + votes
     highest = totals == totals.max(axis=1, keepdims=True)
@@ -87,8 +124,13 @@ def test_bounded_range_maxima(votes: tuple[int, ...]) -> None:
     """Epsilon 3/2 over spread 2: shares of e to the 3/4 of the votes."""
     draws = stream(0, "bounded range", str(votes), "")
     others = [3, 0, 0, 7, 1] * 20  # drawn beside them
-    both = bounded_range_maxima([votes, others] * (DRAWS // 6), epsilon=Fraction(3, 2), spread=2, stream=draws)
-    alone = [bounded_range_max(votes, epsilon=Fraction(3, 2), spread=2, stream=draws) for _ in range(DRAWS // 6)]
+    both = bounded_range_maxima(
+        [votes, others] * (DRAWS // 6), epsilon=Fraction(3, 2), spread=2, stream=draws
+    )
+    alone = [
+        bounded_range_max(votes, epsilon=Fraction(3, 2), spread=2, stream=draws)
+        for _ in range(DRAWS // 6)
+    ]
     counts = np.bincount([*both[::2], *alone], minlength=len(votes))
     laws = {factor: np.exp(0.75 * factor * np.array(votes)) for factor in (1.0, 1.3, 0.77)}
     rejected = [law_rejected(counts, (law / law.sum()).tolist()) for law in laws.values()]

@@ -26,7 +26,9 @@ def _laplace_law(scale: float, reach: int) -> np.ndarray:
     return law
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(40), Fraction(1 / 0.15)])
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(40), Fraction(1 / 0.15)]
+)
 def test_discrete_laplace(scale: Fraction) -> None:
     reach = math.ceil(8 * scale)
     draws = stream(0, "discrete laplace", str(scale), "")
@@ -49,10 +51,16 @@ def test_discrete_laplaces_of_one_call_are_independent() -> None:
 
 def test_a_noisy_count_s_noise_has_scale_one_over_epsilon() -> None:
     draws = stream(0, "noisy count", "", "")
-    drawn = np.clip([noisy_counts([100], epsilon=Fraction(1, 2), stream=draws)[0] - 100 for _ in range(DRAWS)], -16, 16)
+    drawn = np.clip(
+        [noisy_counts([100], epsilon=Fraction(1, 2), stream=draws)[0] - 100 for _ in range(DRAWS)],
+        -16,
+        16,
+    )
     counts = np.bincount(drawn + 16, minlength=33)
     assert not law_rejected(counts, _laplace_law(2.0, 16))
-    assert law_rejected(counts, _laplace_law(2.6, 16)) and law_rejected(counts, _laplace_law(1.54, 16))
+    assert law_rejected(counts, _laplace_law(2.6, 16)) and law_rejected(
+        counts, _laplace_law(1.54, 16)
+    )
 
 
 def _report_law(epsilon: float, categories: int, truth: int) -> np.ndarray:
@@ -67,7 +75,10 @@ def _report_law(epsilon: float, categories: int, truth: int) -> np.ndarray:
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
 def test_randomised_response(categories: int, epsilon: float) -> None:
     """For several true answers; every lie by itself, so that no lie is preferred."""
-    law, draws = response(epsilon=epsilon, categories=categories), stream(0, "randomised response", f"{categories}", f"{epsilon}")
+    law, draws = (
+        response(epsilon=epsilon, categories=categories),
+        stream(0, "randomised response", f"{categories}", f"{epsilon}"),
+    )
     for truth in {0, categories // 2, categories - 1}:
         counts = np.bincount(randomise(np.full(CLIENTS, truth), law, draws), minlength=categories)
         assert not law_rejected(counts, _report_law(law.epsilon, categories, truth))
@@ -78,7 +89,10 @@ def test_randomised_response(categories: int, epsilon: float) -> None:
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
 def test_reports_of_neighbouring_clients_are_independent(categories: int) -> None:
     """Pairs of successive reports, of all categories or of truth against lie."""
-    law, draws = response(epsilon=1.0, categories=categories), stream(0, "pairs", f"{categories}", "")
+    law, draws = (
+        response(epsilon=1.0, categories=categories),
+        stream(0, "pairs", f"{categories}", ""),
+    )
     lied = (randomise(np.zeros(CLIENTS, dtype=int), law, draws) != 0).astype(int)
     counts = np.bincount(2 * lied[::2] + lied[1::2], minlength=4)
     p = law.truth_probability
@@ -86,16 +100,23 @@ def test_reports_of_neighbouring_clients_are_independent(categories: int) -> Non
 
 
 def test_inverse_distortion_is_unbiased() -> None:
-    """The mean estimate over many collections lies within five standard errors of every true share."""
+    """The mean estimate over many collections lies within five standard errors of every true
+    share.
+    """
     sizes, truth = (2, 3, 4), np.random.default_rng(0).dirichlet(np.ones(24))
     clients, collections = 2_000, 400
     laws = [response(epsilon=1.0, categories=size) for size in sizes]
-    codes = np.stack(np.unravel_index(np.repeat(np.arange(24), np.round(truth * clients).astype(int)), sizes), axis=1)
+    codes = np.stack(
+        np.unravel_index(np.repeat(np.arange(24), np.round(truth * clients).astype(int)), sizes),
+        axis=1,
+    )
     exact = report_counts(LocalReports(codes.astype(np.uint8)), sizes) / len(codes)
     estimates = []
     for number in range(collections):
         draws = stream(number, "unbiased", "", "")
-        reports = np.stack([randomise(codes[:, i], law, draws) for i, law in enumerate(laws)], axis=1)
+        reports = np.stack(
+            [randomise(codes[:, i], law, draws) for i, law in enumerate(laws)], axis=1
+        )
         estimates.append(invert(report_counts(LocalReports(reports), sizes) / len(codes), laws))
     error = np.mean(estimates, axis=0) - exact
     assert (np.abs(error) < 5 * np.std(estimates, axis=0) / math.sqrt(collections)).all()
@@ -107,13 +128,23 @@ def test_inverse_distortion_is_unbiased() -> None:
 def test_poisson_subsample_keeps_rows_at_the_stated_rate(rate: Fraction) -> None:
     """Also against the rate of the authors' program, 1 - e^(-q)."""
     rows = 1_000_000
-    kept = len(poisson_subsample(rows, sampling_rate=rate, stream=stream(0, "poisson", str(rate), "")))
-    for other, wrong in ((float(rate), False), (1 - math.exp(-rate), True), (1.3 * float(rate), True)):
+    kept = len(
+        poisson_subsample(rows, sampling_rate=rate, stream=stream(0, "poisson", str(rate), ""))
+    )
+    for other, wrong in (
+        (float(rate), False),
+        (1 - math.exp(-rate), True),
+        (1.3 * float(rate), True),
+    ):
         assert law_rejected([kept, rows - kept], [other, 1 - other]) == wrong
 
 
 def test_poisson_subsample_keeps_rows_on_their_own() -> None:
     kept = np.zeros(1_000_000, dtype=int)
-    kept[poisson_subsample(len(kept), sampling_rate=Fraction(1, 4), stream=stream(0, "poisson pairs", "", ""))] = 1
+    kept[
+        poisson_subsample(
+            len(kept), sampling_rate=Fraction(1, 4), stream=stream(0, "poisson pairs", "", "")
+        )
+    ] = 1
     counts = np.bincount(2 * kept[::2] + kept[1::2], minlength=4)
     assert not law_rejected(counts, [9 / 16, 3 / 16, 3 / 16, 1 / 16])

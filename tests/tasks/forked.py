@@ -1,6 +1,7 @@
 """What children of a test process need, imported: they are forks of one process that has done so.
 
-For the fork server only. What it does not import, and what it does not freeze, costs every child up to some seconds.
+For the fork server only. What it does not import, and what it does not freeze, costs every child up
+to some seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import dpicl.cli
 import tests.tasks.in_batches
 import tests.tasks.protocol  # noqa: F401 - for what they import
 
-_COMMANDS = [module.name for module in pkgutil.walk_packages(dpicl.cli.__path__, "dpicl.cli.") if not module.name.endswith("__main__")]
+_COMMANDS = [
+    module.name
+    for module in pkgutil.walk_packages(dpicl.cli.__path__, "dpicl.cli.")
+    if not module.name.endswith("__main__")
+]
 for _name in (
     *_COMMANDS,
     "alembic.config",

@@ -1,4 +1,6 @@
-"""A run whose table is read in batches of a few rows, stage after stage, in a process that may be killed at any file."""
+"""A run whose table is read in batches of a few rows, stage after stage, in a process that may be
+killed at any file.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ def small_batches() -> None:
         module.BATCH_ROWS = BATCH_ROWS  # type: ignore[attr-defined]
 
 
-def install_folder(place: Place, rows: int = 120, *, files: int = 3, private: bool = False, name: str = "shop") -> None:
-    """The made-up table as a folder of Parquet files, that is read in batches by what its contract says."""
+def install_folder(
+    place: Place, rows: int = 120, *, files: int = 3, private: bool = False, name: str = "shop"
+) -> None:
+    """The made-up table as a folder of Parquet files, that is read in batches by what its contract
+    says.
+    """
     content = {**shop(name, private=private), "population": WHOLE_ROWS + 1}
     del content["source"]["file"]
     install(place, {**content, "source": {**content["source"], "folder": name}}, "")
@@ -34,11 +40,17 @@ def install_folder(place: Place, rows: int = 120, *, files: int = 3, private: bo
     (place.root / "data" / name).mkdir()
     for number in range(files):
         start, stop = number * rows // files, (number + 1) * rows // files
-        pq.write_table(table.slice(start, stop - start), place.root / "data" / name / f"{number:02}.parquet", row_group_size=11)
+        pq.write_table(
+            table.slice(start, stop - start),
+            place.root / "data" / name / f"{number:02}.parquet",
+            row_group_size=11,
+        )
     publish(place, name)
 
 
-def _work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End) -> None:
+def _work(
+    environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End
+) -> None:
     small_batches()
     work(environment, pipeline, changes, run_id, end)
 
@@ -54,7 +66,10 @@ def attempt(
     """`work` in a fresh fork; gives its exit code."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    process = context.Process(target=_work, args=({**place.environment, **(environment or {})}, pipeline, dict(changes), "r", end))
+    process = context.Process(
+        target=_work,
+        args=({**place.environment, **(environment or {})}, pipeline, dict(changes), "r", end),
+    )
     process.start()
     process.join(120)
     assert process.exitcode is not None, "the stages hang"

@@ -45,7 +45,9 @@ def _arm(death: Death) -> None:
         Path.replace = dying(Path.replace, death)  # type: ignore[method-assign]
 
 
-def attempt(environment: Mapping[str, str], changes: Mapping[str, Any], run_id: str, death: Death | None) -> None:
+def attempt(
+    environment: Mapping[str, str], changes: Mapping[str, Any], run_id: str, death: Death | None
+) -> None:
     """One try at the run, which may die on the way."""
     os.environ.update(environment)
     if death is not None:

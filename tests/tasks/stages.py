@@ -1,4 +1,6 @@
-"""A run's stages one after another, without an orchestrator, in a process that may be killed at any file."""
+"""A run's stages one after another, without an orchestrator, in a process that may be killed at any
+file.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def steps(run: str) -> Iterator[Step]:
     yield from report_steps(Path(run))
 
 
-def work(environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End) -> None:
+def work(
+    environment: Mapping[str, str], pipeline: str, changes: Mapping[str, Any], run_id: str, end: End
+) -> None:
     """Plan and do a run; unless `end` is `finished`, die at a new file.
 
     `torn`     at the second new file, with half of it written under its temporary name

@@ -1,4 +1,6 @@
-"""A ledger that was lost is not made anew over releases that stand, and comes back from receipts with no larger budget than before."""
+"""A ledger that was lost is not made anew over releases that stand, and comes back from receipts
+with no larger budget than before.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import yaml
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.engine.adopt import adopt
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.receipts import adopted_of, artefact_of, newest, receipt_of, write_adopted, write_cap, write_receipt
+from dpicl.engine.receipts import (
+    adopted_of,
+    artefact_of,
+    newest,
+    receipt_of,
+    write_adopted,
+    write_cap,
+    write_receipt,
+)
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerRefusedError
 from tests.harness import new_place, shop
@@ -33,7 +43,9 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
         yield Settings.from_environment()
 
 
-def draw(ledger: Ledger, settings: Settings, name: str, *, account: str = "shop", publish: bool = True) -> None:
+def draw(
+    ledger: Ledger, settings: Settings, name: str, *, account: str = "shop", publish: bool = True
+) -> None:
     """What `UnitReleases` does, without rows."""
     one = release(name, account=account)
     ledger.reserve(one)
@@ -64,12 +76,16 @@ def lose(settings: Settings, *, anchor: bool = True) -> None:
 
 
 @pytest.mark.parametrize("anchor", [True, False], ids=["with its anchor", "alone"])
-def test_a_lost_ledger_is_not_made_anew_over_releases_that_stand(settings: Settings, anchor: bool) -> None:
+def test_a_lost_ledger_is_not_made_anew_over_releases_that_stand(
+    settings: Settings, anchor: bool
+) -> None:
     charged(settings)
     lose(settings, anchor=anchor)
     for _ in range(2):
         with pytest.raises(
-            LedgerRefusedError, match="releases stand in released/.*restore the ledger from a backup, or `dpicl ledger adopt`"
+            LedgerRefusedError,
+            match="releases stand in released/.*restore the ledger from a backup, or `dpicl ledger "
+            "adopt`",
         ):
             open_ledger(settings).__enter__()
     shutil.rmtree(settings.home / "keys")
@@ -78,10 +94,17 @@ def test_a_lost_ledger_is_not_made_anew_over_releases_that_stand(settings: Setti
 
 
 @pytest.mark.parametrize("anchor", [True, False], ids=["with its anchor", "alone"])
-def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_published(settings: Settings, anchor: bool) -> None:
+def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_published(
+    settings: Settings, anchor: bool
+) -> None:
     charged(settings)
     with open_ledger(settings) as ledger:
-        before = (ledger.accounts(), [ledger.spent(name) for name in ("shop", "other")], ledger.entries("shop"), ledger.addresses("shop"))
+        before = (
+            ledger.accounts(),
+            [ledger.spent(name) for name in ("shop", "other")],
+            ledger.entries("shop"),
+            ledger.addresses("shop"),
+        )
     lose(settings, anchor=anchor)
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
@@ -93,13 +116,18 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
         )
         assert ledger.published(release("a").release_id) == sha256("a")
         assert not ledger.reserve(release("a")).is_new and not ledger.reserve(release("c")).is_new
-        assert not ledger.take_up(release("e", writer="x"), differing=["writer"]), "c counts as begun"
+        assert not ledger.take_up(release("e", writer="x"), differing=["writer"]), (
+            "c counts as begun"
+        )
         assert ledger.ensure_account(Account("copy", "row", ADD, 50.0), [AT]).name == "shop"
         draw(ledger, settings, "e")
         with pytest.raises(BudgetError, match="spent 4 of cap 4"):
             ledger.reserve(release("f"))
         ledger.verify()
-    with open_ledger(settings) as ledger, pytest.raises(LedgerRefusedError, match="only an empty one is made anew"):
+    with (
+        open_ledger(settings) as ledger,
+        pytest.raises(LedgerRefusedError, match="only an empty one is made anew"),
+    ):
         ledger.verify()
         adopt(settings)
 
@@ -114,11 +142,16 @@ def test_a_ledger_may_be_lost_twice(settings: Settings) -> None:
         write_receipt(ledger, release("c"), settings)
         ledger.publish(release("c").release_id, sha256("c"))
         write_receipt(ledger, release("c"), settings)
-    assert receipts[release("a").release_id + ".receipt"] == receipt_of(settings, "shop", release("a").release_id).read_bytes()
+    assert (
+        receipts[release("a").release_id + ".receipt"]
+        == receipt_of(settings, "shop", release("a").release_id).read_bytes()
+    )
     lose(settings)
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
-        assert ledger.spent("shop").epsilon == 3 and ledger.published(release("c").release_id) == sha256("c")
+        assert ledger.spent("shop").epsilon == 3 and ledger.published(
+            release("c").release_id
+        ) == sha256("c")
         ledger.verify()
 
 
@@ -128,7 +161,9 @@ def _harm(settings: Settings, name: str, change: Callable[[str], str]) -> None:
 
 
 def _swap(settings: Settings) -> None:
-    receipt_of(settings, "shop", release("b").release_id).write_bytes(receipt_of(settings, "shop", release("a").release_id).read_bytes())
+    receipt_of(settings, "shop", release("b").release_id).write_bytes(
+        receipt_of(settings, "shop", release("a").release_id).read_bytes()
+    )
 
 
 def _older(settings: Settings) -> None:
@@ -142,13 +177,23 @@ HARMS: dict[str, Callable[[Settings], None]] = {
     "missing": lambda settings: receipt_of(settings, "shop", release("b").release_id).unlink(),
     "truncated": lambda settings: _harm(settings, "b", lambda text: text[: len(text) // 2]),
     "emptied": lambda settings: _harm(settings, "b", lambda text: "[]"),
-    "cheaper": lambda settings: _harm(settings, "b", lambda text: text.replace('\\"epsilon\\":1', '\\"epsilon\\":0')),
-    "of a higher cap": lambda settings: _harm(settings, "b", lambda text: text.replace('\\"epsilon_cap\\":4', '\\"epsilon_cap\\":9')),
-    "of another number": lambda settings: _harm(settings, "b", lambda text: text.replace('"sequence": ', '"sequence": 1')),
-    "no record at all": lambda settings: _harm(settings, "b", lambda text: '[{"sequence": "x"}, {}]'),
+    "cheaper": lambda settings: _harm(
+        settings, "b", lambda text: text.replace('\\"epsilon\\":1', '\\"epsilon\\":0')
+    ),
+    "of a higher cap": lambda settings: _harm(
+        settings, "b", lambda text: text.replace('\\"epsilon_cap\\":4', '\\"epsilon_cap\\":9')
+    ),
+    "of another number": lambda settings: _harm(
+        settings, "b", lambda text: text.replace('"sequence": ', '"sequence": 1')
+    ),
+    "no record at all": lambda settings: _harm(
+        settings, "b", lambda text: '[{"sequence": "x"}, {}]'
+    ),
     "of another release": _swap,
     "lost with the artefacts that came last": _older,
-    "none of any": lambda settings: [path.unlink() for path in (settings.home / "released" / "shop").glob("*.receipt")] and None,
+    "none of any": lambda settings: (
+        [path.unlink() for path in (settings.home / "released" / "shop").glob("*.receipt")] and None
+    ),
 }
 
 
@@ -161,7 +206,9 @@ def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, 
     assert "shop" in exhausted
     with open_ledger(settings) as ledger:
         account = ledger.ensure_account(SHOP, [AT] if harm != "none of any" else [])
-        assert (account.name, account.epsilon_cap) == ("shop", 0.0), "no contract gives it a cap again"
+        assert (account.name, account.epsilon_cap) == ("shop", 0.0), (
+            "no contract gives it a cap again"
+        )
         with pytest.raises(BudgetError):
             ledger.reserve(release("new", cost(0.001)))
         ledger.set_cap("shop", 9.0)  # a person's decision
@@ -202,8 +249,12 @@ def test_a_cap_that_somebody_lowered_last_comes_back(settings: Settings) -> None
 
 
 @pytest.mark.parametrize("left", ["artefact", "draft"])
-def test_what_stands_without_a_record_of_its_publication_is_published(settings: Settings, left: str) -> None:
-    """Killed between publishing and its receipt: a second draw would be a second look at the rows."""
+def test_what_stands_without_a_record_of_its_publication_is_published(
+    settings: Settings, left: str
+) -> None:
+    """Killed between publishing and its receipt: a second draw would be a second look at the
+    rows.
+    """
     with open_ledger(settings) as ledger:
         ledger.ensure_account(SHOP, [AT])
         draw(ledger, settings, "a", publish=False)
@@ -229,11 +280,16 @@ def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None
     lose(settings)
     assert adopt(settings) == (2, [])
     with open_ledger(settings) as ledger:
-        assert ledger.find(release("old").release_id) is None and ledger.find(release("new").release_id) is not None
+        assert (
+            ledger.find(release("old").release_id) is None
+            and ledger.find(release("new").release_id) is not None
+        )
         assert ledger.spent("shop").epsilon == 2
 
 
-def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     charged(settings)
     lose(settings)
     with monkeypatch.context() as patched:
@@ -244,7 +300,9 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(set
         open_ledger(settings).__enter__()
     assert adopt(settings) == (4, [])
     with open_ledger(settings) as ledger:
-        assert ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
+        assert (
+            ledger.verify() == ledger.adopted_record()["sequence"] and adopted_of(settings).exists()
+        )
         write_adopted(ledger, settings)
 
 
@@ -253,8 +311,12 @@ def _killed(*_: object) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_ledger_from_a_backup_beside_newer_receipts_is_refused(settings: Settings, goes_on: bool) -> None:
-    """Even where its anchor is gone, and where it has grown as long as the one that was lost; by the receipts alone."""
+def test_a_ledger_from_a_backup_beside_newer_receipts_is_refused(
+    settings: Settings, goes_on: bool
+) -> None:
+    """Even where its anchor is gone, and where it has grown as long as the one that was lost; by
+    the receipts alone.
+    """
     settings = replace(settings, witnesses=None)
     with open_ledger(settings) as ledger:
         ledger.ensure_account(SHOP, [AT])
@@ -266,19 +328,30 @@ def test_a_ledger_from_a_backup_beside_newer_receipts_is_refused(settings: Setti
     (settings.home / "backup").rename(settings.home / "ledger.db")
     if goes_on:
         key = (settings.home / "keys" / "ledger.key").read_bytes()
-        with Ledger.open(f"sqlite:///{settings.home / 'ledger.db'}", key, settings.home / "ledger.anchor.json") as ledger:
+        with Ledger.open(
+            f"sqlite:///{settings.home / 'ledger.db'}", key, settings.home / "ledger.anchor.json"
+        ) as ledger:
             for name in "xyz":
                 ledger.reserve(release(name, cost(0.1)))
     with pytest.raises(LedgerRefusedError, match="releases stand in released/"):
         open_ledger(settings).__enter__()
 
 
-def test_a_receipt_stands_before_anything_is_drawn_and_says_what_was_spent(settings: Settings) -> None:
+def test_a_receipt_stands_before_anything_is_drawn_and_says_what_was_spent(
+    settings: Settings,
+) -> None:
     with open_ledger(settings) as ledger:
         ledger.ensure_account(SHOP, [AT])
         draw(ledger, settings, "a", publish=False)
         (record,) = json.loads(receipt_of(settings, "shop", release("a").release_id).read_text())
         said = json.loads(record["content"])
-        assert (record["kind"], said["account_row"]["epsilon_cap"], said["addresses"]) == ("reserved", 4, [AT])
-        assert json.loads(said["spent"])["count"] == 1 and newest(settings).read().sequence == record["sequence"]
+        assert (record["kind"], said["account_row"]["epsilon_cap"], said["addresses"]) == (
+            "reserved",
+            4,
+            [AT],
+        )
+        assert (
+            json.loads(said["spent"])["count"] == 1
+            and newest(settings).read().sequence == record["sequence"]
+        )
         assert receipt_of(settings, "shop", release("a").release_id).stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,6 @@
-"""After an upgrade the ledger names what an advisory is about, and says "none" where there is nothing."""
+"""After an upgrade the ledger names what an advisory is about, and says "none" where there is
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,14 @@ def install(place: Place, **split: Any) -> None:
     (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(contract))
 
 
-def old(settings: Settings, account: str, method: str, guarantee: Guarantee, version: str, **parameters: Any) -> Release:
+def old(
+    settings: Settings,
+    account: str,
+    method: str,
+    guarantee: Guarantee,
+    version: str,
+    **parameters: Any,
+) -> Release:
     """A release as it was named."""
     given = {
         "account": account,
@@ -48,7 +57,10 @@ def old(settings: Settings, account: str, method: str, guarantee: Guarantee, ver
         "neighbours": guarantee.neighbours,
     }
     name = earlier_release_id(
-        ledger_key(settings), mechanism_version=1, contract_digest=contract_digest(settings.declared("shop")), **given
+        ledger_key(settings),
+        mechanism_version=1,
+        contract_digest=contract_digest(settings.declared("shop")),
+        **given,
     )
     return Release(name, account, method, given["parameters"], guarantee, version)
 
@@ -56,7 +68,12 @@ def old(settings: Settings, account: str, method: str, guarantee: Guarantee, ver
 def written(accounts: list[Account], releases: list[Release]) -> None:
     settings = Settings.from_environment()
     write_old(
-        workload.Place(f"sqlite:///{settings.home / 'ledger.db'}", settings.home, "ledger.anchor.json", ledger_key(settings)),
+        workload.Place(
+            f"sqlite:///{settings.home / 'ledger.db'}",
+            settings.home,
+            "ledger.anchor.json",
+            ledger_key(settings),
+        ),
         accounts,
         [(one, None) for one in releases],
     )
@@ -80,10 +97,18 @@ def test_releases_of_a_random_split_are_named(place: Place) -> None:
         old(settings, "other", "mst_tabicl", cost(1.0, REPLACE), "v2", epsilon=1),
         old(settings, "shop-clients", "ldp_tabicl", cost(1.0, REPLACE, "client"), "v", epsilon=1),
     )
-    accounts = [SHOP, Account("other", "row", REPLACE, 4.0), Account("shop-clients", "client", REPLACE, 4.0)]
+    accounts = [
+        SHOP,
+        Account("other", "row", REPLACE, 4.0),
+        Account("shop-clients", "client", REPLACE, 4.0),
+    ]
     written(accounts, [split, exchanged, local])
     (told,) = affected(settings)["1, the random split"]
-    assert split.release_id[:12] in told and "protects less than its epsilon says" in told and "another contract" not in told
+    assert (
+        split.release_id[:12] in told
+        and "protects less than its epsilon says" in told
+        and "another contract" not in told
+    )
 
 
 def test_of_a_contract_that_has_changed_it_is_said(place: Place) -> None:
@@ -95,7 +120,9 @@ def test_of_a_contract_that_has_changed_it_is_said(place: Place) -> None:
     assert made.release_id[:12] in told and "made under another contract than today's" in told
 
 
-def test_accounts_of_several_states_and_accounts_that_were_joined_are_named(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accounts_of_several_states_and_accounts_that_were_joined_are_named(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = Settings.from_environment()
     accounts = [SHOP, Account("shop-clients", "client", REPLACE, 3.0)]
     releases = [

@@ -1,4 +1,6 @@
-"""Claims about how a run's models are asked: decided on public questions before a charge, kept, and never decided anew for what was charged."""
+"""Claims about how a run's models are asked: decided on public questions before a charge, kept, and
+never decided anew for what was charged.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from dpicl.lm.asking import public_questions
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.models import close_scorers
 from dpicl.lm.spec import ModelSpec
-from tests.harness import REPOSITORY, Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.harness import (
+    REPOSITORY,
+    Place,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+)
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
 from tests.library.text_contracts import lines, records
@@ -37,7 +48,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "completions": [f"{one.prompt} {one.labels[one.right]}" for one in questions],
     }
     return {
-        api: with_template(taught(plain, texts, root / f"{api}-taught", steps=4 * len(texts)), root / api, TEMPLATE)
+        api: with_template(
+            taught(plain, texts, root / f"{api}-taught", steps=4 * len(texts)), root / api, TEMPLATE
+        )
         for api, texts in lessons.items()
     }
 
@@ -61,11 +74,19 @@ def changed(settings: Settings, api: str) -> None:
         write_json(note, {**read_json(note), "api": api}, replace=True)
 
 
-GRID: dict[str, Any] = {"datasets": ["shop"], "methods": ["gdp_tabicl"], "epsilons": [1.0], "shots": [1], "seeds": [0]}
+GRID: dict[str, Any] = {
+    "datasets": ["shop"],
+    "methods": ["gdp_tabicl"],
+    "epsilons": [1.0],
+    "shots": [1],
+    "seeds": [0],
+}
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
-def test_a_plan_states_what_public_questions_decide_and_why(here: Place, folders: dict[str, Path], api: str) -> None:
+def test_a_plan_states_what_public_questions_decide_and_why(
+    here: Place, folders: dict[str, Path], api: str
+) -> None:
     run = make_plan("private", {**GRID, "model": str(folders[api])}, "first")
     told = read_json(run / ASKED)[api]
     assert read_plan(run).model.api == told["api"] == api and told["questions"] == 24
@@ -73,22 +94,36 @@ def test_a_plan_states_what_public_questions_decide_and_why(here: Place, folders
     assert told[api] > told[other] + 0.5, "the lesson was learned in this form alone"
 
 
-def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(here: Place, folders: dict[str, Path]) -> None:
+def test_a_run_that_has_begun_is_asked_as_it_began_whatever_is_decided_later(
+    here: Place, folders: dict[str, Path]
+) -> None:
     changes = {**GRID, "model": str(folders["chat"])}
     run, settings = make_plan("private", changes, "first"), Settings.current()
     before = (run / PLAN).read_bytes()
     changed(settings, "completions")
-    assert make_plan("private", changes, "first") == run == make_plan("private", changes, "first", resume=True)
+    assert (
+        make_plan("private", changes, "first")
+        == run
+        == make_plan("private", changes, "first", resume=True)
+    )
     assert (run / PLAN).read_bytes() == before and read_plan(run).model.api == "chat"
-    assert read_plan(make_plan("private", changes, "second")).model.api == "completions", "a run of its own goes by the note of its day"
+    assert read_plan(make_plan("private", changes, "second")).model.api == "completions", (
+        "a run of its own goes by the note of its day"
+    )
 
 
-def test_a_decision_is_measured_once_for_a_template_and_again_for_another(here: Place, folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_decision_is_measured_once_for_a_template_and_again_for_another(
+    here: Place, folders: dict[str, Path], tmp_path: Path
+) -> None:
     settings = Settings.current()
     spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
     first = settled_model(spec, settings)
     assert first == settled_model(spec, settings) and len(notes(settings)) == 1
-    retold = with_template(folders["chat"].parent / "chat-taught", tmp_path / "retold", "<s>{{ messages[0].content }}: ")
+    retold = with_template(
+        folders["chat"].parent / "chat-taught",
+        tmp_path / "retold",
+        "<s>{{ messages[0].content }}: ",
+    )
     _, found = settled_model(spec.model_copy(update={"id": str(retold)}), settings)
     assert len(notes(settings)) == 2 and found != first[1]
 
@@ -103,33 +138,62 @@ def test_what_is_said_is_not_measured(here: Place, folders: dict[str, Path]) -> 
     assert not notes(settings)
 
 
-def test_the_papers_pipelines_complete_and_their_plans_are_as_before(here: Place, folders: dict[str, Path]) -> None:
+def test_the_papers_pipelines_complete_and_their_plans_are_as_before(
+    here: Place, folders: dict[str, Path]
+) -> None:
     shipped = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())["pipelines"]
-    papers = [name for name, one in shipped.items() if one["group"] == "reproduce" and one.get("kind") != "amplification"]
+    papers = [
+        name
+        for name, one in shipped.items()
+        if one["group"] == "reproduce" and one.get("kind") != "amplification"
+    ]
     assert len(papers) > 10 and all(shipped[name].get("api") == "completions" for name in papers)
-    assert [name for name, one in shipped.items() if "api" in one and name not in papers] == ["demo"], (
-        "it says what was decided of its model"
-    )
+    assert [name for name, one in shipped.items() if "api" in one and name not in papers] == [
+        "demo"
+    ], "it says what was decided of its model"
     run = make_plan("table-3", {**GRID, "model": str(folders["chat"])}, "paper")
     stored = json.loads((run / PLAN).read_text())
-    assert stored["model"]["api"] == "auto" and "api" not in stored["pipeline"] and not (run / ASKED).exists()
+    assert (
+        stored["model"]["api"] == "auto"
+        and "api" not in stored["pipeline"]
+        and not (run / ASKED).exists()
+    )
     assert not notes(Settings.current())
 
 
-def test_the_model_that_votes_on_tokens_keeps_its_name(here: Place, folders: dict[str, Path]) -> None:
+def test_the_model_that_votes_on_tokens_keeps_its_name(
+    here: Place, folders: dict[str, Path]
+) -> None:
     install_texts(here, letters(), lines(records(40)), lines(records(4)))
     model = {"model": str(folders["chat"])}
     texts = {"datasets": ["letters"], "epsilons": [1.0], "shots": [1], "seeds": [0]}
-    for pipeline, name in (("few-shot-generation", fingerprint), ("dp-icl", lambda spec: f"{fingerprint(spec)} chat")):
+    for pipeline, name in (
+        ("few-shot-generation", fingerprint),
+        ("dp-icl", lambda spec: f"{fingerprint(spec)} chat"),
+    ):
         plan = read_plan(make_plan(pipeline, {**texts, **model}, pipeline))
         before = plan.model.model_copy(update={"api": "auto"})
         assert plan.model.api == "chat" and fingerprint(plan.writing_model) == name(before)
 
 
-def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(here: Place, folders: dict[str, Path]) -> None:
-    install_texts(here, letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}), lines(records(40)), lines(records(4)))
+def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
+    here: Place, folders: dict[str, Path]
+) -> None:
+    install_texts(
+        here,
+        letters(privacy={"budget": {"epsilon": 5, "delta": 0.01}}),
+        lines(records(40)),
+        lines(records(4)),
+    )
     settings = Settings.current()
-    how: dict[str, Any] = {"epsilon": "2", "shots": 1, "count": 2, "options": {}, "settings": settings, "period": None}
+    how: dict[str, Any] = {
+        "epsilon": "2",
+        "shots": 1,
+        "count": 2,
+        "options": {},
+        "settings": settings,
+        "period": None,
+    }
 
     def ask(model: str) -> tuple[str, bool, str]:
         request = request_of("letters", model=model, **how)
@@ -138,9 +202,17 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(here: 
 
     answer, charged, _ = ask(f"{folders['chat']}?api=completions")
     assert charged
-    assert ask(str(folders["chat"])) == (answer, False, "completions"), "public questions, which say chat, come too late"
+    assert ask(str(folders["chat"])) == (answer, False, "completions"), (
+        "public questions, which say chat, come too late"
+    )
     assert not notes(settings), "and are not asked"
-    grid = {"datasets": ["letters"], "epsilons": [1.0], "shots": [1], "seeds": [0], "model": str(folders["chat"])}
+    grid = {
+        "datasets": ["letters"],
+        "epsilons": [1.0],
+        "shots": [1],
+        "seeds": [0],
+        "model": str(folders["chat"]),
+    }
     drafted = plan_for("dp-icl", grid, settings)
     assert settled_plan(drafted, settings)[0].model.api == "completions"
 

@@ -1,4 +1,6 @@
-"""Asking one query after another: charged once, a query keeps its slot, and what is used up is refused."""
+"""Asking one query after another: charged once, a query keeps its slot, and what is used up is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,29 @@ QUERIES = ["one", "two", "three", "four"]
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")
-    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4)))
+    install_texts(
+        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
+    )
     with place.entered():
         yield place
 
 
-def wish(name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0) -> EnsembleRequest:
+def wish(
+    name: str = "letters", options: EnsembleOptions = PURE, epsilon: float = 2.0
+) -> EnsembleRequest:
     contract = Settings.from_environment().texts(name)
     return EnsembleRequest(
-        contract.model_copy(update={"query_count": COUNT}), Cell("icl", epsilon, 1), ModelSpec(name="fake", kind="fake"), options
+        contract.model_copy(update={"query_count": COUNT}),
+        Cell("icl", epsilon, 1),
+        ModelSpec(name="fake", kind="fake"),
+        options,
     )
 
 
 def ask(*queries: str, again: bool = False, **about: Any) -> list[Answered]:
-    return list(QuerySession(wish(**about), Settings.from_environment(), again=again).answer(queries))
+    return list(
+        QuerySession(wish(**about), Settings.from_environment(), again=again).answer(queries)
+    )
 
 
 def spent(account: str = "letters") -> list[float]:
@@ -57,7 +68,11 @@ def spent(account: str = "letters") -> list[float]:
 
 def test_a_release_is_charged_once_for_all_its_queries(place: Place) -> None:
     first, second = ask("one"), ask("two", "three")
-    assert [(one.number, one.queries, one.charged) for one in (*first, *second)] == [(1, 4, True), (2, 4, False), (3, 4, False)]
+    assert [(one.number, one.queries, one.charged) for one in (*first, *second)] == [
+        (1, 4, True),
+        (2, 4, False),
+        (3, 4, False),
+    ]
     assert spent() == [pytest.approx(2.0)]
     assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *second))
 
@@ -69,9 +84,13 @@ def test_a_query_asked_again_gets_its_answer_and_spends_nothing(place: Place) ->
     assert all(one.repeated for one in again) and len(spent()) == 1
 
 
-def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_must_be_asked_for(place: Place) -> None:
+def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_must_be_asked_for(
+    place: Place,
+) -> None:
     ask(*QUERIES)
-    with pytest.raises(BudgetError, match="all 4 queries that were charged for are answered; expected .* --again"):
+    with pytest.raises(
+        BudgetError, match="all 4 queries that were charged for are answered; expected .* --again"
+    ):
         ask("five")
     (more,) = ask("five", again=True)
     assert more.charged and more.number == 1 and len(spent()) == 2
@@ -81,10 +100,14 @@ def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_mu
     assert len(spent()) == 2 and ask("one")[0].repeated
 
 
-def test_a_file_longer_than_what_was_charged_for_is_answered_up_to_the_last_slot(place: Place) -> None:
+def test_a_file_longer_than_what_was_charged_for_is_answered_up_to_the_last_slot(
+    place: Place,
+) -> None:
     found = []
     with pytest.raises(BudgetError, match="all 4 queries"):
-        for one in QuerySession(wish(), Settings.from_environment()).answer([*QUERIES, "one", "five", "two"]):
+        for one in QuerySession(wish(), Settings.from_environment()).answer(
+            [*QUERIES, "one", "five", "two"]
+        ):
             found.append(one.query)
     assert found == [*QUERIES, "one"] and len(spent()) == 1
 
@@ -102,7 +125,9 @@ def test_a_long_query_is_cut_as_the_rows_are(place: Place) -> None:
 
 
 def test_a_release_goes_on_whatever_becomes_of_its_rows(place: Place) -> None:
-    """What was answered stands; further queries are answered from the rows as they are, under the same charge and with other randomness."""
+    """What was answered stands; further queries are answered from the rows as they are, under the
+    same charge and with other randomness.
+    """
     (first,) = ask("one")
     (place.root / "data" / "letters" / "train.jsonl").write_bytes(lines(records(44)))
     (again,) = ask("one")
@@ -151,13 +176,17 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
 
 
 def in_process(place: Place, queries: list[str], step: str | None) -> Any:
-    process = multiprocessing.get_context("forkserver").Process(target=_asking, args=(place.environment, queries, step))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=_asking, args=(place.environment, queries, step)
+    )
     process.start()
     return process
 
 
 @pytest.mark.quick("slot after", "keep after")
-@pytest.mark.parametrize("step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")])
+@pytest.mark.parametrize(
+    "step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")]
+)
 def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, step: str) -> None:
     process = in_process(place, QUERIES[:2], step)
     process.join(90)
@@ -179,13 +208,20 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
     """Its noise is drawn once: another query under it would show the difference."""
     ask("one")
     (slots,) = (place.home / "private" / "journals").glob("*/slots")
-    assert sorted(path.name for path in slots.iterdir()) == [".lock", "000000.answer", "000000.json", "opened.json"]
+    assert sorted(path.name for path in slots.iterdir()) == [
+        ".lock",
+        "000000.answer",
+        "000000.json",
+        "opened.json",
+    ]
     assert ask("two")[0].number == 2
     found = [*slots.parents[:2], *slots.parent.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in found} == {0o700, 0o600}
 
 
-def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpicl.engine.stages.consult.LIFETIME_SECONDS", 0.001)
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")

@@ -38,12 +38,17 @@ def with_header(change: Callable[[str], str]) -> bytes:
 
 def without(column: str) -> bytes:
     number = LINES[0].split(",").index(column)
-    return "\n".join(",".join(f for i, f in enumerate(line.split(",")) if i != number) for line in LINES).encode()
+    return "\n".join(
+        ",".join(f for i, f in enumerate(line.split(",")) if i != number) for line in LINES
+    ).encode()
 
 
 BAD: dict[str, tuple[bytes, str]] = {
     "a column is missing": (without("age"), "'age'"),
-    "a column too many": ("\n".join([f"{LINES[0]},extra", *(f"{line},{SECRET}" for line in LINES[1:])]).encode(), "is not in the contract"),
+    "a column too many": (
+        "\n".join([f"{LINES[0]},extra", *(f"{line},{SECRET}" for line in LINES[1:])]).encode(),
+        "is not in the contract",
+    ),
     "a name stands twice": (with_header(lambda head: head.replace("spent", "age")), "column"),
     "no header": ("\n".join(LINES[1:]).encode(), "column"),
     "text in place of a number": (with_value("spent", SECRET), "'spent'"),
@@ -87,7 +92,10 @@ def place(tmp_path: Path) -> Place:
 def check(place: Place, sentence: str, expected: str) -> None:
     assert expected in sentence
     assert "\n" not in sentence and SECRET not in sentence
-    assert all(b"\0" not in data and SECRET.encode() not in data for data in content(place.run("r")).values())
+    assert all(
+        b"\0" not in data and SECRET.encode() not in data
+        for data in content(place.run("r")).values()
+    )
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -101,7 +109,11 @@ def held_by(error: BaseException | None) -> list[object]:
     """What the frames hold that an error keeps alive, its own causes included."""
     held: list[object] = []
     while error is not None:
-        held += [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+        held += [
+            value
+            for frame, _ in traceback.walk_tb(error.__traceback__)
+            for value in frame.f_locals.values()
+        ]
         error = error.__cause__ or error.__context__
     return held
 
@@ -128,7 +140,10 @@ def test_a_truncated_gzip_file_is_refused(place: Place, cut: int) -> None:
 
 
 @pytest.mark.quick("age--9223372036854775808")
-@pytest.mark.parametrize(("column", "value"), [("spent", "-0"), ("spent", "-0.0"), ("age", "-0"), ("spent", "1e3"), ("age", str(-(2**63)))])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("spent", "-0"), ("spent", "-0.0"), ("age", "-0"), ("spent", "1e3"), ("age", str(-(2**63)))],
+)
 def test_odd_but_honest_numbers_are_let_through(place: Place, column: str, value: str) -> None:
     """Numbers out of bounds are counted by a check and clipped by the mechanisms."""
     (place.root / "data" / "shop.csv").write_bytes(with_value(column, value))

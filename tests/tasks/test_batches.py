@@ -1,4 +1,6 @@
-"""A large table is prepared and counted batch by batch: once each, whoever dies, whatever the cut, and nothing private stays."""
+"""A large table is prepared and counted batch by batch: once each, whoever dies, whatever the cut,
+and nothing private stays.
+"""
 
 from __future__ import annotations
 
@@ -54,32 +56,50 @@ def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -
 
 @pytest.mark.exhaustive
 def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    alone, killed = (folder_place(tmp_path / name, rows=60, files=2) for name in ("alone", "killed"))
+    alone, killed = (
+        folder_place(tmp_path / name, rows=60, files=2) for name in ("alone", "killed")
+    )
     assert attempt(alone, GRID, pipeline="demo") == 0
     seen: dict[str, bytes] = {}
     for deaths in range(200):
         code = attempt(killed, GRID, "placed", pipeline="demo")
         parse_all(killed.home)
         check_modes(killed.home / "private")
-        now = {name: data for name, data in content(killed.home / "private").items() if not name.endswith(".draft")}
-        assert all(now[name] == data for name, data in seen.items() if name in now), f"death {deaths}: a private file changed"
+        now = {
+            name: data
+            for name, data in content(killed.home / "private").items()
+            if not name.endswith(".draft")
+        }
+        assert all(now[name] == data for name, data in seen.items() if name in now), (
+            f"death {deaths}: a private file changed"
+        )
         seen |= now
         if code == 0:
             break
         assert code == -signal.SIGKILL
     assert deaths > 30 and results(killed) == results(alone)
     assert not [path for path in (killed.home / "private").rglob("*") if path.is_file()]
-    assert {Path(name).name for name in seen} >= {INDEX, "train-00002.arrow", "facts-00000.json", "00001.npz"}
+    assert {Path(name).name for name in seen} >= {
+        INDEX,
+        "train-00002.arrow",
+        "facts-00000.json",
+        "00001.npz",
+    }
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["gdp_tabicl"])
-def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(tmp_path: Path, method: str) -> None:
+def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(
+    tmp_path: Path, method: str
+) -> None:
     """What is drawn from the operating system cannot come out equal by a second draw."""
     place, seen, deaths = folder_place(tmp_path / "place", rows=60, private=True), {}, 0
     while (code := attempt(place, {**GRID, "methods": [method]}, "placed")) != 0:
         assert code == -signal.SIGKILL and (deaths := deaths + 1) < 200
-        now = {str(path): path.read_bytes() for path in (place.home / "private").glob("**/counts/*.npz")}
+        now = {
+            str(path): path.read_bytes()
+            for path in (place.home / "private").glob("**/counts/*.npz")
+        }
         assert all(now.get(name) == data for name, data in seen.items())
         seen = now
     assert len(seen) == 3
@@ -105,14 +125,22 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
     place, run = prepared
     with place.entered():
         assert parts_of(run, "shop") == PARTS
-        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
+        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == [
+            "part 1 of 2",
+            "part 2 of 2",
+        ]
         before = content(place.home / "private" / "shop")
-        assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
+        assert (
+            ingest.fn(run, "shop") == "already done"
+            and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
+        )
         assert content(place.home / "private" / "shop") == before
 
 
 @pytest.mark.parametrize("method", UNITS)
-def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(prepared: tuple[Place, str], method: str) -> None:
+def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(
+    prepared: tuple[Place, str], method: str
+) -> None:
     place, run = prepared
     with place.entered():
         split.fn(run, "shop")
@@ -135,7 +163,10 @@ def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> Non
         pd.read_csv(io.StringIO(shop_rows(120))).to_sql("shop", database)
     asked = {**shop(), "population": WHOLE_ROWS + 1}
     del asked["source"]["file"]
-    asked["source"]["query"] = {"url_env": "SHOP", "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"'}
+    asked["source"]["query"] = {
+        "url_env": "SHOP",
+        "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"',
+    }
     address = {"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}
     publish(place, install(place, asked, ""), **address)
     assert attempt(folder, GRID, pipeline="demo") == 0
@@ -152,11 +183,16 @@ def test_files_that_change_after_ingestion_are_refused(prepared: tuple[Place, st
     place, run = prepared
     path = place.root / "data" / "shop" / "01.parquet"
     path.write_bytes(path.read_bytes() + b" ")
-    with place.entered(), pytest.raises(Exception, match="shop/01.parquet: was changed while it was being read"):
+    with (
+        place.entered(),
+        pytest.raises(Exception, match="shop/01.parquet: was changed while it was being read"),
+    ):
         split.fn(run, "shop")
 
 
-def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(prepared: tuple[Place, str]) -> None:
+def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(
+    prepared: tuple[Place, str],
+) -> None:
     place, _ = prepared
     with place.entered():
         from dpicl.engine.settings import Settings
@@ -171,13 +207,22 @@ def test_batches_are_of_one_contract(prepared: tuple[Place, str]) -> None:
     place, run = prepared
     changed = {**shop(private=True), "population": WHOLE_ROWS + 1}
     changed["columns"]["age"]["bounds"] = [0, 130]
-    changed["source"] = yaml.safe_load((place.root / "contracts" / "shop.yaml").read_text())["source"]
+    changed["source"] = yaml.safe_load((place.root / "contracts" / "shop.yaml").read_text())[
+        "source"
+    ]
     (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(changed, sort_keys=False))
-    with place.entered(), pytest.raises(RunError, match="shop: its rows were prepared under another contract; start a new run"):
+    with (
+        place.entered(),
+        pytest.raises(
+            RunError, match="shop: its rows were prepared under another contract; start a new run"
+        ),
+    ):
         parts_of(run, "shop")
 
 
-def test_a_worker_that_comes_after_the_run_leaves_nothing_private(prepared: tuple[Place, str]) -> None:
+def test_a_worker_that_comes_after_the_run_leaves_nothing_private(
+    prepared: tuple[Place, str],
+) -> None:
     place, _ = prepared
     with place.entered():
         from dpicl.engine.settings import Settings

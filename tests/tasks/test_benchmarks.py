@@ -1,4 +1,6 @@
-"""`benchmark: true` holds for content that is published, and for nothing that only says so: whatever reads it, and however it was changed."""
+"""`benchmark: true` holds for content that is published, and for nothing that only says so:
+whatever reads it, and however it was changed.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,28 @@ from dpicl.files.shipped import row_digests
 from dpicl.tabular.reading.batches import Facts, prepare
 from tasks.ingest import ingest
 from tasks.split import split
-from tests.harness import Place, call_main, complaint, install, install_texts, letters, new_place, publish, said, shop, shop_rows
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    publish,
+    said,
+    shop,
+    shop_rows,
+)
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.text_contracts import lines, records
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = small_contract()
-REFUSED = "says `benchmark: true` of rows that are not published; expected `budget: {epsilon: CAP}`, or, if anyone may learn them, `dpicl data publish"
+REFUSED = (
+    "says `benchmark: true` of rows that are not published; expected `budget: {epsilon: CAP}`, "
+    "or, if anyone may learn them, `dpicl data publish"
+)
 Capture = pytest.CaptureFixture[str]
 
 
@@ -65,9 +82,15 @@ def _protect(place: Place, capture: Capture) -> tuple[int, str]:
     return call_main(("protect", "shop", "--shots", "2", "--out", str(out)), capture)
 
 
-def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(place: Place, capsys: Capture) -> None:
+def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
+    place: Place, capsys: Capture
+) -> None:
     assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
-    assert _charged(place) == 0 and not list((place.home / "released").glob("*/*")) and not (place.root / "demos.jsonl").exists()
+    assert (
+        _charged(place) == 0
+        and not list((place.home / "released").glob("*/*"))
+        and not (place.root / "demos.jsonl").exists()
+    )
     assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
     assert _protect(place, capsys)[0] == 0
     before = _charged(place)
@@ -85,22 +108,36 @@ def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Captu
     assert call_main(asking, capsys)[0] == 0
 
 
-@pytest.mark.parametrize(("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-generation")])
+@pytest.mark.parametrize(
+    ("dataset", "pipeline"), [("shop", "demo"), ("letters", "few-shot-generation")]
+)
 def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pipeline: str) -> None:
-    changes = {"datasets": [dataset], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
+    changes = {
+        "datasets": [dataset],
+        "model": "fake",
+        "epsilons": ["1"],
+        "shots": [2],
+        "seeds": [0],
+    }
     with place.entered():
         run = str(make_plan(pipeline, changes, "r"))
     ingest.fn(run, dataset)
     with pytest.raises(PrivacyError, match="not published"):
         split.fn(run, dataset)
-    assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == ["private_table.arrow"]
+    assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == [
+        "private_table.arrow"
+    ]
     publish(place, dataset)
     split.fn(run, dataset)
 
 
-def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, capsys: Capture) -> None:
+def test_the_command_asks_and_changes_nothing_without_an_answer(
+    place: Place, capsys: Capture
+) -> None:
     sentence = complaint(call_main(("data", "publish", "shop"), capsys))
-    assert sentence == "shop: nothing was published; without a terminal to confirm on, expected --yes"
+    assert (
+        sentence == "shop: nothing was published; without a terminal to confirm on, expected --yes"
+    )
     assert not (place.home / REGISTRY).exists()
     for name in ("shop", "letters"):
         said(capsys, "data", "publish", name, "--yes")
@@ -111,20 +148,29 @@ def test_the_command_asks_and_changes_nothing_without_an_answer(place: Place, ca
 def test_a_table_with_a_budget_is_not_published(place: Place, capsys: Capture) -> None:
     install(place, shop("till", private=True), "this is no table: whoever reads it fails")
     sentence = complaint(call_main(("data", "publish", "till", "--yes"), capsys))
-    assert sentence.startswith("till.yaml: privacy.budget: is of rows with something at stake; expected `benchmark: true`")
+    assert sentence.startswith(
+        "till.yaml: privacy.budget: is of rows with something at stake; expected `benchmark: true`"
+    )
 
 
 def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> None:
     asked = ("run", "demo", "--model", "fake", "--dry-run", "--datasets")
-    assert "shop: whether the rows are published is checked when they are read" in said(capsys, *asked, "shop")
+    assert "shop: whether the rows are published is checked when they are read" in said(
+        capsys, *asked, "shop"
+    )
     assert "published" not in said(capsys, *asked, "breast_cancer")
 
 
 def test_content_decides_and_not_the_name(place: Place) -> None:
     settings = Settings.from_environment()
-    table, copy = random_table(CONTRACT, 30, 0), small_contract(lambda content: content.update(name="copied"))
+    table, copy = (
+        random_table(CONTRACT, 30, 0),
+        small_contract(lambda content: content.update(name="copied")),
+    )
     declare("shop", Content(content_digest(CONTRACT, table), 30), settings)
-    check_published(copy, lambda: content_digest(copy, table.take(list(range(29, -1, -1)))), settings)
+    check_published(
+        copy, lambda: content_digest(copy, table.take(list(range(29, -1, -1)))), settings
+    )
     with pytest.raises(PrivacyError, match="^copied: says"):
         check_published(copy, lambda: content_digest(copy, table.slice(1)), settings)
 
@@ -136,7 +182,12 @@ def test_a_table_with_a_budget_is_not_even_digested(place: Place) -> None:
     check_published(private_contract(), digest, Settings.from_environment())
 
 
-DAMAGES: dict[str, str] = {"cut": '{"shop": ', "a list": "[]", "no digest": '{"shop": {}}', "text": '{"shop": "all"}'}
+DAMAGES: dict[str, str] = {
+    "cut": '{"shop": ',
+    "a list": "[]",
+    "no digest": '{"shop": {}}',
+    "text": '{"shop": "all"}',
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -150,8 +201,12 @@ CHANGES: dict[str, Callable[[pa.Table], pa.Table]] = {
     "a row less": lambda table: table.slice(1),
     "a row twice": lambda table: pa.concat_tables([table, table.slice(0, 1)]),
     "no row at all": lambda table: table.slice(0, 0),
-    "a value": lambda table: table.set_column(0, "age", pa.array([19, *table.column("age").to_pylist()[1:]], pa.int64())),
-    "two values change places": lambda table: table.set_column(0, "age", pa.array(table.column("age").to_pylist()[::-1], pa.int64())),
+    "a value": lambda table: table.set_column(
+        0, "age", pa.array([19, *table.column("age").to_pylist()[1:]], pa.int64())
+    ),
+    "two values change places": lambda table: table.set_column(
+        0, "age", pa.array(table.column("age").to_pylist()[::-1], pa.int64())
+    ),
 }
 
 
@@ -164,20 +219,30 @@ def test_any_change_of_a_row_to_protect_or_to_ask_is_another_digest(change: str)
 def test_batches_have_the_digest_of_the_whole_table_however_they_are_cut() -> None:
     table = random_table(CONTRACT, 40, 0)
     for size in (1, 7, 40):
-        facts = Facts.added(prepare(table.slice(start, size), CONTRACT).facts for start in range(0, 40, size))
+        facts = Facts.added(
+            prepare(table.slice(start, size), CONTRACT).facts for start in range(0, 40, size)
+        )
         assert facts.rows == 40 and facts.train_rows < 40
         assert facts.whole_digest(CONTRACT) == content_digest(CONTRACT, table)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "data_contracts").rglob("*.yaml")), ids=lambda path: str(path.stem))
-def test_what_is_shipped_is_what_is_published(path: Path, data_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "data_contracts").rglob("*.yaml")), ids=lambda path: str(path.stem)
+)
+def test_what_is_shipped_is_what_is_published(
+    path: Path, data_folder: Path, tmp_path: Path
+) -> None:
     contract, known = load_contract(path), row_digests()
     named = {contract.name: contract}
     if isinstance(contract, TextContract) and contract.source.published:
-        named = {f"{contract.name}:{name}": edition(contract, name) for name in contract.source.slices}
+        named = {
+            f"{contract.name}:{name}": edition(contract, name) for name in contract.source.slices
+        }
     settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path, tmp_path)
     for name, one in named.items():
-        without = one.source.bundled is not None or name == "docvqa"  # whose rows nobody may hand on
+        without = (
+            one.source.bundled is not None or name == "docvqa"
+        )  # whose rows nobody may hand on
         assert one.privacy.budget.benchmark and (name in known) != without
         if name in known:
             assert read_content(one, settings).digest == known[name]
@@ -193,8 +258,14 @@ def test_the_file_of_digests_is_what_the_module_writes(place: Place) -> None:
 
 def test_rows_come_with_a_package_only_where_nothing_else_is_read() -> None:
     bundled = load_contract(ROOT / "data_contracts" / "breast_cancer.yaml")
-    assert isinstance(bundled, Contract) and _comes_with_a_package(bundled) and known_when_read([bundled]) == []
+    assert (
+        isinstance(bundled, Contract)
+        and _comes_with_a_package(bundled)
+        and known_when_read([bundled]) == []
+    )
     for file in ("own.csv", "own.parquet", "s3://bucket/own.parquet"):
-        mixed = bundled.model_copy(update={"source": bundled.source.model_copy(update={"file": file})})
+        mixed = bundled.model_copy(
+            update={"source": bundled.source.model_copy(update={"file": file})}
+        )
         assert not _comes_with_a_package(mixed), "its rows may be those of the file"
         assert known_when_read([mixed]) == ["breast_cancer"]

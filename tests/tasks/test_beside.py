@@ -1,4 +1,6 @@
-"""Models that are asked beside a run's own: the very same prompts, rows of their own in results and report, and nothing else changes."""
+"""Models that are asked beside a run's own: the very same prompts, rows of their own in results and
+report, and nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from tests.harness import Place, install, install_texts, letters, new_place, row
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan
 
-GRID = {"datasets": ["shop"], "seeds": [0], "epsilons": ["1", "5"], "shots": [2], "draws": 1, "model": "fake"}
+GRID = {
+    "datasets": ["shop"],
+    "seeds": [0],
+    "epsilons": ["1", "5"],
+    "shots": [2],
+    "draws": 1,
+    "model": "fake",
+}
 METHODS = ["aim_tabicl", "gdp_tabicl"]
 
 
@@ -43,15 +52,34 @@ def _done(run_id: str, **changes: Any) -> Path:
 
 def _numbers(run: Path, model: str = "") -> dict[tuple[str, ...], str]:
     """Accuracy of what needs a model, by everything that names it but the model."""
-    asked = [row for row in rows(run / "results.csv") if row["system"].partition("-")[0].partition("@")[0] in ("icl", "zero")]
+    asked = [
+        row
+        for row in rows(run / "results.csv")
+        if row["system"].partition("-")[0].partition("@")[0] in ("icl", "zero")
+    ]
     named = [row for row in asked if row["system"].partition("@")[2] == model]
-    return {(row["method"], row["system"].partition("@")[0], row["epsilon"], row["shots"]): row["accuracy"] for row in named}
+    return {
+        (row["method"], row["system"].partition("@")[0], row["epsilon"], row["shots"]): row[
+            "accuracy"
+        ]
+        for row in named
+    }
 
 
 def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(here: Place) -> None:
-    both, alone, other = _done("both", beside=["tiny", "fake"]), _done("alone"), _done("other", model="tiny")
-    assert _numbers(both) == _numbers(alone) and _numbers(both, "tiny") == _numbers(other) and len(_numbers(both, "tiny")) == 6
-    assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(alone / "results.csv")
+    both, alone, other = (
+        _done("both", beside=["tiny", "fake"]),
+        _done("alone"),
+        _done("other", model="tiny"),
+    )
+    assert (
+        _numbers(both) == _numbers(alone)
+        and _numbers(both, "tiny") == _numbers(other)
+        and len(_numbers(both, "tiny")) == 6
+    )
+    assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(
+        alone / "results.csv"
+    )
     for name in ("plan.json", "manifest.json"):
         assert "beside" not in read_json(alone / name), "plans without the key are what they were"
     assert "beside" not in read_json(alone / "plan.json")["pipeline"]
@@ -61,7 +89,9 @@ def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(her
     ).read_bytes()
 
 
-def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_and_cost(here: Place) -> None:
+def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_and_cost(
+    here: Place,
+) -> None:
     run = _done("both", beside=["tiny"])
     page, told = (run / "report.html").read_text(), story(load_run(run))
     begun = [
@@ -72,17 +102,25 @@ def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_
     ]
     places = [page.index(text) for text in begun]
     assert places == sorted(places) and places[-1] < page.index('<section id="')
-    sentence = next(line for line in told if line.startswith("What AIM-TabICL releases of shop at ε = 1 "))
-    for (method, system, epsilon, _), accuracy in {**_numbers(run), **_numbers(run, "tiny")}.items():
+    sentence = next(
+        line for line in told if line.startswith("What AIM-TabICL releases of shop at ε = 1 ")
+    )
+    for (method, system, epsilon, _), accuracy in {
+        **_numbers(run),
+        **_numbers(run, "tiny"),
+    }.items():
         if (method, system, epsilon) == ("aim_tabicl", "icl", "1.0"):
             assert f"{float(accuracy):.3f} against" in sentence
     assert all(name in sentence for name in ("fake (", "tiny (", "logistic regression ("))
     order = [told.index(sentence)] + [
-        next(i for i, line in enumerate(told) if text in line) for text in ("│ without private", "the truth is", "charged: ")
+        next(i for i, line in enumerate(told) if text in line)
+        for text in ("│ without private", "the truth is", "charged: ")
     ]
     assert order == sorted(order)
     assert (
-        "in-context, tiny, k = 2" in page and "Rows that name tiny are answers to the same prompts, the others are those of fake." in page
+        "in-context, tiny, k = 2" in page
+        and "Rows that name tiny are answers to the same prompts, the others are those of fake."
+        in page
     )
 
 
@@ -102,9 +140,17 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
         path.unlink()
     for part in parts_to_score(str(run), second.name):
         score(str(run), second.name, part)
-    stored = {key: table for file in (second / "scored").glob("*.npz") for key, table in read_arrays(file).items()}
-    assert all((stored[key] == planted[key]).all() for key in planted), "taken over from the other unit"
-    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted), "and nothing else is"
+    stored = {
+        key: table
+        for file in (second / "scored").glob("*.npz")
+        for key, table in read_arrays(file).items()
+    }
+    assert all((stored[key] == planted[key]).all() for key in planted), (
+        "taken over from the other unit"
+    )
+    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted), (
+        "and nothing else is"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +163,9 @@ def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: P
         ({"beside": ["rows"]}, "one of kind tabular reads none; expected language models"),
     ],
 )
-def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(here: Place, changes: dict[str, Any], expected: str) -> None:
+def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(
+    here: Place, changes: dict[str, Any], expected: str
+) -> None:
     install_texts(here, letters("postcards"), lines(records(40)), lines(records(4)))
     content = yaml.safe_load((here.root / "pipelines.yaml").read_text())
     content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}

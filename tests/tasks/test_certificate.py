@@ -1,4 +1,6 @@
-"""Certificates: what they say is what the ledger's records say, the same whenever asked, and not a byte of them or their file may change."""
+"""Certificates: what they say is what the ledger's records say, the same whenever asked, and not a
+byte of them or their file may change.
+"""
 
 from __future__ import annotations
 
@@ -75,25 +77,50 @@ def issued(settings: Settings, name: str, method: str, epsilon: float) -> Certif
     return certify(settings.declared(name), unit, settings)
 
 
-def test_a_certificate_says_what_the_account_was_charged_before_and_after(settings: Settings) -> None:
-    first, second = issued(settings, NAME, "gdp_tabicl", 0.5), issued(settings, NAME, "mst_tabicl", 1.0)
+def test_a_certificate_says_what_the_account_was_charged_before_and_after(
+    settings: Settings,
+) -> None:
+    first, second = (
+        issued(settings, NAME, "gdp_tabicl", 0.5),
+        issued(settings, NAME, "mst_tabicl", 1.0),
+    )
     with open_ledger(settings) as ledger:
         entries, spent = ledger.entries(NAME), ledger.spent(NAME)
     for certificate, entry in zip((first, second), entries, strict=True):
         charged = certificate.privacy_loss.privacy_parameters
-        assert (charged.epsilon, charged.delta) == (entry.release.guarantee.epsilon, entry.release.guarantee.delta)
+        assert (charged.epsilon, charged.delta) == (
+            entry.release.guarantee.epsilon,
+            entry.release.guarantee.delta,
+        )
         assert certificate.evidence.artefact_sha256 == entry.artefact_sha256
         assert certificate.evidence.release_id == entry.release.release_id
         assert certificate.implementation.parameters == entry.release.parameters
     one, two = first.accounting, second.accounting
     assert one.spent_before and one.spent_after and two.spent_before and two.spent_after and two.cap
-    assert one.spent_before.epsilon == 0 and one.spent_after == two.spent_before and two.spent_after.epsilon == spent.epsilon
+    assert (
+        one.spent_before.epsilon == 0
+        and one.spent_after == two.spent_before
+        and two.spent_after.epsilon == spent.epsilon
+    )
     assert two.cap.epsilon == 5 and two.composition_rule == "pure sum"
-    assert first.privacy_loss.nominal_parameters and first.privacy_loss.nominal_parameters.epsilon == 0.5
-    assert (first.privacy_loss.privacy_parameters.epsilon or 1) < 0.5, "amplified by the secret subsample"
-    assert [step.name for step in first.accounting.transformations] == ["read", "drop", "subsample", "batch"]
+    assert (
+        first.privacy_loss.nominal_parameters
+        and first.privacy_loss.nominal_parameters.epsilon == 0.5
+    )
+    assert (first.privacy_loss.privacy_parameters.epsilon or 1) < 0.5, (
+        "amplified by the secret subsample"
+    )
+    assert [step.name for step in first.accounting.transformations] == [
+        "read",
+        "drop",
+        "subsample",
+        "batch",
+    ]
     assert second.privacy_loss.nominal_parameters is None and second.model.model_name == "Central"
-    assert "epsilon 1 and delta 0 for one row" in second.certifies and "of a cap of epsilon 5" in second.certifies
+    assert (
+        "epsilon 1 and delta 0 for one row" in second.certifies
+        and "of a cap of epsilon 5" in second.certifies
+    )
 
 
 def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
@@ -101,10 +128,14 @@ def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> No
     (unit,) = plan_of(NAME, "mst_tabicl", settings, epsilon="1.0", shots=4).units.values()
     release(settings, NAME, "mst_tabicl", 0.25)
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
-    assert certify(settings.declared(NAME), unit, settings).to_json() == before, "more shots of the same release"
+    assert certify(settings.declared(NAME), unit, settings).to_json() == before, (
+        "more shots of the same release"
+    )
     for path in released_folder(settings).rglob("*.certificate"):
         path.unlink()
-    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before, "issued anew, it is the same"
+    assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before, (
+        "issued anew, it is the same"
+    )
 
 
 def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: Settings) -> None:
@@ -113,9 +144,15 @@ def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: S
         certificate.to_json()
         .decode()
         .splitlines()[1]
-        .startswith(' "certifies": "Nothing is certified: this is a simulation on a public benchmark.')
+        .startswith(
+            ' "certifies": "Nothing is certified: this is a simulation on a public benchmark.'
+        )
     )
-    assert certificate.simulation and certificate.accounting.cap is None and certificate.dp_flavor.name == "None"
+    assert (
+        certificate.simulation
+        and certificate.accounting.cap is None
+        and certificate.dp_flavor.name == "None"
+    )
     page = certificate.to_page()
     assert "Nothing is certified: this is a simulation" in page and 'class="tiles"' not in page
 
@@ -123,10 +160,15 @@ def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: S
 def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
     for method, epsilon in (("gdp_tabicl", 0.5), ("mst_tabicl", 1.0)):
         certificate = issued(settings, NAME, method, epsilon)
-        written = {"json": DIGESTS.sub(b"", certificate.to_json()), "page": DIGESTS.sub(b"", certificate.to_page().encode())}
+        written = {
+            "json": DIGESTS.sub(b"", certificate.to_json()),
+            "page": DIGESTS.sub(b"", certificate.to_page().encode()),
+        }
         assert hits(written, [ROWS, f"{ROWS:,}"]) == []
         assert hits({**written, "planted": f"of {ROWS} rows".encode()}, [ROWS]) != []
-        assert str(settings.data).encode() not in written["json"], "where the rows are is nobody's business"
+        assert str(settings.data).encode() not in written["json"], (
+            "where the rows are is nobody's business"
+        )
 
 
 def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
@@ -145,7 +187,9 @@ def test_a_receipt_that_was_edited_certifies_nothing(settings: Settings) -> None
     assert records != json.loads(content)
     path.write_text(json.dumps(records))
     try:
-        with pytest.raises(LedgerRefusedError, match="its receipt is no record of this installation's ledger"):
+        with pytest.raises(
+            LedgerRefusedError, match="its receipt is no record of this installation's ledger"
+        ):
             issued(settings, NAME, "gdp_tabicl", 0.5)
     finally:
         path.write_text(content)
@@ -154,14 +198,21 @@ def test_a_receipt_that_was_edited_certifies_nothing(settings: Settings) -> None
 
 @pytest.mark.quick("5")
 @pytest.mark.parametrize("every", [1, 5])
-def test_no_byte_of_a_certificate_or_its_file_may_change(settings: Settings, tmp_path: Path, every: int) -> None:
+def test_no_byte_of_a_certificate_or_its_file_may_change(
+    settings: Settings, tmp_path: Path, every: int
+) -> None:
     path, key = tmp_path / "rows.csv", public_key(settings)
-    write_certified(path, lambda file: file.write(CONTENT), issued(settings, NAME, "mst_tabicl", 1.0), settings)
+    write_certified(
+        path, lambda file: file.write(CONTENT), issued(settings, NAME, "mst_tabicl", 1.0), settings
+    )
     assert verify_file(path, key=key).product.file
     for place in (path, certificate_of(path)):
         content = place.read_bytes()
         of_signature = range(max(content.find(b'"signature"'), 0), len(content))
-        for position, flip in (*((at, 0x01) for at in range(0, len(content), every)), *((at, 0x20) for at in of_signature[::every])):
+        for position, flip in (
+            *((at, 0x01) for at in range(0, len(content), every)),
+            *((at, 0x20) for at in of_signature[::every]),
+        ):
             changed = bytearray(content)
             changed[position] ^= flip  # another letter, or the other case of the same
             place.write_bytes(changed)
@@ -175,7 +226,9 @@ def test_no_byte_of_a_certificate_or_its_file_may_change(settings: Settings, tmp
     assert verify_file(path, key=key)
 
 
-def test_another_key_is_refused_even_where_it_signed_the_same_statement(settings: Settings, tmp_path: Path) -> None:
+def test_another_key_is_refused_even_where_it_signed_the_same_statement(
+    settings: Settings, tmp_path: Path
+) -> None:
     other = replace(settings, home=tmp_path / "other")
     mine = issued(settings, NAME, "mst_tabicl", 1.0)
     forged = signed(mine, other)
@@ -183,7 +236,13 @@ def test_another_key_is_refused_even_where_it_signed_the_same_statement(settings
     with pytest.raises(CertificateError, match="which is not the trusted one"):
         check_signature(forged, public_key(settings))
     assert mine.signature and forged.signature
-    swapped = forged.model_copy(update={"signature": forged.signature.model_copy(update={"public_key": mine.signature.public_key})})
+    swapped = forged.model_copy(
+        update={
+            "signature": forged.signature.model_copy(
+                update={"public_key": mine.signature.public_key}
+            )
+        }
+    )
     with pytest.raises(CertificateError, match="was changed after it was signed"):
         check_signature(swapped, public_key(settings))
     with pytest.raises(CertificateError, match="is not signed"):
@@ -194,7 +253,10 @@ def test_anybody_can_verify_with_a_few_lines_and_no_dpicl(settings: Settings) ->
     content = json.loads(issued(settings, NAME, "mst_tabicl", 1.0).to_json())
     signature = content.pop("signature")
     message = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    key, value = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"])), bytes.fromhex(signature["value"])
+    key, value = (
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"])),
+        bytes.fromhex(signature["value"]),
+    )
     key.verify(value, message)
     with pytest.raises(InvalidSignature):
         key.verify(value, message.replace(b"epsilon", b"Epsilon", 1))
@@ -211,10 +273,17 @@ def test_of_many_first_uses_all_get_one_key(tmp_path: Path) -> None:
         keys = pool.map(_key, [home] * 16, chunksize=1)
     assert len(set(keys)) == 1 and len(keys[0]) == 64
     (file,) = (home / "keys").iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(file.stat().st_mode) == 0o600
+        and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    )
     assert (
         file.read_bytes().hex() not in keys
-        and Ed25519PrivateKey.from_private_bytes(file.read_bytes()).public_key().public_bytes_raw().hex() not in keys
+        and Ed25519PrivateKey.from_private_bytes(file.read_bytes())
+        .public_key()
+        .public_bytes_raw()
+        .hex()
+        not in keys
     )
 
 
@@ -224,7 +293,9 @@ def test_looking_for_a_key_makes_none(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(settings: Settings, tmp_path: Path) -> None:
+def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(
+    settings: Settings, tmp_path: Path
+) -> None:
     certificate, path = issued(settings, NAME, "mst_tabicl", 1.0), tmp_path / "rows.csv"
 
     def write() -> Certificate:
@@ -236,7 +307,9 @@ def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(s
     write()
     assert certificate_of(path).read_bytes() == beside and path.read_bytes() == CONTENT
     path.write_bytes(b"mine")
-    with pytest.raises(ParameterError, match=r"out=rows.csv: expected a new file; another one stands there"):
+    with pytest.raises(
+        ParameterError, match=r"out=rows.csv: expected a new file; another one stands there"
+    ):
         write()
     assert path.read_bytes() == b"mine"
     path.unlink()
@@ -266,11 +339,25 @@ def _reversed(value: object) -> object:
 def test_the_same_statement_has_no_other_form(settings: Settings) -> None:
     certificate = issued(settings, NAME, "gdp_tabicl", 0.5)
     content = json.loads(certificate.to_json())
-    inside = {**content, "implementation": {**content["implementation"], "parameters": {"b": {"d": 1, "c": 2}, "a": 1}}}
+    inside = {
+        **content,
+        "implementation": {
+            **content["implementation"],
+            "parameters": {"b": {"d": 1, "c": 2}, "a": 1},
+        },
+    }
     for other in (content, _reversed(content), inside):
         with pytest.raises(CertificateError):
-            Certificate.from_json(json.dumps(other, indent=None if other is content else 1, ensure_ascii=False).encode() + b"\n")
-    assert Certificate.from_json(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n") == certificate
+            Certificate.from_json(
+                json.dumps(
+                    other, indent=None if other is content else 1, ensure_ascii=False
+                ).encode()
+                + b"\n"
+            )
+    assert (
+        Certificate.from_json(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+        == certificate
+    )
 
 
 def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
@@ -289,58 +376,108 @@ def test_hostile_bytes_are_no_certificate(settings: Settings) -> None:
             Certificate.from_json(other)
 
 
-def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(settings: Settings) -> None:
+def test_a_page_executes_and_fetches_nothing_whatever_a_certificate_says(
+    settings: Settings,
+) -> None:
     certificate = issued(settings, NAME, "mst_tabicl", 1.0)
-    hostile = certificate.model_copy(update={"certifies": "<script>alert(1)</script>", "not_covered": ('"><img src=x>',)})
+    hostile = certificate.model_copy(
+        update={"certifies": "<script>alert(1)</script>", "not_covered": ('"><img src=x>',)}
+    )
     page = hostile.to_page()
     assert "<script" not in page and "<img" not in page and "default-src 'none'" in page
     plain = certificate.to_page()
-    assert certificate.signature and certificate.signature.public_key in plain and certificate.evidence.artefact_sha256 in plain
-    assert "is in the table or is not is at most 73.106 % sure of either after this release" in plain, "e / (1 + e), rounded up"
+    assert (
+        certificate.signature
+        and certificate.signature.public_key in plain
+        and certificate.evidence.artefact_sha256 in plain
+    )
+    assert (
+        "is in the table or is not is at most 73.106 % sure of either after this release" in plain
+    ), "e / (1 + e), rounded up"
 
 
-def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(tmp_path: Path) -> None:
+def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtracted(
+    tmp_path: Path,
+) -> None:
     """Of Gaussian noise the total is no sum: what it was before is a fact of the chain."""
-    guarantee = price(gaussian(sigma=20.0), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
-    with Ledger.open(f"sqlite:///{tmp_path}/ledger.db", bytes(32), tmp_path / "anchor.json") as ledger:
+    guarantee = price(
+        gaussian(sigma=20.0), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6
+    )
+    with Ledger.open(
+        f"sqlite:///{tmp_path}/ledger.db", bytes(32), tmp_path / "anchor.json"
+    ) as ledger:
         ledger.ensure_account(Account("a", "row", Neighbours.ADD_OR_REMOVE_ONE, 10.0, 1e-5))
         for name in "12":
             ledger.reserve(Release(name * 64, "a", "any", {}, guarantee))
         first, second = (json.loads(ledger.records_of(name * 64)[0]["content"]) for name in "12")
-    assert json.loads(first["before"])["count"] == 0 and second["before"] == first["spent"] != second["spent"]
+    assert (
+        json.loads(first["before"])["count"] == 0
+        and second["before"] == first["spent"] != second["spent"]
+    )
 
 
-def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(tmp_path: Path) -> None:
+def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
+    tmp_path: Path,
+) -> None:
     place = new_place(tmp_path / "place")
     contract = letters("certified_letters", private=True)
     install_texts(place, contract, lines(records(40)), lines(records(4)))
-    grid = {**SMALL, "datasets": [contract["name"]], "methods": ["few_shot_generation"], "epsilons": ["1"], "shots": [1, 2], "seeds": [0]}
+    grid = {
+        **SMALL,
+        "datasets": [contract["name"]],
+        "methods": ["few_shot_generation"],
+        "epsilons": ["1"],
+        "shots": [1, 2],
+        "seeds": [0],
+    }
     with place.entered():
         run = make_plan("private", grid, None)
         for stage, references in steps(str(run)):
             stage(*references)
         folder = open_unit(str(run), "few_shot_generation__certified_letters__seed0")
-        with pytest.raises(ParameterError, match=r"cell=None: expected one of icl,epsilon=1.0,shots=1"):
+        with pytest.raises(
+            ParameterError, match=r"cell=None: expected one of icl,epsilon=1.0,shots=1"
+        ):
             certify(folder.declared, folder.unit, folder.settings, **plan_facts(folder))
         made = [
-            certify(folder.declared, folder.unit, folder.settings, cell=cell, **plan_facts(folder)) for cell in folder.unit.cells("icl")
+            certify(folder.declared, folder.unit, folder.settings, cell=cell, **plan_facts(folder))
+            for cell in folder.unit.cells("icl")
         ]
     first, second = made
-    assert first.dp_flavor.name == "Approximate DP" and 0 < first.privacy_loss.privacy_parameters.delta < 0.05
-    assert "except with probability" in first.certifies and "the language model that read them" in first.model.trust_model
-    assert [step.name for step in first.accounting.transformations] == ["read", "drop", "hold out by file"]
-    assert first.accounting.spent_after == second.accounting.spent_before and first.accounting.composition_rule.startswith("PLD")
+    assert (
+        first.dp_flavor.name == "Approximate DP"
+        and 0 < first.privacy_loss.privacy_parameters.delta < 0.05
+    )
+    assert (
+        "except with probability" in first.certifies
+        and "the language model that read them" in first.model.trust_model
+    )
+    assert [step.name for step in first.accounting.transformations] == [
+        "read",
+        "drop",
+        "hold out by file",
+    ]
+    assert (
+        first.accounting.spent_after == second.accounting.spent_before
+        and first.accounting.composition_rule.startswith("PLD")
+    )
     assert first.accounting.spent_after and first.accounting.spent_after.delta == 0.05
 
 
-def test_a_ledger_that_was_rebuilt_or_charged_by_an_earlier_program_changes_no_certificate_and_invents_no_total(tmp_path: Path) -> None:
+def test_a_ledger_that_was_rebuilt_or_charged_by_an_earlier_program_changes_no_certificate_and_invents_no_total(  # noqa: E501
+    tmp_path: Path,
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop("adopted", private=True), shop_rows(60))
     with place.entered():
         settings = Settings.from_environment()
         release(settings, "adopted", "mst_tabicl", 1.0)
         before = issued(settings, "adopted", "mst_tabicl", 1.0).to_json()
-        for path in (settings.home / "ledger.db", settings.home / "ledger.anchor.json", *released_folder(settings).rglob("*.certificate")):
+        for path in (
+            settings.home / "ledger.db",
+            settings.home / "ledger.anchor.json",
+            *released_folder(settings).rglob("*.certificate"),
+        ):
             path.unlink()
         adopt(settings)
         assert issued(settings, "adopted", "mst_tabicl", 1.0).to_json() == before
@@ -349,8 +486,19 @@ def test_a_ledger_that_was_rebuilt_or_charged_by_an_earlier_program_changes_no_c
         charged, published = json.loads(receipt.read_text())
         content = json.loads(charged["content"])
         earlier = canonical({name: value for name, value in content.items() if name != "before"})
-        head = link(load_key(settings.home / KEY), Head(charged["sequence"] - 1, charged["before"]), "reserved", earlier)
-        receipt.write_text(json.dumps([{**charged, "content": earlier, "hash": head.hash}, published]))
+        head = link(
+            load_key(settings.home / KEY),
+            Head(charged["sequence"] - 1, charged["before"]),
+            "reserved",
+            earlier,
+        )
+        receipt.write_text(
+            json.dumps([{**charged, "content": earlier, "hash": head.hash}, published])
+        )
         older = issued(settings, "adopted", "mst_tabicl", 1.0)
-    assert older.accounting.spent_before is None and older.accounting.spent_after and older.accounting.spent_after.epsilon == 2
+    assert (
+        older.accounting.spent_before is None
+        and older.accounting.spent_after
+        and older.accounting.spent_after.epsilon == 2
+    )
     assert "Account" not in older.certifies and 'class="bar"' not in older.to_page()

@@ -1,4 +1,6 @@
-"""A run has one charge: what was drafted under it is published as that release or not at all, and what it leaves behind goes with it."""
+"""A run has one charge: what was drafted under it is published as that release or not at all, and
+what it leaves behind goes with it.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,16 @@ def drafted(place: Place, method: str, dataset: str) -> Path:
 
 def spent(place: Place, dataset: str) -> list[tuple[str, str | None]]:
     with open_ledger(Settings.from_environment()) as ledger:
-        return [(entry.release.release_id, entry.artefact_sha256) for entry in ledger.entries(dataset)]
+        return [
+            (entry.release.release_id, entry.artefact_sha256) for entry in ledger.entries(dataset)
+        ]
 
 
 @pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
-def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(tmp_path: Path, method: str) -> None:
+def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
+    tmp_path: Path, method: str
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop(private=True), shop_rows(60))
     with place.entered():
@@ -75,7 +81,9 @@ def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(tm
         assert all(sha256 for _, sha256 in spent(place, "shop"))
 
 
-def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(tmp_path: Path) -> None:
+def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(
+    tmp_path: Path,
+) -> None:
     place = new_place(tmp_path / "place")
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     with place.entered():
@@ -84,7 +92,13 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
         journals = place.home / "private" / "journals"
         with Settings.from_environment().entered():
             drafts = read_drafts(folder)
-            publish_drafts(folder, {cell: drafts[cell.key] for cell in folder.method.releases(folder.declared, folder.unit)})
+            publish_drafts(
+                folder,
+                {
+                    cell: drafts[cell.key]
+                    for cell in folder.method.releases(folder.declared, folder.unit)
+                },
+            )
         assert any(journals.iterdir())
         run_units(run, InProcess(), report_steps(run))
         assert not journals.exists() or not any(journals.iterdir())
@@ -94,20 +108,47 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
 def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(200))
-    options = ("--datasets", "shop", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
-    process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
-    until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
+    options = (
+        "--datasets",
+        "shop",
+        "--methods",
+        "ldp_tabicl",
+        "--epsilons",
+        "1",
+        "--shots",
+        "1,2,4",
+        "--seeds",
+        "0",
+        "--model",
+        "tiny",
+    )
+    process = place.start(
+        "run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
+    )
+    until(
+        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
+        120,
+        "a scored cell",
+        every=0.01,
+    )
     workers = [int(pid.name) for pid in Path("/proc").glob("[0-9]*") if _is_worker_of(pid, place)]
     assert len(workers) >= 2
     os.kill(process.pid, signal.SIGKILL)
     began = time.monotonic()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10, "the end of the workers", every=0.05)
+    until(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers),
+        10,
+        "the end of the workers",
+        every=0.05,
+    )
     assert time.monotonic() - began < 10
     process.communicate(timeout=60)
 
 
 def _is_worker_of(pid: Path, place: Place) -> bool:
-    """A process of this installation that the fork server made: its environment names the home, its command is the server's."""
+    """A process of this installation that the fork server made: its environment names the home, its
+    command is the server's.
+    """
     try:
         command, environment = (pid / "cmdline").read_bytes(), (pid / "environ").read_bytes()
     except OSError:
@@ -127,19 +168,32 @@ class InParts(InProcess):
         return super().submit(step)
 
 
-def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(tmp_path: Path) -> None:
+def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
+    tmp_path: Path,
+) -> None:
     found: list[tuple[dict[str, Any], int]] = []
-    for name, executors in {"whole": [InParts(1)], "parts": [InParts(3, 1), InParts(2, 1), InParts(2)]}.items():
+    for name, executors in {
+        "whole": [InParts(1)],
+        "parts": [InParts(3, 1), InParts(2, 1), InParts(2)],
+    }.items():
         place = new_place(tmp_path / name)
         install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
         with place.entered():
-            chosen = {**GRID, "methods": ["few_shot_generation"], "datasets": ["letters"], "epsilons": ["1", "2"], "shots": [1, 2]}
+            chosen = {
+                **GRID,
+                "methods": ["few_shot_generation"],
+                "datasets": ["letters"],
+                "epsilons": ["1", "2"],
+                "shots": [1, 2],
+            }
             run = make_plan("private", chosen, "r")
             drafted: list[int] = []
             for executor in executors:
                 with nullcontext() if executor is executors[-1] else pytest.raises(Killed):
                     run_units(run, executor, report_steps(run))
-                drafted.append(len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units))))))
+                drafted.append(
+                    len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units)))))
+                )
             assert name == "whole" or drafted[:2] == [1, 2], (
                 "the first parts of three and of two have a cell each of the two that cost most"
             )

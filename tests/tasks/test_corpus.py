@@ -1,4 +1,6 @@
-"""The tiny model's tokenizer knows the wording that was shipped, and of no other contract that there is one."""
+"""The tiny model's tokenizer knows the wording that was shipped, and of no other contract that
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,15 @@ TINY = ModelSpec(name="tiny", kind="tiny")
 
 
 def _with_a_draft(place: Place) -> None:
-    """A contract whose categories are what rows say, so often that a tokenizer would learn the word."""
+    """A contract whose categories are what rows say, so often that a tokenizer would learn the
+    word.
+    """
     content = shop("drafted", private=True, draft=True)
-    content["columns"]["colour"] = {"type": "category", "categories": ["red", "green", "blue"], "texts": {"red": f"{CANARY} " * 200}}
+    content["columns"]["colour"] = {
+        "type": "category",
+        "categories": ["red", "green", "blue"],
+        "texts": {"red": f"{CANARY} " * 200},
+    }
     (place.root / "contracts" / "drafted.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
@@ -40,6 +48,8 @@ def test_another_contract_changes_neither_the_model_s_name_nor_its_tokens(tmp_pa
 
 
 def test_results_of_before_are_the_tiny_model_s_still() -> None:
-    """Its folder, and releases that it wrote, are named by this digest; a change here gives another model."""
+    """Its folder, and releases that it wrote, are named by this digest; a change here gives another
+    model.
+    """
     digest = hashlib.sha256(json.dumps([1, *public_corpus()]).encode()).hexdigest()
     assert digest == "fa31b15d6a2f61bf5c5222caf08a6b6c881619758e080c9ba0621c0a468aa62c"

@@ -11,7 +11,18 @@ import pytest
 from dpicl.engine.files import harmless, write_csv
 from dpicl.report.markdown import escaped
 
-FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", " =1+1", "\n=1", "＝1", '=HYPERLINK("http://x","y")']
+FORMULAS = [
+    "=1+1",
+    "+cmd|' /C calc'!A0",
+    "-2+3+cmd",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =1+1",
+    "\n=1",
+    "＝1",
+    '=HYPERLINK("http://x","y")',
+]
 HONEST = ["adult", "", "1.5", "-1.5", "+2", "-inf", "1e-3", "a=b", "x@y", "'=1"]
 
 
@@ -30,7 +41,10 @@ def test_a_written_table_reads_back_with_every_formula_defused(tmp_path: Path) -
     write_csv(tmp_path / "t.csv", ("name", "value"), rows)
     with (tmp_path / "t.csv").open(newline="") as file:
         read = list(csv.DictReader(file))
-    assert [row["name"] for row in read] == [*(" ".join(f"'{text}".splitlines()) for text in FORMULAS), *HONEST]
+    assert [row["name"] for row in read] == [
+        *(" ".join(f"'{text}".splitlines()) for text in FORMULAS),
+        *HONEST,
+    ]
     assert {row["value"] for row in read} == {"-1.5"}
 
 

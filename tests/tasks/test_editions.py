@@ -1,4 +1,6 @@
-"""A run is about the edition of a published set that was at hand when it was planned, on every host and however often it is resumed."""
+"""A run is about the edition of a published set that was at hand when it was planned, on every host
+and however often it is resumed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from tasks.ingest import ingest
 from tasks.split import split
-from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, publish, said
+from tests.harness import (
+    Place,
+    call_main,
+    complaint,
+    install_texts,
+    letters,
+    new_place,
+    publish,
+    said,
+)
 from tests.library.hostile_server import HostileServer, ranges
 from tests.library.text_contracts import lines, records
 
@@ -35,7 +46,10 @@ def sha256(data: bytes) -> str:
 def server() -> Iterator[HostileServer]:
     with HostileServer() as server:
         for name, data in (("train.jsonl", WHOLE), ("test.jsonl", TEST)):
-            server.replies[f"/datasets/org/letters/resolve/{REVISION}/{name}"] = [ranges(data, most=len(data) - 7), ranges(data)]
+            server.replies[f"/datasets/org/letters/resolve/{REVISION}/{name}"] = [
+                ranges(data, most=len(data) - 7),
+                ranges(data),
+            ]
         yield server
 
 
@@ -49,7 +63,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: HostileServer
     source = content["source"]
     files = {split: source.pop(split) for split in ("train", "test")}
     stored = {
-        split: {"file": one["file"], "sha256": sha256((place.root / "data" / one["file"]).read_bytes())} for split, one in files.items()
+        split: {
+            "file": one["file"],
+            "sha256": sha256((place.root / "data" / one["file"]).read_bytes()),
+        }
+        for split, one in files.items()
     }
     source["published"] = {
         "hub": "org/letters",
@@ -71,7 +89,9 @@ def bounds(run: str) -> dict[str, int]:
     return dict(open_unit(run, key).texts.row_bounds)
 
 
-def test_a_broken_download_is_continued_by_the_command_and_used_from_then_on(place: Place, server: HostileServer, capsys: Capture) -> None:
+def test_a_broken_download_is_continued_by_the_command_and_used_from_then_on(
+    place: Place, server: HostileServer, capsys: Capture
+) -> None:
     assert "slice small" in said(capsys, "data", "list")
     assert Settings.from_environment().texts("letters").row_bounds == {"good": 20, "bad": 20}
     told = said(capsys, "data", "fetch", "letters")
@@ -100,26 +120,38 @@ def test_a_run_keeps_the_edition_that_it_was_planned_for(place: Place, capsys: C
         assert bounds(other) == {"good": 60, "bad": 60}
 
 
-def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(place: Place, capsys: Capture) -> None:
+def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(
+    place: Place, capsys: Capture
+) -> None:
     with place.entered():
         run = str(make_plan("few-shot-generation", CHANGES, "r"))
         said(capsys, "data", "fetch", "letters")
         for path in (place.root / "data").rglob("*.jsonl*"):
             path.unlink()
-        with pytest.raises(DpiclError, match="no texts at hand; expected the published set, which `dpicl data fetch letters` downloads"):
+        with pytest.raises(
+            DpiclError,
+            match="no texts at hand; expected the published set, which `dpicl data fetch letters` "
+            "downloads",
+        ):
             ingest.fn(run, "letters")
 
 
 def test_a_contract_without_a_published_set_says_so(place: Place, capsys: Capture) -> None:
     install_texts(place, {**letters(), "name": "own"}, SMALL_TRAIN, TEST)
     sentence = complaint(call_main(("data", "fetch", "own"), capsys))
-    assert sentence == "own: no published set is named; expected `published` under `source`, or files below DPICL_DATA"
+    assert (
+        sentence
+        == "own: no published set is named; expected `published` under `source`, or files below "
+        "DPICL_DATA"
+    )
 
 
 def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(
     place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub's files of trec have no stated digest: another server could serve anything for them."""
+    """The hub's files of trec have no stated digest: another server could serve anything for
+    them.
+    """
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     told = complaint(call_main(["data", "fetch", "trec"], capsys))
     assert "no digest of it is stated, and HF_ENDPOINT names another server than the hub" in told

@@ -1,4 +1,6 @@
-"""A model that others run is refused what is private: before a row is read, and before it is called."""
+"""A model that others run is refused what is private: before a row is read, and before it is
+called.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ from tasks.serialize import serialize
 from tasks.split import split
 from tests.harness import Place, complaint, install, new_place, shop, shop_rows
 
-GRID = {"methods": ["ldp_tabicl"], "datasets": ["shop"], "epsilons": ["inf"], "shots": [1], "seeds": [0], "model": "far"}
+GRID = {
+    "methods": ["ldp_tabicl"],
+    "datasets": ["shop"],
+    "epsilons": ["inf"],
+    "shots": [1],
+    "seeds": [0],
+    "model": "far",
+}
 UNIT = "ldp_tabicl__shop__seed0"
 SCORE = "import sys; from tasks.score import score; score.fn(*sys.argv[1:3], 0)"
 
@@ -62,20 +71,48 @@ def counted() -> Iterator[tuple[str, list[object]]]:
 
 def test_a_private_table_s_true_rows_are_refused_before_anything_is_read(place: Place) -> None:
     install(place, shop(private=True), "this is no table: whoever reads it fails")
-    finished = place.dpicl("run", "private", "--datasets", "shop", "--epsilons", "1,inf", "--shots", "1", "--model", "far")
-    assert "model 'far' has trust 'remote', and epsilon=inf sends it rows without noise (1 cell" in complaint(finished)
+    finished = place.dpicl(
+        "run",
+        "private",
+        "--datasets",
+        "shop",
+        "--epsilons",
+        "1,inf",
+        "--shots",
+        "1",
+        "--model",
+        "far",
+    )
+    assert (
+        "model 'far' has trust 'remote', and epsilon=inf sends it rows without noise (1 cell"
+        in complaint(finished)
+    )
     assert not (place.home / "runs").exists() and not (place.home / "private").exists()
 
 
 def scored(place: Place, run: Path, hub: str) -> str:
     """Score a unit in a process of its own; gives its last words."""
-    environment = {**os.environ, **place.environment, "HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0", "HF_HOME": str(place.root / "hub")}
-    finished = subprocess.run([sys.executable, "-c", SCORE, str(run), UNIT], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        **place.environment,
+        "HF_ENDPOINT": hub,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(place.root / "hub"),
+    }
+    finished = subprocess.run(
+        [sys.executable, "-c", SCORE, str(run), UNIT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return finished.stderr.strip().splitlines()[-1]
 
 
 @pytest.mark.exhaustive
-def test_a_table_that_is_no_longer_public_is_refused_before_the_model_is_called(place: Place) -> None:
+def test_a_table_that_is_no_longer_public_is_refused_before_the_model_is_called(
+    place: Place,
+) -> None:
     with place.entered():
         run = make_plan("demo", GRID, "r")
         for stage in (ingest, split):

@@ -1,4 +1,6 @@
-"""A run on a served model: its results, what its manifest and report say of the answers, and how it goes on."""
+"""A run on a served model: its results, what its manifest and report say of the answers, and how it
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps
 
-GRID = {"methods": ["ldp_tabicl"], "datasets": ["shop"], "epsilons": ["5"], "shots": [1, 2], "seeds": [0]}
+GRID = {
+    "methods": ["ldp_tabicl"],
+    "datasets": ["shop"],
+    "epsilons": ["5"],
+    "shots": [1, 2],
+    "seeds": [0],
+}
 UNIT = "ldp_tabicl__shop__seed0"
 FASTEST = "completions top-20 logprobs, else echo"
 
@@ -46,11 +54,20 @@ def done(place: Place, model: str, run_id: str) -> Path:
 def test_an_echoing_server_gives_a_run_the_results_of_its_model(place: Place) -> None:
     with serving(Habits(faults=("500", "truncate"), fault_every=7)) as server:
         with_far(place, server.url)
-        far, by_address, fake = done(place, "far", "a"), done(place, f"{server.url}#m", "b"), done(place, "fake", "c")
+        far, by_address, fake = (
+            done(place, "far", "a"),
+            done(place, f"{server.url}#m", "b"),
+            done(place, "fake", "c"),
+        )
     results = [read_json(run / "units" / UNIT / "results.json") for run in (far, by_address, fake)]
     assert results[0] == results[1] == results[2] and len(results[0]) > 3
     model = read_json(far / "manifest.json")["model"]
-    assert (model["name"], model["kind"], model["mode"], model["trust"]) == ("far", "endpoint", FASTEST, "remote")
+    assert (model["name"], model["kind"], model["mode"], model["trust"]) == (
+        "far",
+        "endpoint",
+        FASTEST,
+        "remote",
+    )
     assert not list(fake.glob("units/*/scored/*.json"))
 
 
@@ -59,12 +76,18 @@ def test_a_report_tells_how_many_answers_are_fixed_and_what_they_took(place: Pla
         with_far(place, server.url, api="completions", price_per_million_tokens=3.0)
         run = done(place, "far", "a")
     counts = [read_json(path) for path in run.glob("units/*/scored/*.json")]
-    fixed, calls = (int(sum(count.get(name, 0) for count in counts)) for name in ("no-label", "calls"))
+    fixed, calls = (
+        int(sum(count.get(name, 0) for count in counts)) for name in ("no-label", "calls")
+    )
     assert fixed > 0
     told = f"{fixed} fixed because no label was listed; {calls:,} calls, "
     for name in ("report.md", "report.html"):
         text = (run / name).read_text()
-        assert "queried by completions top-5 logprobs" in text and told in text and ", cost 0.0" in text
+        assert (
+            "queried by completions top-5 logprobs" in text
+            and told in text
+            and ", cost 0.0" in text
+        )
 
 
 @pytest.mark.exhaustive
@@ -84,10 +107,13 @@ def test_a_run_goes_on_where_its_server_went_down_but_not_in_another_manner(plac
     gone.unlink()
     port = server.port
     with serving(Habits(echo="refuses", key="sesame"), port=port), place.entered(FAR_KEY="sesame"):
-        open_scorer(ModelSpec(name="fake", kind="fake"), models_folder=place.root, corpus=())  # so that `far` is opened anew
+        open_scorer(
+            ModelSpec(name="fake", kind="fake"), models_folder=place.root, corpus=()
+        )  # so that `far` is opened anew
         with pytest.raises(RunError) as other:
             done(place, "far", "a")
     assert (
         str(other.value)
-        == "run a: its model answered by completions top-20 logprobs, else echo and now by completions top-20 logprobs; start a new run"
+        == "run a: its model answered by completions top-20 logprobs, else echo and now by "
+        "completions top-20 logprobs; start a new run"
     )

@@ -1,4 +1,6 @@
-"""What leaves of rows that answers are measured on: of public ones everything, of held-out private ones noisy counts, of others nothing."""
+"""What leaves of rows that answers are measured on: of public ones everything, of held-out private
+ones noisy counts, of others nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,29 @@ from dpicl.engine.stages import score
 from dpicl.errors import BudgetError, DpiclError, PrivacyError
 from dpicl.lm.requests import HashScorer, Progress
 from dpicl.report.stages import report_steps
-from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
+from tests.harness import (
+    Place,
+    content,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    rows,
+    shop,
+    shop_rows,
+)
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan, steps
 
 METHODS = ("gdp_tabicl", "mst_tabicl")
-GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "epsilons": ["5"], "shots": [1, 2], "baselines": False}
+GRID = {
+    "datasets": ["shop"],
+    "seeds": [0],
+    "model": "fake",
+    "epsilons": ["5"],
+    "shots": [1, 2],
+    "baselines": False,
+}
 CHARGED = {"test_fraction": 0.5, "evaluation_epsilon": 3}
 
 
@@ -53,13 +72,17 @@ def spent(place: Place) -> dict[str, list[float]]:
 
 @pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", METHODS)
-def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(tmp_path: Path, method: str) -> None:
+def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(
+    tmp_path: Path, method: str
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
     run = run_of(place, method, keep=True)
     private = place.home / "private" / "shop" / "r"
     assert {path.stat().st_mode & 0o777 for path in private.rglob("*") if path.is_file()} == {0o600}
-    assert {path.stat().st_mode & 0o777 for path in [private, *private.rglob("*")] if path.is_dir()} == {0o700}
+    assert {
+        path.stat().st_mode & 0o777 for path in [private, *private.rglob("*")] if path.is_dir()
+    } == {0o700}
     assert list(private.rglob("prompts.parquet")) and list(private.rglob("scored/*.npz"))
 
     unit = run / "units" / f"{method}__shop__seed0"
@@ -68,7 +91,9 @@ def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(tmp_pa
     assert {row["system"] for row in found} == {"zero-shot", "icl"} and len(found) == 3
     assert {row["auc"] for row in found} == {row["balanced_accuracy"] for row in found} == {""}
     first, paid = found, spent(place)
-    assert "noise of standard deviation" in (run / "report.html").read_text() and "majority" not in json.dumps(found)
+    assert "noise of standard deviation" in (
+        run / "report.html"
+    ).read_text() and "majority" not in json.dumps(found)
 
     with place.entered():
         remove_private(run, Settings.from_environment())
@@ -95,7 +120,9 @@ def public_names(run: Path) -> set[str]:
     return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
 
 
-def test_whether_any_row_is_held_out_in_private_shows_in_no_name_and_no_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_whether_any_row_is_held_out_in_private_shows_in_no_name_and_no_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     names, told = [], []
     for fraction in (0.5, 1e-4):  # of 90 rows about half, and none
         place = new_place(tmp_path / str(fraction))
@@ -103,7 +130,13 @@ def test_whether_any_row_is_held_out_in_private_shows_in_no_name_and_no_line(tmp
         caplog.clear()
         with caplog.at_level("INFO"):
             names.append(public_names(run_of(place, "mst_tabicl")))
-        told.append([record.getMessage() for record in caplog.records if record.getMessage().startswith("score")])
+        told.append(
+            [
+                record.getMessage()
+                for record in caplog.records
+                if record.getMessage().startswith("score")
+            ]
+        )
     assert names[0] == names[1] and told[0] == told[1] != []
 
 
@@ -112,7 +145,13 @@ class Fails(HashScorer):
 
     asked = failed = 0
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
         Fails.asked += len(prompts)
         if any("crimson" in text.rpartition("\n")[2] for text in prompts):
             Fails.failed += 1
@@ -143,7 +182,9 @@ def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) 
         for stage, references in steps(str(run)):
             if stage.name == "evaluate":
                 rmtree(next((place.home / "private").rglob("scored")))
-                with pytest.raises(DpiclError, match="answers to be counted are missing; resume the run"):
+                with pytest.raises(
+                    DpiclError, match="answers to be counted are missing; resume the run"
+                ):
                     stage(*references)
                 break
             stage(*references)
@@ -154,7 +195,9 @@ def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) 
 @pytest.mark.quick("charge")
 @pytest.mark.parametrize("stopped_at", ["charge", "serialize", "report"])
 def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: str) -> None:
-    """Rows that were held out in private are no public queries because a contract says so now, nor was a release promised less."""
+    """Rows that were held out in private are no public queries because a contract says so now, nor
+    was a release promised less.
+    """
     place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
     with place.entered():
@@ -163,8 +206,20 @@ def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: 
             if stage.name == stopped_at:
                 break
             stage(*references)
-    install(place, {**shop(private=True), "privacy": {**shop(private=True)["privacy"], "budget": {"epsilon": 50}}}, shop_rows(90))
-    with place.entered(), pytest.raises(DpiclError, match="its contract has changed since run r began; start a new run"):
+    install(
+        place,
+        {
+            **shop(private=True),
+            "privacy": {**shop(private=True)["privacy"], "budget": {"epsilon": 50}},
+        },
+        shop_rows(90),
+    )
+    with (
+        place.entered(),
+        pytest.raises(
+            DpiclError, match="its contract has changed since run r began; start a new run"
+        ),
+    ):
         make_plan("private", {}, "r", resume=True)
     raised = contract(CHARGED)
     raised["privacy"]["budget"] = {"epsilon": 1000}
@@ -184,7 +239,9 @@ def test_queries_that_changed_while_a_run_was_stopped_are_refused(tmp_path: Path
             stage(*references)
         remove_private(run, Settings.from_environment())
         (place.root / "data" / "shop_queries.csv").write_text(shop_rows(12, seed=7))
-        with pytest.raises(DpiclError, match="its queries have changed since this run began; start a new run"):
+        with pytest.raises(
+            DpiclError, match="its queries have changed since this run began; start a new run"
+        ):
             run_units(run, InProcess())
 
 
@@ -211,15 +268,21 @@ def test_an_evaluation_beyond_the_cap_is_refused_and_reads_nothing(tmp_path: Pat
 @pytest.mark.quick("mst_tabicl-None")
 @pytest.mark.parametrize("split", [None, {"test_fraction": 0.5}])
 @pytest.mark.parametrize("method", METHODS)
-def test_without_a_charge_no_row_is_asked_and_the_report_says_so(tmp_path: Path, method: str, split: Any) -> None:
+def test_without_a_charge_no_row_is_asked_and_the_report_says_so(
+    tmp_path: Path, method: str, split: Any
+) -> None:
     place = new_place(tmp_path / "place")
     install(place, contract(split), shop_rows(90))
     run = run_of(place, method, keep=True)
     assert rows(run / "results.csv") == []
-    assert not list(place.home.rglob("scored/*")) and not list(place.home.rglob("predictions.parquet"))
+    assert not list(place.home.rglob("scored/*")) and not list(
+        place.home.rglob("predictions.parquet")
+    )
     for report in ("report.html", "report.md"):
         assert "Nothing was measured on shop" in (run / report).read_text()
-    demonstrations = json.loads((run / "units" / f"{method}__shop__seed0" / "demonstrations.json").read_text())
+    demonstrations = json.loads(
+        (run / "units" / f"{method}__shop__seed0" / "demonstrations.json").read_text()
+    )
     assert len(demonstrations) == 2 and all(demonstrations.values())
 
 
@@ -238,7 +301,10 @@ def test_a_run_of_ensembles_needs_public_queries_before_anything_is_charged(tmp_
     made["source"]["test"] = made["source"].pop("queries")
     install_texts(place, made, lines(records(40)), lines(records(4)))
     grid = {**GRID, "datasets": ["letters"], "methods": ["dp_icl"]}
-    with place.entered(), pytest.raises(PrivacyError, match="letters: a run of dp_icl answers queries"):
+    with (
+        place.entered(),
+        pytest.raises(PrivacyError, match="letters: a run of dp_icl answers queries"),
+    ):
         make_plan("private", grid, "r")
     assert not (place.home / "ledger.db").exists()
 
@@ -246,5 +312,10 @@ def test_a_run_of_ensembles_needs_public_queries_before_anything_is_charged(tmp_
 def test_private_rows_that_report_themselves_are_not_split(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
-    with place.entered(), pytest.raises(PrivacyError, match="shop: ldp_tabicl shows how many rows report, and `split` lets"):
+    with (
+        place.entered(),
+        pytest.raises(
+            PrivacyError, match="shop: ldp_tabicl shows how many rows report, and `split` lets"
+        ),
+    ):
         make_plan("private", {**GRID, "methods": ["ldp_tabicl"]}, "r")

@@ -1,4 +1,6 @@
-"""A run is the same whoever does its steps: this process, a pool of processes, or Prefect on Dask."""
+"""A run is the same whoever does its steps: this process, a pool of processes, or Prefect on
+Dask.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,17 @@ from dpicl.engine.pool import Pool
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.report.stages import report_steps
-from tests.harness import Place, World, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.harness import (
+    Place,
+    World,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+)
 from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
@@ -32,27 +44,53 @@ GRIDS = {
 
 def a_place(place: Place, *, private: bool = False) -> Place:
     install(place, shop("kiosk", private=private), shop_rows(60))
-    install_texts(place, letters("postcards", private=private), lines(records(40)), lines(records(4)))
+    install_texts(
+        place, letters("postcards", private=private), lines(records(40)), lines(records(4))
+    )
     return place
 
 
 def outcome(run: Path) -> dict[str, bytes]:
     """Released files, prompts and results of every unit."""
-    names = ("released_*", "results.json", "demonstrations.json", "forms.json", "prompts.parquet", "predictions.parquet", "baselines.json")
-    found = {path.relative_to(run).as_posix(): path.read_bytes() for name in names for path in run.glob(f"units/*/{name}")}
+    names = (
+        "released_*",
+        "results.json",
+        "demonstrations.json",
+        "forms.json",
+        "prompts.parquet",
+        "predictions.parquet",
+        "baselines.json",
+    )
+    found = {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for name in names
+        for path in run.glob(f"units/*/{name}")
+    }
     return found | {"results.csv": (run / "results.csv").read_bytes()}
 
 
-def releases(place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "postcards")) -> set[tuple[str, str, str | None]]:
+def releases(
+    place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "postcards")
+) -> set[tuple[str, str, str | None]]:
     with place.entered(), open_ledger(Settings.from_environment()) as ledger:
         ledger.verify()
-        entries = [entry for account in ledger.accounts() if account.name in names for entry in ledger.entries(account.name)]
-    return {(entry.release.account, entry.release.release_id, entry.artefact_sha256) for entry in entries}
+        entries = [
+            entry
+            for account in ledger.accounts()
+            if account.name in names
+            for entry in ledger.entries(account.name)
+        ]
+    return {
+        (entry.release.account, entry.release.release_id, entry.artefact_sha256)
+        for entry in entries
+    }
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["tables", "texts"])
-def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(tmp_path: Path, world: World, name: str) -> None:
+def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(
+    tmp_path: Path, world: World, name: str
+) -> None:
     here, pooled = a_place(new_place(tmp_path / "here")), a_place(new_place(tmp_path / "pooled"))
     a_place(world)
     (world.home / "keys").mkdir(exist_ok=True, parents=True)
@@ -81,13 +119,17 @@ def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_p
 
 def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
     names = [stage.name for stage in stages()]
-    assert len(names) == len(set(names)) and names.index("measure") < names.index("release") < names.index("evaluate")
+    assert len(names) == len(set(names)) and names.index("measure") < names.index(
+        "release"
+    ) < names.index("evaluate")
 
 
 @pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "few_shot_generation"])
 def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
-    """Only the owner charges and publishes; a worker that would is caught, as the ledger is not there for it."""
+    """Only the owner charges and publishes; a worker that would is caught, as the ledger is not
+    there for it.
+    """
     place = a_place(new_place(tmp_path / "place"), private=True)
     dataset = "kiosk" if method == "gdp_tabicl" else "postcards"
     with place.entered():
@@ -124,16 +166,23 @@ class Deadly(Pool):
 
 @pytest.mark.quick("3-False")
 @pytest.mark.parametrize(("times", "ends"), [(2, True), (3, False)])
-def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times: int, ends: bool) -> None:
+def test_a_step_whose_worker_dies_is_submitted_twice_again(
+    tmp_path: Path, times: int, ends: bool
+) -> None:
     place = a_place(new_place(tmp_path / "place"))
     with place.entered():
-        run = make_plan("demo", {**GRID, "methods": ["gdp_tabicl"], "datasets": ["kiosk"], "seeds": [0]}, "r")
+        run = make_plan(
+            "demo", {**GRID, "methods": ["gdp_tabicl"], "datasets": ["kiosk"], "seeds": [0]}, "r"
+        )
         with Deadly(1, Settings.from_environment()) as pool:
             pool.name, pool.times = "serialize", times
             if ends:
                 run_units(run, pool, report_steps(run))
             else:
-                with pytest.raises(DpiclError, match="workers were killed, perhaps for lack of memory; .*`dpicl run --resume r`"):
+                with pytest.raises(
+                    DpiclError,
+                    match="workers were killed, perhaps for lack of memory; .*`dpicl run --resume r`",  # noqa: E501
+                ):
                     run_units(run, pool, report_steps(run))
     assert (run / "results.csv").exists() is ends
 
@@ -144,9 +193,29 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     tmp_path: Path, sign: signal.Signals, stop: Callable[[int, int], None]
 ) -> None:
     place = a_place(new_place(tmp_path / "place"))
-    options = ("--datasets", "kiosk", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
-    process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
-    until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
+    options = (
+        "--datasets",
+        "kiosk",
+        "--methods",
+        "ldp_tabicl",
+        "--epsilons",
+        "1",
+        "--shots",
+        "1,2,4",
+        "--seeds",
+        "0",
+        "--model",
+        "tiny",
+    )
+    process = place.start(
+        "run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
+    )
+    until(
+        lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
+        120,
+        "a scored cell",
+        every=0.01,
+    )
     began = time.monotonic()
     stop(process.pid, sign)
     _, errors = process.communicate(timeout=60)

@@ -1,4 +1,6 @@
-"""Great Expectations says of every rule what our own checks say, holds a user's expectations, and quotes no row."""
+"""Great Expectations says of every rule what our own checks say, holds a user's expectations, and
+quotes no row.
+"""
 
 from __future__ import annotations
 
@@ -58,19 +60,28 @@ def strict_contract() -> Contract:
 
 def replaced(table: pa.Table, name: str, change: Callable[[list[Any]], list[Any]]) -> pa.Table:
     column = table.column(name)
-    values = pa.array(change(column.to_pylist()), pa.string() if pa.types.is_dictionary(column.type) else column.type)
+    values = pa.array(
+        change(column.to_pylist()),
+        pa.string() if pa.types.is_dictionary(column.type) else column.type,
+    )
     place = table.column_names.index(name)
-    return table.set_column(place, name, values.dictionary_encode() if pa.types.is_dictionary(column.type) else values)
+    return table.set_column(
+        place, name, values.dictionary_encode() if pa.types.is_dictionary(column.type) else values
+    )
 
 
 BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
     "nothing": lambda table: table,
     "missing number": lambda table: replaced(table, "age", lambda values: [None, *values[1:]]),
     "missing category": lambda table: replaced(table, "colour", lambda values: [None, *values[1:]]),
-    "unknown category": lambda table: replaced(table, "colour", lambda values: ["mauve", *values[1:]]),
+    "unknown category": lambda table: replaced(
+        table, "colour", lambda values: ["mauve", *values[1:]]
+    ),
     "out of bounds": lambda table: replaced(table, "spent", lambda values: [100.5, *values[1:]]),
     "few rows": lambda table: table.slice(0, 39),
-    "two of a label": lambda table: replaced(table, "bought", lambda values: ["yes", "yes", *["no" for _ in values[2:]]]),
+    "two of a label": lambda table: replaced(
+        table, "bought", lambda values: ["yes", "yes", *["no" for _ in values[2:]]]
+    ),
     "one label": lambda table: replaced(table, "bought", lambda values: ["no" for _ in values]),
     "a row twice": lambda table: pa.concat_tables([table, table.slice(3, 1)]),
 }
@@ -81,10 +92,17 @@ BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
 def test_both_say_the_same_of_a_table(kind: str) -> None:
     contract = strict_contract()
     table = BROKEN[kind](random_table(contract, 60, 0))
-    table = pa.table({name: pa.chunked_array([table.column(name).combine_chunks()]) for name in table.column_names})
+    table = pa.table(
+        {
+            name: pa.chunked_array([table.column(name).combine_chunks()])
+            for name in table.column_names
+        }
+    )
     violated = {one.rule for one in violations(table, contract)}
     assert bool(violated) == (kind != "nothing")
-    assert evaluate(table, expectations_of(contract), contract) == [rule not in violated for rule in rules_of(contract)]
+    assert evaluate(table, expectations_of(contract), contract) == [
+        rule not in violated for rule in rules_of(contract)
+    ]
 
 
 @pytest.mark.quick("unknown labels", "empty texts")
@@ -92,8 +110,12 @@ def test_both_say_the_same_of_a_table(kind: str) -> None:
 def test_both_say_the_same_of_texts(kind: str) -> None:
     contract, table = text_contract(), text_table(TEXTS_BROKEN[kind][0](GOOD))
     violated = {one.rule for one in text_violations(table, contract)}
-    assert violated and evaluate(text_table(GOOD), expectations_of(contract), contract) == [True for _ in text_rules(contract)]
-    assert evaluate(table, expectations_of(contract), contract) == [rule not in violated for rule in text_rules(contract)]
+    assert violated and evaluate(text_table(GOOD), expectations_of(contract), contract) == [
+        True for _ in text_rules(contract)
+    ]
+    assert evaluate(table, expectations_of(contract), contract) == [
+        rule not in violated for rule in text_rules(contract)
+    ]
 
 
 def test_a_suite_of_every_shipped_contract_is_one_that_great_expectations_knows() -> None:
@@ -108,7 +130,11 @@ def ingested(tmp_path: Path) -> Iterator[tuple[Place, str]]:
     place = new_place(tmp_path / "place")
     install(place, shop(private=True), shop_rows(ROWS))
     with place.entered():
-        run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
+        run = str(
+            make_plan(
+                "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
+            )
+        )
         task_of(ingest).fn(run, "shop")
         yield place, run
 
@@ -122,16 +148,25 @@ def own(place: Place, *expectations: dict[str, Any]) -> None:
 def test_what_holds_is_written_for_machines_and_people(ingested: tuple[Place, str]) -> None:
     place, run = ingested
     twice = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "age"}}
-    own(place, twice, twice, {"type": OWN, "kwargs": {"column": "age", "min_value": 0, "max_value": 120}})
+    own(
+        place,
+        twice,
+        twice,
+        {"type": OWN, "kwargs": {"column": "age", "min_value": 0, "max_value": 120}},
+    )
     validate.fn(run, "shop")
     shown = json.loads((place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text())
-    assert [one["own"] for one in shown] == [*[False for _ in shown[3:]], True, True, True] and all(one["holds"] for one in shown)
+    assert [one["own"] for one in shown] == [*[False for _ in shown[3:]], True, True, True] and all(
+        one["holds"] for one in shown
+    )
     page = (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.html").read_text()
     assert "default-src 'none'" in page and "100%" in page
     assert "fingerprint" not in page + json.dumps(shown), "a digest of the rows"
 
 
-def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(ingested: tuple[Place, str]) -> None:
+def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(
+    ingested: tuple[Place, str],
+) -> None:
     place, run = ingested
     own(place, {"type": OWN, "kwargs": {"column": "age", "min_value": 118}})
     with open_ledger(Settings.from_environment()) as ledger:
@@ -141,7 +176,10 @@ def test_an_own_expectation_that_does_not_hold_stops_the_run_and_tells_no_value(
     assert str(refused.value) == f"shop: column 'age': breaks your own {OWN}"
     with open_ledger(Settings.from_environment()) as ledger:
         assert ledger.verify() == records, "nothing is charged"
-    assert '"holds": false' in (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text()
+    assert (
+        '"holds": false'
+        in (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text()
+    )
 
 
 def test_one_that_raises_quotes_nothing(
@@ -158,13 +196,22 @@ def test_one_that_raises_quotes_nothing(
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "unknown": ({"type": "expect_wonders", "kwargs": {}}, "Great Expectations has no expect_wonders with such kwargs"),
-    "kwargs": ({"type": OWN, "kwargs": {"min_value": 1}}, f"Great Expectations has no {OWN} with such kwargs"),
+    "unknown": (
+        {"type": "expect_wonders", "kwargs": {}},
+        "Great Expectations has no expect_wonders with such kwargs",
+    ),
+    "kwargs": (
+        {"type": OWN, "kwargs": {"min_value": 1}},
+        f"Great Expectations has no {OWN} with such kwargs",
+    ),
     "format": (
         {"type": OWN, "kwargs": {"column": "age", "result_format": "COMPLETE"}},
         "kwargs.result_format: is not allowed; expected no such key",
     ),
-    "code": ({"type": OWN, "kwargs": {"column": "age", "row_condition": "@pd.io"}}, "kwargs.row_condition: is not allowed"),
+    "code": (
+        {"type": OWN, "kwargs": {"column": "age", "row_condition": "@pd.io"}},
+        "kwargs.row_condition: is not allowed",
+    ),
     "type": ({"type": "age > 3"}, "expectations.0.type: got 'age > 3'"),
 }
 
@@ -174,7 +221,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_an_own_expectation_that_is_none_is_refused(ingested: tuple[Place, str], kind: str) -> None:
     content, message = REFUSED[kind]
     own(ingested[0], content)
-    with pytest.raises(DeclarationError, match="expectations/shop.own.json: expectations.0") as refused:
+    with pytest.raises(
+        DeclarationError, match="expectations/shop.own.json: expectations.0"
+    ) as refused:
         validate.fn(ingested[1], "shop")
     assert message in str(refused.value)
 
@@ -197,7 +246,9 @@ def test_a_stored_suite_of_another_contract_is_refused(ingested: tuple[Place, st
     validate.fn(run, "shop")
     del wanted["expectations"][0]
     file.write_text(json.dumps(wanted))
-    with pytest.raises(DeclarationError, match="shop.json: is not what the contract says now; expected what"):
+    with pytest.raises(
+        DeclarationError, match="shop.json: is not what the contract says now; expected what"
+    ):
         validate.fn(run, "shop")
 
 
@@ -205,7 +256,9 @@ def test_a_flow_asks_great_expectations_wherever_the_stage_is_named() -> None:
     import flows.wiring
 
     assert flows.wiring
-    assert task_of(rules.validate) is validate and task_of(reading.prepare_batches) is prepare_batches
+    assert (
+        task_of(rules.validate) is validate and task_of(reading.prepare_batches) is prepare_batches
+    )
 
 
 def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
@@ -216,7 +269,9 @@ def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
         "expect_compound_columns_to_be_unique",
     }
     between = {"column": "age", "min_value": 0}
-    assert not is_row_by_row(Expectation(type="expect_column_values_to_be_between", kwargs={**between, "mostly": 0.9}))
+    assert not is_row_by_row(
+        Expectation(type="expect_column_values_to_be_between", kwargs={**between, "mostly": 0.9})
+    )
 
 
 @pytest.fixture
@@ -231,32 +286,60 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     place = new_place(tmp_path / "place")
     install_folder(place, private=True)
     with place.entered():
-        run = str(make_plan("private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"))
+        run = str(
+            make_plan(
+                "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
+            )
+        )
         task_of(ingest).fn(run, "shop")
         yield place, run
 
 
 @pytest.mark.exhaustive
-def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(in_batches: tuple[Place, str]) -> None:
+def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(
+    in_batches: tuple[Place, str],
+) -> None:
     place, run = in_batches
-    own(place, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "age", "max_value": 120}})
+    own(
+        place,
+        {
+            "type": "expect_column_values_to_be_between",
+            "kwargs": {"column": "age", "max_value": 120},
+        },
+    )
     prepare_batches.fn(run, "shop", 0, 2)
     half = set((place.home / "private").rglob("expectations-*.json"))
     validate.fn(run, "shop")
     whole = set((place.home / "private").rglob("expectations-*.json"))
     assert half < whole and len(whole) == 5
-    assert [one["own"] for one in json.loads((place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text())].count(True) == 1
+    assert [
+        one["own"]
+        for one in json.loads(
+            (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text()
+        )
+    ].count(True) == 1
 
 
 @pytest.mark.quick("content0-expect_column_mean_to_be_between needs all rows at once")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"type": OWN, "kwargs": {"column": "age", "min_value": 0}}, f"{OWN} needs all rows at once"),
-        ({"type": "expect_column_values_to_be_between", "kwargs": {"column": "age", "max_value": 1}}, "column 'age': breaks your own"),
+        (
+            {"type": OWN, "kwargs": {"column": "age", "min_value": 0}},
+            f"{OWN} needs all rows at once",
+        ),
+        (
+            {
+                "type": "expect_column_values_to_be_between",
+                "kwargs": {"column": "age", "max_value": 1},
+            },
+            "column 'age': breaks your own",
+        ),
     ],
 )
-def test_an_own_expectation_of_batches_holds_of_each_or_is_refused(in_batches: tuple[Place, str], content: Any, message: str) -> None:
+def test_an_own_expectation_of_batches_holds_of_each_or_is_refused(
+    in_batches: tuple[Place, str], content: Any, message: str
+) -> None:
     place, run = in_batches
     own(place, content)
     with pytest.raises(DpiclError, match=message):

@@ -23,7 +23,9 @@ def write_beyond_the_limit(path: Path, limit: int) -> None:
 
 
 def test_a_write_that_finds_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=write_beyond_the_limit, args=(tmp_path / "big", 1000))
+    process = multiprocessing.get_context("spawn").Process(
+        target=write_beyond_the_limit, args=(tmp_path / "big", 1000)
+    )
     process.start()
     process.join(60)
     assert process.exitcode == 1
@@ -65,7 +67,9 @@ def test_replacing_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [({}, 0o644), ({"mode": PRIVATE_MODE}, 0o600)])
-def test_private_files_are_for_their_owner_only(tmp_path: Path, mode: dict[str, int], expected: int) -> None:
+def test_private_files_are_for_their_owner_only(
+    tmp_path: Path, mode: dict[str, int], expected: int
+) -> None:
     path = write_arrays(tmp_path / "x.npz", {"a": np.arange(3)}, **mode)
     assert stat.S_IMODE(path.stat().st_mode) == expected
 

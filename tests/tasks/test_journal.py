@@ -1,4 +1,6 @@
-"""The journal of texts on disk: the first token stands, the seed is one for all tries, and nothing of either outlives the release."""
+"""The journal of texts on disk: the first token stands, the seed is one for all tries, and nothing
+of either outlives the release.
+"""
 
 from __future__ import annotations
 
@@ -32,24 +34,43 @@ def journal(settings: Settings, rows: str = "c" * 64, *, simulated: bool = False
 def test_of_two_that_keep_the_same_step_the_first_stands(settings: Settings) -> None:
     first, twin = journal(settings), journal(settings)
     assert first.read(CELL, 0) is None
-    assert first.keep(CELL, 0, (3, -1)) == twin.keep(CELL, 0, (5, 7)) == first.read(CELL, 0) == (3, -1)
+    assert (
+        first.keep(CELL, 0, (3, -1)) == twin.keep(CELL, 0, (5, 7)) == first.read(CELL, 0) == (3, -1)
+    )
     assert twin.read(CELL, 1) is None and twin.read(OTHER, 0) is None
 
 
-def test_every_try_of_a_release_draws_the_same_and_no_other_release_does(settings: Settings) -> None:
+def test_every_try_of_a_release_draws_the_same_and_no_other_release_does(
+    settings: Settings,
+) -> None:
     first, twin = journal(settings), journal(settings)
-    drawn = [one.stream(cell, name).bytes(16) for one in (first, twin) for cell in NAMES for name in ("token 0 1", "token 0 2")]
+    drawn = [
+        one.stream(cell, name).bytes(16)
+        for one in (first, twin)
+        for cell in NAMES
+        for name in ("token 0 1", "token 0 2")
+    ]
     assert drawn[:4] == drawn[4:] and len(set(drawn)) == 4
-    assert not first.stream(CELL, "token 0 1").simulated and journal(settings, simulated=True).stream(CELL, "token 0 1").simulated
+    assert (
+        not first.stream(CELL, "token 0 1").simulated
+        and journal(settings, simulated=True).stream(CELL, "token 0 1").simulated
+    )
 
 
-def test_the_randomness_of_one_state_of_the_rows_is_never_used_on_another(settings: Settings) -> None:
-    """Resumed on other rows, a release begins a journal anew; back on the first rows, it goes on with theirs."""
+def test_the_randomness_of_one_state_of_the_rows_is_never_used_on_another(
+    settings: Settings,
+) -> None:
+    """Resumed on other rows, a release begins a journal anew; back on the first rows, it goes on
+    with theirs.
+    """
     before, changed = journal(settings), journal(settings, "d" * 64)
     drawn = before.stream(CELL, "token 0 1").bytes(16)
     before.keep(CELL, 0, (3,))
     assert changed.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
-    assert journal(settings).read(CELL, 0) == (3,) and journal(settings).stream(CELL, "token 0 1").bytes(16) == drawn
+    assert (
+        journal(settings).read(CELL, 0) == (3,)
+        and journal(settings).stream(CELL, "token 0 1").bytes(16) == drawn
+    )
     forget(settings, NAMES[CELL])
     assert before.read(CELL, 0) is None and changed.stream(CELL, "token 0 1").bytes(16) != drawn
 
@@ -63,10 +84,16 @@ def test_what_is_forgotten_is_gone_with_its_seed(settings: Settings) -> None:
     forget(settings, NAMES[CELL])
     assert one.read(CELL, 0) is None and one.read(OTHER, 0) == (4,)
     assert one.stream(CELL, "token 0 1").bytes(16) != before
-    assert not [path for path in (settings.home / "private").rglob("*") if path.name.startswith(".") and path.is_dir()]
+    assert not [
+        path
+        for path in (settings.home / "private").rglob("*")
+        if path.name.startswith(".") and path.is_dir()
+    ]
 
 
-def test_a_twin_whose_journal_is_forgotten_goes_on_alone(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_twin_whose_journal_is_forgotten_goes_on_alone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its draw will not be published: what matters is that nothing stops and nothing is mixed."""
     one = journal(settings)
     monkeypatch.setattr(FileJournal, "read", lambda *_: None)
@@ -78,7 +105,9 @@ def test_only_the_owner_reads_seed_and_tokens(settings: Settings) -> None:
     one.stream(CELL, "x")
     one.keep(CELL, 0, (3,))
     files = [path for path in (settings.home / "private").rglob("*") if path.is_file()]
-    assert {path.name for path in files} == {"seed", "0000.json"} and {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert {path.name for path in files} == {"seed", "0000.json"} and {
+        stat.S_IMODE(path.stat().st_mode) for path in files
+    } == {0o600}
 
 
 def test_seeded_noise_keeps_no_seed(settings: Settings) -> None:

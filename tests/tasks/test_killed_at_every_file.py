@@ -38,7 +38,10 @@ WRITTEN = {
     # Gaussian noise would be priced again after every death
     "options": {
         "few_shot_generation": {"mechanism": "exponential"},
-        "dp_icl": {"noise": "exponential", "variants": {"near": {"noise": "exponential", "similarity": 0.2, "participations": 1}}},
+        "dp_icl": {
+            "noise": "exponential",
+            "variants": {"near": {"noise": "exponential", "similarity": 0.2, "participations": 1}},
+        },
     },
 }
 REWRITTEN = ("timings", "progress", "manifest.json", "report.")
@@ -61,11 +64,15 @@ def shop_place(root: Path, *, private: bool) -> Place:
 
 
 def attempt(place: Place, end: End, method: str = "") -> int:
-    """Do the run: of one method on private rows, or of those for tables on a benchmark; or on benchmark texts."""
+    """Do the run: of one method on private rows, or of those for tables on a benchmark; or on
+    benchmark texts.
+    """
     if method == BENCHMARK_TEXTS:
         return in_process(place.environment, "demo", {**PLAIN, **WRITTEN}, "r", end)
     chosen = {**PLAIN, **(WRITTEN if method in WRITTEN["methods"] else {}), "methods": [method]}
-    return in_process(place.environment, *(("private", chosen) if method else ("demo", PLAIN)), "r", end)
+    return in_process(
+        place.environment, *(("private", chosen) if method else ("demo", PLAIN)), "r", end
+    )
 
 
 def parse_all(folder: Path) -> None:
@@ -76,12 +83,20 @@ def parse_all(folder: Path) -> None:
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    """A run's files that stay as they are once they are there; what was charged differs with the deaths."""
-    return {name: data for name, data in content(folder).items() if not name.startswith(REWRITTEN) and Path(name).name != SPENDING}
+    """A run's files that stay as they are once they are there; what was charged differs with the
+    deaths.
+    """
+    return {
+        name: data
+        for name, data in content(folder).items()
+        if not name.startswith(REWRITTEN) and Path(name).name != SPENDING
+    }
 
 
 def chain(place: Place, end: End, method: str = "") -> tuple[int, dict[str, bytes]]:
-    """Start the run again after every death; gives the number of deaths and every file as first seen."""
+    """Start the run again after every death; gives the number of deaths and every file as first
+    seen.
+    """
     seen: dict[str, bytes] = {}
     for deaths in range(200):
         code = attempt(place, end, method)
@@ -94,7 +109,11 @@ def chain(place: Place, end: End, method: str = "") -> tuple[int, dict[str, byte
         check_modes(place.home / "private")
         seen |= now
         if code == 0:
-            left = {path.relative_to(place.home / "private").parts[0] for path in (place.home / "private").rglob("*") if path.is_file()}
+            left = {
+                path.relative_to(place.home / "private").parts[0]
+                for path in (place.home / "private").rglob("*")
+                if path.is_file()
+            }
             assert left <= {"drawn-from", VERDICTS}
             return deaths, seen
         assert code == -signal.SIGKILL
@@ -103,7 +122,9 @@ def chain(place: Place, end: End, method: str = "") -> tuple[int, dict[str, byte
 
 def journals(place: Place) -> dict[str, bytes]:
     """Tokens and seeds of texts that are being written; with their release they go."""
-    return {JOURNALS + name: data for name, data in content(place.home / "private" / "journals").items()}
+    return {
+        JOURNALS + name: data for name, data in content(place.home / "private" / "journals").items()
+    }
 
 
 def check_modes(folder: Path) -> None:
@@ -113,13 +134,25 @@ def check_modes(folder: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("method", "end"), [("", "torn"), ("", "placed"), (BENCHMARK_TEXTS, "placed")])
-def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End, method: str) -> None:
-    left_alone, killed = (shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed"))
+@pytest.mark.parametrize(
+    ("method", "end"), [("", "torn"), ("", "placed"), (BENCHMARK_TEXTS, "placed")]
+)
+def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(
+    tmp_path: Path, end: End, method: str
+) -> None:
+    left_alone, killed = (
+        shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed")
+    )
     assert attempt(left_alone, "finished", method) == 0
     deaths, seen = chain(killed, end, method)
     assert deaths >= 20
-    assert differences({name: data for name, data in seen.items() if not name.startswith(JOURNALS)}, kept(left_alone.run("r"))) == []
+    assert (
+        differences(
+            {name: data for name, data in seen.items() if not name.startswith(JOURNALS)},
+            kept(left_alone.run("r")),
+        )
+        == []
+    )
 
 
 RELEASED = {
@@ -133,7 +166,9 @@ RELEASED = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", RELEASED)
-def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
+def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(
+    tmp_path: Path, method: str
+) -> None:
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
     assert deaths >= 12
     assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
@@ -145,7 +180,9 @@ def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> N
     """Else the test above would pass on seeded noise."""
     places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]
     for place in places:  # so many answers that two runs do not agree by chance
-        install_texts(place, letters(private=True, query_count=40), lines(records(40)), lines(records(80)))
+        install_texts(
+            place, letters(private=True, query_count=40), lines(records(40)), lines(records(80))
+        )
     assert [attempt(place, "finished", method) for place in places] == [0, 0]
     first, second = (kept(place.run("r")) for place in places)
     (name,) = [name for name in first if Path(name).name == RELEASED[method]]

@@ -27,7 +27,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def faults(how: str) -> int:
     asked = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
-    return int(subprocess.run([sys.executable, "-c", FAULTS, how], env=asked, capture_output=True, text=True, check=True).stdout)
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", FAULTS, how],
+            env=asked,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")

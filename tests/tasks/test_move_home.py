@@ -1,4 +1,6 @@
-"""`dpicl ledger move`, killed at every line: at any time one folder at most can be spent from, and in the end the new one holds it all."""
+"""`dpicl ledger move`, killed at every line: at any time one folder at most can be spent from, and
+in the end the new one holds it all.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def die_at(line: int, origin: Path, settings: Settings) -> None:
 
 def killed(line: int, origin: Path, settings: Settings) -> int:
     """The exit code of a process that moves up to a line."""
-    process = multiprocessing.get_context("forkserver").Process(target=die_at, args=(line, origin, settings))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=die_at, args=(line, origin, settings)
+    )
     process.start()
     process.join(60)
     assert process.exitcode is not None, "the move hangs"
@@ -56,10 +60,18 @@ def spend(settings: Settings, name: str) -> bool:
 
 
 def old_home(folder: Path, settings: Settings) -> Path:
-    """What an installation of before has in the working directory, of which one release is charged."""
+    """What an installation of before has in the working directory, of which one release is
+    charged.
+    """
     origin = folder / ".dpicl"
     assert spend(replace(settings, home=origin), "first")
-    for name in ("released/shop/a", "private/journals/a/seed", "models/tiny-0/weights", "cache/x.csv", "runs/r/report.html"):
+    for name in (
+        "released/shop/a",
+        "private/journals/a/seed",
+        "models/tiny-0/weights",
+        "cache/x.csv",
+        "runs/r/report.html",
+    ):
         (origin / name).parent.mkdir(parents=True)
         (origin / name).write_bytes(RELEASED)
     return origin
@@ -70,24 +82,37 @@ Made = Callable[[str], tuple[Path, Settings]]
 
 @pytest.fixture
 def disk() -> str:
-    """Whether the state home is on the disk of the working directory; tests may ask for `another disk`."""
+    """Whether the state home is on the disk of the working directory; tests may ask for
+    `another disk`.
+    """
     return "one disk"
 
 
 @pytest.fixture
 def made(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
-    """Makes a working directory with a home of before, and the user's state home, still without anything; goes there."""
-    other = [Path(name) for name in ("/dev/shm", "/var/tmp") if os.path.isdir(name) and os.stat(name).st_dev != tmp_path.stat().st_dev]  # noqa: S108
+    """Makes a working directory with a home of before, and the user's state home, still without
+    anything; goes there.
+    """
+    other = [
+        Path(name)
+        for name in ("/dev/shm", "/var/tmp")
+        if os.path.isdir(name) and os.stat(name).st_dev != tmp_path.stat().st_dev
+    ]  # noqa: S108
     if disk == "another disk" and not other:
         pytest.skip("there is one disk only")
     parent = Path(tempfile.mkdtemp(dir=other[0])) if disk == "another disk" else tmp_path / "homes"
-    template = old_home(tmp_path / "template", Settings(tmp_path / "none", None, tmp_path, tmp_path, tmp_path / "runs"))
+    template = old_home(
+        tmp_path / "template",
+        Settings(tmp_path / "none", None, tmp_path, tmp_path, tmp_path / "runs"),
+    )
 
     def make(name: str) -> tuple[Path, Settings]:
         origin = Path(shutil.copytree(template, tmp_path / name / ".dpicl"))
         monkeypatch.chdir(origin.parent)
         monkeypatch.setenv("XDG_STATE_HOME", str(parent / name))
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(parent / name / "settings"))  # else all are copies of one home
+        monkeypatch.setenv(
+            "XDG_CONFIG_HOME", str(parent / name / "settings")
+        )  # else all are copies of one home
         monkeypatch.delenv("DPICL_HOME", raising=False)
         monkeypatch.delenv("DPICL_RUNS", raising=False)
         return origin, Settings.from_environment()
@@ -98,13 +123,26 @@ def made(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("disk", "every"), [("one disk", 31), *(pytest.param(disk, 1, marks=pytest.mark.exhaustive) for disk in ("one disk", "another disk"))]
+    ("disk", "every"),
+    [
+        ("one disk", 31),
+        *(
+            pytest.param(disk, 1, marks=pytest.mark.exhaustive)
+            for disk in ("one disk", "another disk")
+        ),
+    ],
 )
-def test_a_move_killed_at_every_line_ends_as_one_left_alone_and_two_homes_never_grant(made: Made, every: int) -> None:
+def test_a_move_killed_at_every_line_ends_as_one_left_alone_and_two_homes_never_grant(
+    made: Made, every: int
+) -> None:
     for line in range(0, 500, every):
         origin, settings = made(str(line))
         key, code = (origin / "keys" / "ledger.key").read_bytes(), killed(line, origin, settings)
-        granted = [home for home in (origin, settings.home) if spend(replace(settings, home=home), "second")]
+        granted = [
+            home
+            for home in (origin, settings.home)
+            if spend(replace(settings, home=home), "second")
+        ]
         assert len(granted) <= 1, f"line {line}: both can be spent from"
         move_home(origin, settings)
         check_moved(origin, settings, key, ["first", *("second" for _ in granted)])
@@ -116,18 +154,32 @@ def test_a_move_killed_at_every_line_ends_as_one_left_alone_and_two_homes_never_
 
 
 def check_moved(origin: Path, settings: Settings, key: bytes, charged: list[str]) -> None:
-    """All is in the new home, for its owner only, and nothing of it in the old one, which grants nothing."""
+    """All is in the new home, for its owner only, and nothing of it in the old one, which grants
+    nothing.
+    """
     assert not spend(replace(settings, home=origin), "third")
     with open_ledger(settings) as ledger:
         ledger.verify()
-        assert [entry.release.release_id for entry in ledger.entries("shop")] == [release(name).release_id for name in charged]
+        assert [entry.release.release_id for entry in ledger.entries("shop")] == [
+            release(name).release_id for name in charged
+        ]
     home = settings.home
     assert (home / "keys" / "ledger.key").read_bytes() == key
-    for name in ("released/shop/a", "private/journals/a/seed", "models/tiny-0/weights", "cache/x.csv"):
+    for name in (
+        "released/shop/a",
+        "private/journals/a/seed",
+        "models/tiny-0/weights",
+        "cache/x.csv",
+    ):
         assert (home / name).read_bytes() == RELEASED
     assert {path.partition("/")[0] for path in content(origin)} == {"ledger.db", "moved", "runs"}
     assert (origin / "runs" / "r" / "report.html").read_bytes() == RELEASED
-    assert not [path for folder in (home, origin) for path in folder.iterdir() if is_temporary(path) and path.suffix != ".lock"]
+    assert not [
+        path
+        for folder in (home, origin)
+        for path in folder.iterdir()
+        if is_temporary(path) and path.suffix != ".lock"
+    ]
     for path in (home / "ledger.db", home / "keys" / "ledger.key", home / "ledger.anchor.json"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert settings.runs == origin / "runs"
@@ -154,7 +206,9 @@ def test_who_waited_for_the_old_database_meanwhile_is_refused(made: Made) -> Non
     waiting.close()
 
 
-def test_a_state_home_with_a_ledger_is_not_written_over(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_home_with_a_ledger_is_not_written_over(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     origin, settings = made("both")
     with monkeypatch.context() as elsewhere:
         elsewhere.chdir("/")

@@ -1,4 +1,6 @@
-"""What the owner of the ledger does, it does between what workers are given: nobody waits for a step of another unit."""
+"""What the owner of the ledger does, it does between what workers are given: nobody waits for a
+step of another unit.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from dpicl.errors import BudgetError
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 
-GRID: dict[str, Any] = {"methods": ["gdp_tabicl"], "datasets": ["shop"], "epsilons": ["1"], "shots": [1], "model": "fake"}
+GRID: dict[str, Any] = {
+    "methods": ["gdp_tabicl"],
+    "datasets": ["shop"],
+    "epsilons": ["1"],
+    "shots": [1],
+    "model": "fake",
+}
 
 
 class Killed(BaseException):
@@ -25,7 +33,9 @@ class Killed(BaseException):
 
 
 class Noting(InProcess):
-    """Notes what is done, in order: the stage and the number of its unit; `killed` before one of these is begun."""
+    """Notes what is done, in order: the stage and the number of its unit; `killed` before one of
+    these is begun.
+    """
 
     def __init__(self, killed: tuple[str, str] | None = None) -> None:
         self.done: list[tuple[str, str]] = []
@@ -62,17 +72,25 @@ def place(tmp_path: Path) -> Place:
 def charged(account: str = "shop") -> dict[str, str | None]:
     with open_ledger(Settings.from_environment()) as ledger:
         ledger.verify()
-        return {entry.release.release_id: entry.artefact_sha256 for entry in ledger.entries(account)}
+        return {
+            entry.release.release_id: entry.artefact_sha256 for entry in ledger.entries(account)
+        }
 
 
-def test_workers_are_given_what_they_may_do_before_the_owner_s_next_step_which_is_of_the_unit_that_is_furthest(place: Place) -> None:
+def test_workers_are_given_what_they_may_do_before_the_owner_s_next_step_which_is_of_the_unit_that_is_furthest(  # noqa: E501
+    place: Place,
+) -> None:
     with place.entered():
         run, noting = make_plan("private", {**GRID, "seeds": list(range(5))}, "r"), Noting()
         run_units(run, noting)
     at = {step: number for number, step in enumerate(noting.done)}
-    assert [unit for name, unit in noting.done if name == "charge"] == list("01234"), "a cap is spent in the order of the plan"
+    assert [unit for name, unit in noting.done if name == "charge"] == list("01234"), (
+        "a cap is spent in the order of the plan"
+    )
     assert at["subsample", "0"] < at["charge", "1"] < at["subsample", "1"] < at["charge", "2"]
-    assert at["release", "0"] < at["serialize", "0"] < at["charge", "4"], "workers may score the first before the last is charged"
+    assert at["release", "0"] < at["serialize", "0"] < at["charge", "4"], (
+        "workers may score the first before the last is charged"
+    )
     assert True in noting.looked and False in noting.looked, (
         "what has ended is looked for between steps of the owner, and waited for without"
     )
@@ -82,19 +100,30 @@ def test_units_that_share_a_pass_wait_for_each_other_s_charges(tmp_path: Path) -
     place = new_place(tmp_path / "place")
     install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
     with place.entered():
-        grid = {**GRID, "methods": ["few_shot_generation"], "datasets": ["letters"], "seeds": [0, 1]}
+        grid = {
+            **GRID,
+            "methods": ["few_shot_generation"],
+            "datasets": ["letters"],
+            "seeds": [0, 1],
+        }
         noting = Noting()
         run_units(make_plan("demo", grid, "r"), noting)
     names = [name for name, _ in noting.done]
-    assert names.count("charge") == 2 and names.index("generate") > names.index("charge", names.index("charge") + 1)
+    assert names.count("charge") == 2 and names.index("generate") > names.index(
+        "charge", names.index("charge") + 1
+    )
     assert names.count("generate") == 1, "one pass of the model is of both"
 
 
-def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_charged_and_published(place: Place) -> None:
+def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_charged_and_published(  # noqa: E501
+    place: Place,
+) -> None:
     with place.entered():
         run_units(make_plan("private", {**GRID, "seeds": [0]}, "first"), InProcess())
         run = make_plan("private", {**GRID, "seeds": [1, 2, 3]}, "r")
-        with open_ledger(Settings.from_environment()) as ledger:  # as another command, between the plan and the charge
+        with open_ledger(
+            Settings.from_environment()
+        ) as ledger:  # as another command, between the plan and the charge
             each = ledger.spent("shop").epsilon
             ledger.set_cap("shop", 3.5 * each)
         noting = Noting()
@@ -105,7 +134,9 @@ def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_c
     assert sorted(path.parent.name[-1] for path in run.glob("units/*/results.json")) == ["1", "2"]
 
 
-def test_units_that_are_charged_are_written_although_the_last_of_their_data_set_is_refused(tmp_path: Path) -> None:
+def test_units_that_are_charged_are_written_although_the_last_of_their_data_set_is_refused(
+    tmp_path: Path,
+) -> None:
     place = new_place(tmp_path / "place")
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     with place.entered():
@@ -117,13 +148,21 @@ def test_units_that_are_charged_are_written_although_the_last_of_their_data_set_
         noting = Noting()
         with pytest.raises(BudgetError):
             run_units(run, noting)
-        assert [name for name, _ in noting.done].count("charge") == 2 and "generate" in dict(noting.done)
-        assert len(charged("letters")) == 2 and all(charged("letters").values()), "what is paid for is written"
+        assert [name for name, _ in noting.done].count("charge") == 2 and "generate" in dict(
+            noting.done
+        )
+        assert len(charged("letters")) == 2 and all(charged("letters").values()), (
+            "what is paid for is written"
+        )
     assert [path.parent.name[-1] for path in run.glob("units/*/results.json")] == ["1"]
 
 
-@pytest.mark.parametrize("at", [("subsample", "1"), ("aggregate", "0"), ("release", "0"), ("charge", "2")])
-def test_a_run_that_is_killed_between_its_charges_goes_on_and_pays_nothing_twice(place: Place, at: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "at", [("subsample", "1"), ("aggregate", "0"), ("release", "0"), ("charge", "2")]
+)
+def test_a_run_that_is_killed_between_its_charges_goes_on_and_pays_nothing_twice(
+    place: Place, at: tuple[str, str]
+) -> None:
     with place.entered():
         run = make_plan("private", {**GRID, "seeds": [0, 1, 2]}, "r")
         with pytest.raises(Killed):

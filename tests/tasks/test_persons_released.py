@@ -1,4 +1,6 @@
-"""Persons from the file to the ledger: charged for every row that may enter, ids nowhere in plain."""
+"""Persons from the file to the ledger: charged for every row that may enter, ids nowhere in
+plain.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def person_rows() -> str:
     """A tenth of the customers hold almost all rows."""
     header, *rows = shop_rows(ROWS).splitlines()
     who = [f"customer-{number if number < 20 else number % 4}" for number in range(ROWS)]
-    return "\n".join([f"who,{header}", *(f"{name},{row}" for name, row in zip(who, rows, strict=True))]) + "\n"
+    return (
+        "\n".join(
+            [f"who,{header}", *(f"{name},{row}" for name, row in zip(who, rows, strict=True))]
+        )
+        + "\n"
+    )
 
 
 def place_of_persons(root: Path) -> Place:
@@ -43,9 +50,14 @@ def everything_in(folder: Path) -> bytes:
 def test_a_person_is_charged_for_the_most_rows(tmp_path: Path, method: str) -> None:
     place = place_of_persons(tmp_path)
     here(place, method)
-    row_cost = {"gdp_tabicl": lambda epsilon, rate: 2 * amplified_epsilon(epsilon, rate), "ldp_tabicl": lambda epsilon, _: epsilon}[method]
+    row_cost = {
+        "gdp_tabicl": lambda epsilon, rate: 2 * amplified_epsilon(epsilon, rate),
+        "ldp_tabicl": lambda epsilon, _: epsilon,
+    }[method]
     charged = [entry.release.guarantee for entry in bought(place, method)]
-    assert [guarantee.epsilon for guarantee in charged] == [pytest.approx(MOST * row_cost(epsilon, 0.5), rel=1e-3) for epsilon in (1, 2)]
+    assert [guarantee.epsilon for guarantee in charged] == [
+        pytest.approx(MOST * row_cost(epsilon, 0.5), rel=1e-3) for epsilon in (1, 2)
+    ]
     assert {guarantee.unit for guarantee in charged} == {"person"}
     assert len(artefacts(place, method)) == 2
     assert b"customer-" not in everything_in(place.home)

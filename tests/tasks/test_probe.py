@@ -1,4 +1,6 @@
-"""A model that cannot answer costs nothing: it is opened and asked publicly before anything is charged."""
+"""A model that cannot answer costs nothing: it is opened and asked publicly before anything is
+charged.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,38 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.text_metrics import scorers
 from tasks.charge import charge
 from tasks.probe import probe
-from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows
+from tests.harness import (
+    Place,
+    complaint,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+)
 from tests.library.endpoint_server import Habits, serving
 from tests.library.text_contracts import as_free_text, lines, records
 from tests.library.vote_models import SMALL, made, tiny_model
 from tests.tasks.stages import make_plan, steps
 from tests.tasks.test_asking import wish
 
-TABLES = {"methods": ["gdp_tabicl"], "datasets": ["shop"], "epsilons": ["5"], "shots": [2], "seeds": [0]}
+TABLES = {
+    "methods": ["gdp_tabicl"],
+    "datasets": ["shop"],
+    "epsilons": ["5"],
+    "shots": [2],
+    "seeds": [0],
+}
 WRITTEN = {**TABLES, "methods": ["few_shot_generation"], "datasets": ["letters"]}
 ASKED = {**TABLES, "methods": ["dp_icl"], "datasets": ["letters"]}
 NOBODY = ("--model", "nosuch/model-7b")
-HYBRID = {**SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]}
+HYBRID = {
+    **SMALL,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "layer_types": ["conv", "full_attention"],
+}
 
 
 @pytest.fixture
@@ -49,7 +71,11 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def reserved() -> list[str]:
     with open_ledger(Settings.from_environment()) as ledger:
-        return [entry.release.release_id for account in ledger.accounts() for entry in ledger.entries(account.name)]
+        return [
+            entry.release.release_id
+            for account in ledger.accounts()
+            for entry in ledger.entries(account.name)
+        ]
 
 
 def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
@@ -69,14 +95,20 @@ def refused(changes: dict[str, Any]) -> str:
 @pytest.mark.quick("grid0")
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
 def test_a_model_that_the_hub_does_not_have_is_refused(place: Place, grid: dict[str, Any]) -> None:
-    assert "model 'nosuch/model-7b'" in refused({**grid, "model": "nosuch/model-7b", "generator": "fake"})
+    assert "model 'nosuch/model-7b'" in refused(
+        {**grid, "model": "nosuch/model-7b", "generator": "fake"}
+    )
 
 
 @pytest.mark.quick("grid1")
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
-def test_a_server_that_gives_no_log_probabilities_is_refused(place: Place, grid: dict[str, Any]) -> None:
+def test_a_server_that_gives_no_log_probabilities_is_refused(
+    place: Place, grid: dict[str, Any]
+) -> None:
     with serving(Habits(logprobs="none")) as server:
-        assert "expected a server that gives log-probabilities" in refused({**grid, "model": f"{server.url}#m", "generator": "fake"})
+        assert "expected a server that gives log-probabilities" in refused(
+            {**grid, "model": f"{server.url}#m", "generator": "fake"}
+        )
 
 
 def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
@@ -87,36 +119,55 @@ def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
 
 @pytest.mark.quick("grid0")
 @pytest.mark.parametrize("grid", [WRITTEN, ASKED])
-def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid: dict[str, Any], tmp_path: Path) -> None:
+def test_a_reader_is_asked_as_well_as_the_model_that_answers(
+    place: Place, grid: dict[str, Any], tmp_path: Path
+) -> None:
     short = made(
         tiny_model(tmp_path),
         tmp_path / "short",
-        lambda vocabulary: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12),
+        lambda vocabulary: GPT2Config(
+            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=12
+        ),
     )
     told = refused({**grid, "model": "fake", "generator": str(short)})
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
 
 @pytest.mark.quick("ldp_tabicl-600-512")
-@pytest.mark.parametrize(("method", "tokens", "shots"), [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 250, 4)])
+@pytest.mark.parametrize(
+    ("method", "tokens", "shots"),
+    [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 250, 4)],
+)
 def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
     place: Place, method: str, tokens: int, shots: int, tmp_path: Path
 ) -> None:
     short = made(
         tiny_model(tmp_path),
         tmp_path / "short",
-        lambda vocabulary: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens),
+        lambda vocabulary: GPT2Config(
+            n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens
+        ),
     )
     grid = {**TABLES, "methods": [method], "model": str(short), "shots": [1]}
     assert probe.fn(planned(grid, "fits")) == "1 model answers"
     told = refused({**grid, "shots": [shots]})
-    assert f"shop, prompts of {shots} shots" in told and f"reads at most {tokens}" in told and "expected fewer demonstrations" in told
+    assert (
+        f"shop, prompts of {shots} shots" in told
+        and f"reads at most {tokens}" in told
+        and "expected fewer demonstrations" in told
+    )
 
 
 @pytest.mark.quick("fixed")
 @pytest.mark.parametrize("batches", ["fresh", "fixed"])
-def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: Path, batches: str) -> None:
-    hybrid = made(tiny_model(tmp_path), tmp_path / "hybrid", lambda vocabulary: Lfm2Config(**HYBRID, vocab_size=vocabulary))
+def test_a_hybrid_model_votes_and_is_charged_after_that(
+    place: Place, tmp_path: Path, batches: str
+) -> None:
+    hybrid = made(
+        tiny_model(tmp_path),
+        tmp_path / "hybrid",
+        lambda vocabulary: Lfm2Config(**HYBRID, vocab_size=vocabulary),
+    )
     options = {"few_shot_generation": {"batches": batches, "mechanism": "gaussian"}}
     run = planned({**WRITTEN, "model": str(hybrid), "options": options})
     for stage, references in steps(run):
@@ -142,13 +193,22 @@ def test_nothing_that_stands_in_a_row_is_asked(place: Place) -> None:
         assert server.requests and not any("ann" in str(asked) for asked in server.requests)
 
 
-@pytest.mark.parametrize("habits", [Habits(logprobs="none"), Habits(model="other"), Habits(key="k")])
+@pytest.mark.parametrize(
+    "habits", [Habits(logprobs="none"), Habits(model="other"), Habits(key="k")]
+)
 def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habits: Habits) -> None:
     with serving(habits) as server:
-        spec = ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, "trust": "local"})
+        spec = ModelSpec.model_validate(
+            {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, "trust": "local"}
+        )
         asked = wish()
         with pytest.raises(ModelError):
-            list(QuerySession(type(asked)(asked.contract, asked.cell, spec, asked.options), Settings.from_environment()).answer(["one"]))
+            list(
+                QuerySession(
+                    type(asked)(asked.contract, asked.cell, spec, asked.options),
+                    Settings.from_environment(),
+                ).answer(["one"])
+            )
     assert reserved() == [] and not list((place.home / "private").rglob("opened.json"))
 
 
@@ -164,25 +224,38 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
             probe.fn(planned({**fine, "model": f"{server.url}/#m"}, "b"))
 
 
-def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = letters("written", private=True)
     as_free_text(content)
     install_texts(place, content, lines(records(40)), lines(records(4)))
     for name in ("rouge_score", "rouge_score.rouge_scorer"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     scorers.cache_clear()
-    with pytest.raises(RunError, match=r"^rouge_score is not installed; type `pip install 'dpicl\[evaluation\]'`$"):
+    with pytest.raises(
+        RunError, match=r"^rouge_score is not installed; type `pip install 'dpicl\[evaluation\]'`$"
+    ):
         probe.fn(planned({**ASKED, "datasets": ["written"], "generator": "fake", "model": "fake"}))
 
 
 @pytest.mark.parametrize("grid", [WRITTEN, ASKED])
-def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(place: Place, grid: dict[str, Any]) -> None:
+def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(
+    place: Place, grid: dict[str, Any]
+) -> None:
     settings = Settings.from_environment()
     unnamed = "few-shot-demo" if grid is WRITTEN else "dp-icl-demo"
-    with pytest.raises(ModelRefusedError, match="letters: no model is named, .* expected --model NAME"):
+    with pytest.raises(
+        ModelRefusedError, match="letters: no model is named, .* expected --model NAME"
+    ):
         draft_plan(unnamed, {"datasets": ["letters"]}, settings)
-    assert draft_plan(unnamed, {"datasets": ["letters"], "model": "tiny"}, settings).model.kind == "tiny"
-    assert draft_plan(unnamed, {}, settings).model.kind == "tiny", "a benchmark's budget is nobody's"
+    assert (
+        draft_plan(unnamed, {"datasets": ["letters"], "model": "tiny"}, settings).model.kind
+        == "tiny"
+    )
+    assert draft_plan(unnamed, {}, settings).model.kind == "tiny", (
+        "a benchmark's budget is nobody's"
+    )
     assert reserved() == []
 
 
@@ -191,7 +264,17 @@ def test_the_command_line_refuses_in_one_sentence(place: Place) -> None:
     assert "no model is named" in complaint(place.dpicl("ask", "--contract", "letters", "hello"))
     for dry_run in ((), ("--dry-run",)):
         told = complaint(
-            place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)
+            place.dpicl(
+                "run",
+                "few-shot-demo",
+                "--datasets",
+                "letters",
+                "--epsilons",
+                "1",
+                "--model",
+                "http://127.0.0.1:1/v1#m",
+                *dry_run,
+            )
         )
         assert "raw rows stay local" in told
 
@@ -207,11 +290,21 @@ def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: P
     pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
     counts = []
     with serving(Habits(echo="ignores")) as server:
-        pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": server.url, "trust": "local"}
+        pipelines["models"]["far"] = {
+            "kind": "endpoint",
+            "id": "m",
+            "url": server.url,
+            "trust": "local",
+        }
         (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
         for dataset in ("letters", "letters", "longer"):
-            run = planned({**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]}, f"{dataset}{len(counts)}")
+            run = planned(
+                {**ASKED, "datasets": [dataset], "model": "far", "seeds": [len(counts)]},
+                f"{dataset}{len(counts)}",
+            )
             for stage, references in steps(run):
                 stage(*references)
-            counts.append([read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))])
+            counts.append(
+                [read_json(path) for path in sorted(Path(run).glob("units/*/scored/*.json"))]
+            )
     assert counts[1] == counts[2] and counts[1]

@@ -1,4 +1,6 @@
-"""A release as a program uses it: a table, demonstrations and a predictor, all of them for the price of one charge."""
+"""A release as a program uses it: a table, demonstrations and a predictor, all of them for the
+price of one charge.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def released(place: Place, method: str | None = None, **options: object) -> dpicl.Release:
-    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    session = dpicl.Session(
+        place.home, data=place.root / "data", contracts=place.root / "contracts"
+    )
     return session.protect("shop", method=method, epsilon=2, shots=2, **options)
 
 
@@ -40,13 +44,17 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
     release = released(place, method)
     table = release.table(5000)
     contract = release.contract
-    assert len(table) == 5000 and list(table.columns) == [name for name in contract.columns if name in table.columns]
+    assert len(table) == 5000 and list(table.columns) == [
+        name for name in contract.columns if name in table.columns
+    ]
     assert contract.label.column in table.columns
     kinds = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64()}
     rows = table.to_arrow()
     for name in table.columns:
         kind = rows.schema.field(name).type
-        assert kind == kinds[contract.columns[name].type] or (kind == pa.large_string() and contract.columns[name].type == "category")
+        assert kind == kinds[contract.columns[name].type] or (
+            kind == pa.large_string() and contract.columns[name].type == "category"
+        )
     assert table.equals(released(place, method).table(5000)), "the same again"
     assert len(release.table(3)) == 3 and len(release.table()) == 10_000
     assert type(table[table.columns[:2]]) is pd.DataFrame and type(table.copy()) is pd.DataFrame
@@ -57,7 +65,9 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
 @pytest.mark.exhaustive
 def test_quality_takes_a_number_of_simulations(place: Place) -> None:
     release = released(place)
-    assert release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
+    assert (
+        release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
+    )
     with pytest.raises(ParameterError, match="simulations=3: expected a whole number, 4 or more"):
         release.quality(3)
 
@@ -68,7 +78,9 @@ def test_another_number_of_rows_is_one_sentence(place: Place, count: object) -> 
         released(place).table(count)  # type: ignore[arg-type]
 
 
-def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(place: Place, tmp_path: Path) -> None:
+def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(
+    place: Place, tmp_path: Path
+) -> None:
     table = released(place).table(50)
     table.to_parquet(tmp_path / "shop.parquet")
     table.to_csv(tmp_path / "shop.csv", index=False)
@@ -76,7 +88,9 @@ def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(place
     read = pd.read_csv(tmp_path / "shop.csv", dtype=dict(table.dtypes))
     pd.testing.assert_frame_equal(read, pd.DataFrame(table))
     assert table.to_csv(None).startswith(",")
-    table.iloc[0, 0] = table.iloc[1, 0] if table.iloc[0, 0] != table.iloc[1, 0] else table.iloc[0, 0] + 1
+    table.iloc[0, 0] = (
+        table.iloc[1, 0] if table.iloc[0, 0] != table.iloc[1, 0] else table.iloc[0, 0] + 1
+    )
     with pytest.raises(DpiclError, match="was changed since it was released"):
         table.to_parquet(tmp_path / "changed.parquet")
     assert not (tmp_path / "changed.parquet").exists()
@@ -98,16 +112,23 @@ def test_any_number_of_demonstrations_is_free(place: Place, method: str) -> None
 def test_a_release_of_groups_says_what_it_cannot_make(place: Place) -> None:
     release = released(place, "gdp_tabicl")
     assert len(release.demonstrations(2)) == 2
-    with pytest.raises(ParameterError, match="k=4: expected 2: GDP-TabICL releases groups for one number"):
+    with pytest.raises(
+        ParameterError, match="k=4: expected 2: GDP-TabICL releases groups for one number"
+    ):
         release.demonstrations(4)
     for make in (release.table, release.predictor):
-        with pytest.raises(ParameterError, match="expected one that releases a model of rows: ldp_tabicl, mst_tabicl"):
+        with pytest.raises(
+            ParameterError,
+            match="expected one that releases a model of rows: ldp_tabicl, mst_tabicl",
+        ):
             make()
     assert "<b>" in release._repr_html_()
 
 
 @pytest.mark.parametrize("method", HOLDS_ROWS)
-def test_a_predictor_takes_rows_of_the_contract_and_is_fitted_on_released_ones(place: Place, method: str) -> None:
+def test_a_predictor_takes_rows_of_the_contract_and_is_fitted_on_released_ones(
+    place: Place, method: str
+) -> None:
     release = released(place, method)
     predictor, table = release.predictor(), release.table(2000)
     label = table[release.contract.label.column]
@@ -119,11 +140,18 @@ def test_a_predictor_takes_rows_of_the_contract_and_is_fitted_on_released_ones(p
     assert (again.predict(features) == predictor.predict(features)).all()
 
 
-def test_packages_that_are_not_there_are_one_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_that_are_not_there_are_one_sentence(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     release = released(place)
-    for name, make in (("polars", release.table(3).to_polars), ("datasets", release.demonstrations().to_datasets)):
+    for name, make in (
+        ("polars", release.table(3).to_polars),
+        ("datasets", release.demonstrations().to_datasets),
+    ):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(DpiclError, match=f"needs the package {name}; type `pip install {name}`"):
+        with pytest.raises(
+            DpiclError, match=f"needs the package {name}; type `pip install {name}`"
+        ):
             make()
 
 
@@ -134,13 +162,17 @@ def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
     with pytest.raises(DpiclError, match="options of the release: options.ldp_tabicl.design"):
         released(place, "ldp_tabicl", design="none of them")
     with pytest.raises(ParameterError, match="expected those of one release"):
-        released(place, "ldp_tabicl", variants={"other": {"design": "subset", "estimator": "log-linear"}})
+        released(
+            place, "ldp_tabicl", variants={"other": {"design": "subset", "estimator": "log-linear"}}
+        )
 
 
 def test_all_of_it_was_charged_once_each(place: Place) -> None:
     for method in ("gdp_tabicl", *HOLDS_ROWS):
         released(place, method)
-    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+    session = dpicl.Session(
+        place.home, data=place.root / "data", contracts=place.root / "contracts"
+    )
     before = session.budget()
     for method in ("gdp_tabicl", *HOLDS_ROWS):
         release = released(place, method)
@@ -152,27 +184,44 @@ def test_all_of_it_was_charged_once_each(place: Place) -> None:
 def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
     program = (
         "import sys, dpicl\n"
-        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, contracts={str(place.root / 'contracts')!r})\n"
+        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, "
+        f"contracts={str(place.root / 'contracts')!r})\n"
         "session.protect('shop', epsilon=2).arrow(100)\n"
         "print([name for name in ('sklearn', 'scipy', 'torch', 'prefect') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_release_without_a_method_is_the_default_of_its_trust_and_its_demonstrations_differ(place: Place) -> None:
+def test_a_release_without_a_method_is_the_default_of_its_trust_and_its_demonstrations_differ(
+    place: Place,
+) -> None:
     for trust, name in DEFAULTS.items():
         shown = list(released(place, trust=trust).demonstrations(8))
         assert released(place, trust=trust).method == name
-        assert len(set(shown)) == 8 and [answer for _, answer in shown] in (["Yes", "No"] * 4, ["No", "Yes"] * 4)
-    assert len(released(place, trust="local").demonstrations(100)) == 100, "more than a prompt takes, drawn at random"
+        assert len(set(shown)) == 8 and [answer for _, answer in shown] in (
+            ["Yes", "No"] * 4,
+            ["No", "Yes"] * 4,
+        )
+    assert len(released(place, trust="local").demonstrations(100)) == 100, (
+        "more than a prompt takes, drawn at random"
+    )
 
 
 @pytest.mark.quick("options3")
-@pytest.mark.parametrize("options", [{}, {"design": "subset", "estimator": "tree"}, {"design": "pairs"}, {"estimator": "simplex"}])
-def test_a_quote_knows_the_release_of_the_same_options(place: Place, options: dict[str, str]) -> None:
-    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"design": "subset", "estimator": "tree"}, {"design": "pairs"}, {"estimator": "simplex"}],
+)
+def test_a_quote_knows_the_release_of_the_same_options(
+    place: Place, options: dict[str, str]
+) -> None:
+    session = dpicl.Session(
+        place.home, data=place.root / "data", contracts=place.root / "contracts"
+    )
     how = {"method": DEFAULTS["local"], "epsilon": 3, **options}
     session.protect("shop", **how)
     (quoted,) = session.quote("shop", **how)
@@ -185,10 +234,18 @@ def test_a_quote_knows_the_release_of_the_same_options(place: Place, options: di
         ({"trust": "nobody"}, "trust=nobody: expected central or local"),
         ({"trust": "local", "design": "all"}, "options of the release: options.ldp_tabicl.design"),
         ({"trust": "local", "colour": "red"}, "option=colour: expected one of encoding"),
-        ({"trust": "local", "design": "subset", "estimator": "simplex"}, "design subset with estimator simplex"),
-        ({"trust": "local", "variants": {"other": {"design": "pairs", "estimator": "tree"}}}, "those of one release"),
+        (
+            {"trust": "local", "design": "subset", "estimator": "simplex"},
+            "design subset with estimator simplex",
+        ),
+        (
+            {"trust": "local", "variants": {"other": {"design": "pairs", "estimator": "tree"}}},
+            "those of one release",
+        ),
     ],
 )
-def test_options_that_fit_no_release_are_one_sentence(place: Place, options: dict[str, object], phrase: str) -> None:
+def test_options_that_fit_no_release_are_one_sentence(
+    place: Place, options: dict[str, object], phrase: str
+) -> None:
     with pytest.raises(DpiclError, match=phrase):
         released(place, **options)

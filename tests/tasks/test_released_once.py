@@ -22,9 +22,24 @@ from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
 from tests.tasks.stages import make_plan, steps
 
-ACCOUNT = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "mst_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
-DATASET = {"ldp_tabicl": "shop", "gdp_tabicl": "shop", "mst_tabicl": "shop", "few_shot_generation": "letters", "dp_icl": "letters"}
-EXPONENTIAL = {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}}
+ACCOUNT = {
+    "ldp_tabicl": "shop",
+    "gdp_tabicl": "shop",
+    "mst_tabicl": "shop",
+    "few_shot_generation": "letters",
+    "dp_icl": "letters",
+}
+DATASET = {
+    "ldp_tabicl": "shop",
+    "gdp_tabicl": "shop",
+    "mst_tabicl": "shop",
+    "few_shot_generation": "letters",
+    "dp_icl": "letters",
+}
+EXPONENTIAL = {
+    "few_shot_generation": {"mechanism": "exponential"},
+    "dp_icl": {"noise": "exponential"},
+}
 """Gaussian noise would be priced again after every death."""
 GRID = {**SMALL, "epsilons": ["1", "2"], "shots": [1], "seeds": [0], "options": EXPONENTIAL}
 
@@ -42,10 +57,14 @@ def grid(method: str, **changes: Any) -> dict[str, Any]:
 
 
 def results(place: Place, method: str, run_id: str = "r") -> str:
-    return (place.run(run_id) / "units" / f"{method}__{DATASET[method]}__seed0" / "results.json").read_text()
+    return (
+        place.run(run_id) / "units" / f"{method}__{DATASET[method]}__seed0" / "results.json"
+    ).read_text()
 
 
-def run(place: Place, method: str, run_id: str = "r", death: Death | None = None, **changes: Any) -> int:
+def run(
+    place: Place, method: str, run_id: str = "r", death: Death | None = None, **changes: Any
+) -> int:
     return join(start(place.environment, grid(method, **changes), run_id, death))
 
 
@@ -64,7 +83,11 @@ def bought(place: Place, method: str) -> list[Any]:
 
 
 def artefacts(place: Place, method: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (place.home / "released" / ACCOUNT[method]).glob("*") if not path.suffix}
+    return {
+        path.name: path.read_bytes()
+        for path in (place.home / "released" / ACCOUNT[method]).glob("*")
+        if not path.suffix
+    }
 
 
 def check_once(place: Place, method: str, count: int = 2) -> None:
@@ -81,8 +104,12 @@ def check_once(place: Place, method: str, count: int = 2) -> None:
 @pytest.mark.parametrize(
     "method", ["dp_icl", "ldp_tabicl", "gdp_tabicl", "few_shot_generation"]
 )  # MST-TabICL has the same protocol, but a model to fit
-def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(tmp_path: Path, method: str) -> None:
-    whens = ("after",) if method in EXPONENTIAL else ("before", "after")  # of texts a model reads rows: a try takes three times as long
+def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(
+    tmp_path: Path, method: str
+) -> None:
+    whens = (
+        ("after",) if method in EXPONENTIAL else ("before", "after")
+    )  # of texts a model reads rows: a try takes three times as long
     deaths = [*product(STEPS, (0,), whens), *product(STEPS, (1,), ("after",))]
     for number, death in enumerate(deaths):
         place = place_with(tmp_path / str(number))
@@ -97,7 +124,11 @@ def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_d
 
 
 @pytest.mark.parametrize(
-    "method", [pytest.param(method, marks=() if method == "gdp_tabicl" else pytest.mark.exhaustive) for method in ACCOUNT]
+    "method",
+    [
+        pytest.param(method, marks=() if method == "gdp_tabicl" else pytest.mark.exhaustive)
+        for method in ACCOUNT
+    ],
 )
 def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
     place = place_with(tmp_path)
@@ -107,10 +138,14 @@ def test_runs_side_by_side_share_one_draw(tmp_path: Path, method: str) -> None:
     assert len({results(place, method, f"r{number}") for number in range(4)}) == 1
 
 
-def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     place = place_with(tmp_path, cap=4)
     assert run(place, "ldp_tabicl") == 0
-    with pytest.raises(BudgetError, match=r"'shop'.*cost epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"):
+    with pytest.raises(
+        BudgetError, match=r"'shop'.*cost epsilon=2\.9.*spent 2\.9\d* of cap 4, left 1\.0"
+    ):
         here(place, "ldp_tabicl", seeds=[1])
     assert [path.name for path in (place.home / "runs").iterdir()] == ["r"]
     assert len(bought(place, "ldp_tabicl")) == 2
@@ -118,18 +153,29 @@ def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_writt
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
-def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(tmp_path: Path, method: str) -> None:
-    """Rows that come, go and come back: the same bytes and no charge within a period; in a new one a charge, though nothing has come."""
+def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(
+    tmp_path: Path, method: str
+) -> None:
+    """Rows that come, go and come back: the same bytes and no charge within a period; in a new one
+    a charge, though nothing has come.
+    """
     place, months = place_with(tmp_path), []
-    for number, (period, seed) in enumerate((("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2))):
+    for number, (period, seed) in enumerate(
+        (("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2))
+    ):
         (place.root / "data" / "shop.csv").write_text(shop_rows(80, seed=seed))
         with place.entered():
-            for stage, references in steps(str(make_plan("private", grid(method), f"r{number}", period=period))):
+            for stage, references in steps(
+                str(make_plan("private", grid(method), f"r{number}", period=period))
+            ):
                 stage(*references)
         months.append(artefacts(place, method))
         check_once(place, method, len(months[-1]))
     assert [len(month) for month in months] == [2, 2, 2, 4, 6]
-    assert months[0] == months[1] == months[2] and months[2].items() < months[3].items() < months[4].items()
+    assert (
+        months[0] == months[1] == months[2]
+        and months[2].items() < months[3].items() < months[4].items()
+    )
 
 
 def test_two_contracts_on_the_same_rows_spend_from_one_account(tmp_path: Path) -> None:
@@ -152,14 +198,21 @@ def test_an_artefact_that_the_ledger_does_not_know_is_refused_and_stays(tmp_path
     before = artefacts(place, "gdp_tabicl")
     for file in place.home.glob("ledger*"):
         file.unlink()
-    with pytest.raises(LedgerError, match=r"charged in another ledger .*; restore the ledger from a backup, or `dpicl ledger adopt`"):
+    with pytest.raises(
+        LedgerError,
+        match=r"charged in another ledger .*; restore the ledger from a backup, or `dpicl ledger "
+        r"adopt`",
+    ):
         here(place, "gdp_tabicl")
     assert artefacts(place, "gdp_tabicl") == before and not list(place.home.glob("ledger.db"))
 
 
 @pytest.mark.parametrize(
     ("harm", "told"),
-    [("exchanged", "not the one that was published"), pytest.param("removed", "artefact is gone", marks=pytest.mark.exhaustive)],
+    [
+        ("exchanged", "not the one that was published"),
+        pytest.param("removed", "artefact is gone", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> None:
     place = place_with(tmp_path)
@@ -178,7 +231,10 @@ def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> 
 
 @pytest.mark.exhaustive
 def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path) -> None:
-    place, also = place_with(tmp_path), {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}}
+    place, also = (
+        place_with(tmp_path),
+        {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}},
+    )
     options = {"ldp_tabicl": {"estimator": "log-linear", "variants": also}}
     with place.entered():
         plan = read_plan(make_plan("private", grid("ldp_tabicl", options=options), None))
@@ -198,10 +254,17 @@ OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}
     [
         ("ldp_tabicl", {}, {"encoding"}),
         pytest.param(
-            "ldp_tabicl", {"design": "subset", "estimator": "em"}, {"encoding", "design", "columns"}, marks=pytest.mark.exhaustive
+            "ldp_tabicl",
+            {"design": "subset", "estimator": "em"},
+            {"encoding", "design", "columns"},
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param("gdp_tabicl", {}, {"allocation", "sum_origin"}, marks=pytest.mark.exhaustive),
-        ("gdp_tabicl", {"allocation": "shared-count", "epsilon_is": "amplified"}, {"allocation", "sum_origin", "spent"}),
+        (
+            "gdp_tabicl",
+            {"allocation": "shared-count", "epsilon_is": "amplified"},
+            {"allocation", "sum_origin", "spent"},
+        ),
     ],
 )
 def test_every_way_can_be_charged_and_what_there_was_before_it_keeps_its_name(
@@ -209,4 +272,6 @@ def test_every_way_can_be_charged_and_what_there_was_before_it_keeps_its_name(
 ) -> None:
     place = place_with(tmp_path)
     assert run(place, method, options={method: options}) == 0
-    assert [set(entry.release.parameters) for entry in bought(place, method)] == [OLD_NAMES | names] * 2
+    assert [set(entry.release.parameters) for entry in bought(place, method)] == [
+        OLD_NAMES | names
+    ] * 2

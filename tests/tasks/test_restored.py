@@ -1,4 +1,6 @@
-"""A backup brings back names and releases, and no budget: what was charged since it was taken cannot be charged again unseen."""
+"""A backup brings back names and releases, and no budget: what was charged since it was taken
+cannot be charged again unseen.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.fixture
 def backup(settings: Settings, tmp_path: Path) -> tuple[Path, Path]:
-    """A backup of accounts shop (a, b published, c reserved; 3 of 4), other (d; 1 of 2) and unused (0 of 7), and its key."""
+    """A backup of accounts shop (a, b published, c reserved; 3 of 4), other (d; 1 of 2) and unused
+    (0 of 7), and its key.
+    """
     back_up(settings, tmp_path / "backup", tmp_path / "backup.key")
     return tmp_path / "backup", tmp_path / "backup.key"
 
@@ -64,9 +68,14 @@ def bare(settings: Settings, tmp_path: Path) -> Settings:
     return replace(settings, home=tmp_path / "bare")
 
 
-def test_a_restored_ledger_verifies_and_says_where_it_comes_from(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_restored_ledger_verifies_and_says_where_it_comes_from(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
     with open_ledger(settings) as ledger:
-        before, end = {name: ledger.spent(name).epsilon for name in ("shop", "other", "unused")}, ledger.end
+        before, end = (
+            {name: ledger.spent(name).epsilon for name in ("shop", "other", "unused")},
+            ledger.end,
+        )
     done = restore(bare(settings, tmp_path), *backup)
     assert (done.manifest.record, done.record) == (end.sequence, end.sequence + 1)
     assert {account.name: (spent, account.epsilon_cap) for account, spent in done.accounts} == {
@@ -75,15 +84,22 @@ def test_a_restored_ledger_verifies_and_says_where_it_comes_from(settings: Setti
     with open_ledger(bare(settings, tmp_path)) as ledger:
         assert ledger.verify() == done.record
         record = json.loads(ledger.adopted_record()["content"])
-        assert record["backup"]["taken_utc"] == done.manifest.taken_utc and record["backup"]["record"] == end.sequence
+        assert (
+            record["backup"]["taken_utc"] == done.manifest.taken_utc
+            and record["backup"]["record"] == end.sequence
+        )
         assert ledger.published(release("a").release_id) == sha256("a")
     assert artefact_of(bare(settings, tmp_path), release("a")).read_bytes() == b"a"
     for path in bare(settings, tmp_path).home.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
-    """Whatever contracts declare: the one that was known, a larger one, or one of rows that the backup does not know."""
+def test_nothing_is_charged_until_caps_are_stated(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Whatever contracts declare: the one that was known, a larger one, or one of rows that the
+    backup does not know.
+    """
     done = restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         for account, place in (
@@ -96,13 +112,18 @@ def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tu
                 known = ledger.ensure_account(declared, [place])
                 assert known.epsilon_cap == 0
                 with pytest.raises(
-                    BudgetError, match=f"of cap 0, .*; closed by the restore of a backup of {re.escape(done.manifest.taken_utc)}$"
+                    BudgetError,
+                    match=f"of cap 0, .*; closed by the restore of a backup of "
+                    f"{re.escape(done.manifest.taken_utc)}$",
                 ):
                     ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
         assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
         ledger.set_cap("shop", 4.0)
         ledger.set_cap("new", 1.0)
-        assert ledger.reserve(release("x")).is_new and ledger.reserve(release("y", account="new")).is_new
+        assert (
+            ledger.reserve(release("x")).is_new
+            and ledger.reserve(release("y", account="new")).is_new
+        )
         with pytest.raises(BudgetError, match=r"spent 4 of cap 4.*\(pure sum\)$"):
             ledger.reserve(release("z"))
         ledger.set_cap("new", 0.0)
@@ -111,18 +132,27 @@ def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tu
         ledger.verify()
 
 
-def test_what_was_charged_and_not_published_is_charged_again(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
-    """It may have been drawn and read after the backup: another draw under the first charge would be free."""
+def test_what_was_charged_and_not_published_is_charged_again(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """It may have been drawn and read after the backup: another draw under the first charge would
+    be free.
+    """
     restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         with pytest.raises(BudgetError):
             ledger.reserve(release("c"))
-        assert ledger.spent("shop").epsilon == 3 and not receipt_of(home, "shop", release("c").release_id).exists()
+        assert (
+            ledger.spent("shop").epsilon == 3
+            and not receipt_of(home, "shop", release("c").release_id).exists()
+        )
         ledger.set_cap("shop", 4.0)
         assert ledger.reserve(release("c")).is_new and ledger.spent("shop").epsilon == 4
 
 
-def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup: tuple[Path, Path]) -> None:
+def test_a_host_that_has_seen_more_refuses_the_backup(
+    settings: Settings, backup: tuple[Path, Path]
+) -> None:
     with open_ledger(settings) as ledger:
         draw(ledger, settings, "e")
     with pytest.raises(LedgerRefusedError, match="is a ledger already"):
@@ -130,16 +160,23 @@ def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup
     path = receipt_of(settings, "shop", release("a").release_id)
     older, _ = path.read_bytes(), path.write_text("[]")
     lose(settings, anchor=False)
-    with pytest.raises(LedgerRefusedError, match=r"receipt: is not the backup's; expected a newer backup, or `dpicl ledger adopt`$"):
+    with pytest.raises(
+        LedgerRefusedError,
+        match=r"receipt: is not the backup's; expected a newer backup, or `dpicl ledger adopt`$",
+    ):
         restore(settings, *backup)
     path.write_bytes(older)
-    with pytest.raises(LedgerRefusedError, match="was released and is not in the backup.*`dpicl ledger adopt`"):
+    with pytest.raises(
+        LedgerRefusedError, match="was released and is not in the backup.*`dpicl ledger adopt`"
+    ):
         restore(settings, *backup)
     shutil.rmtree(settings.home / "released")
     for kept in (Anchor(settings.home / "ledger.anchor.json"), newest(settings)):
         kept.path.parent.mkdir(exist_ok=True)
         kept.advance(Head(99, "a" * 64))
-        with pytest.raises(LedgerRefusedError, match="has seen record 99; .*a backup cannot undo what was charged"):
+        with pytest.raises(
+            LedgerRefusedError, match="has seen record 99; .*a backup cannot undo what was charged"
+        ):
             restore(settings, *backup)
         kept.path.unlink()
         kept.advance(Head(2, "a" * 64))
@@ -162,7 +199,9 @@ def test_what_receipts_prove_needs_no_backup(settings: Settings, backup: tuple[P
         assert ledger.spent("shop").epsilon == 4
 
 
-def test_another_host_notices_that_a_shared_ledger_was_restored(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_host_notices_that_a_shared_ledger_was_restored(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
     with open_ledger(settings) as ledger:
         draw(ledger, settings, "e")
         seen = ledger.end
@@ -171,7 +210,10 @@ def test_another_host_notices_that_a_shared_ledger_was_restored(settings: Settin
     restore(home := bare(settings, tmp_path), *backup)
     key, url = load_key(home.home / KEY), f"sqlite:///{home.home / 'ledger.db'}"
     for _ in range(5):
-        with pytest.raises(LedgerRefusedError, match="rolled back"), Ledger.open(url, key, other.path):
+        with (
+            pytest.raises(LedgerRefusedError, match="rolled back"),
+            Ledger.open(url, key, other.path),
+        ):
             pass
         with open_ledger(home) as ledger:
             ledger.set_cap("shop", 4.0)
@@ -180,27 +222,36 @@ def test_another_host_notices_that_a_shared_ledger_was_restored(settings: Settin
 def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[Path, Path]) -> None:
     """The disk with the ledger broke, and nothing was charged since."""
     lose(settings, anchor=False)
-    receipt_of(settings, "shop", release("c").release_id).unlink()  # of a release that is not in the backup
+    receipt_of(
+        settings, "shop", release("c").release_id
+    ).unlink()  # of a release that is not in the backup
     assert restore(settings, *backup).record
     with open_ledger(settings) as ledger:
         ledger.verify()
 
 
 @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
-def test_a_log_that_was_left_beside_a_lost_ledger_is_named(settings: Settings, backup: tuple[Path, Path], log: str) -> None:
+def test_a_log_that_was_left_beside_a_lost_ledger_is_named(
+    settings: Settings, backup: tuple[Path, Path], log: str
+) -> None:
     """SQLite would read it as the restored ledger's."""
     lose(settings)
     receipt_of(settings, "shop", release("c").release_id).unlink()
     (left := settings.home / f"ledger.db{log}").write_bytes(b"of the lost one")
     for _ in range(2):
-        with pytest.raises(LedgerRefusedError, match=f"ledger.db{log}: belongs to a ledger that is gone.*put it aside with the ledger"):
+        with pytest.raises(
+            LedgerRefusedError,
+            match=f"ledger.db{log}: belongs to a ledger that is gone.*put it aside with the ledger",
+        ):
             restore(settings, *backup)
     assert not (settings.home / RESTORING).exists()
     left.rename(settings.home.parent / left.name)
     assert restore(settings, *backup).record
 
 
-def test_a_file_of_another_installation_is_not_written_over(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_file_of_another_installation_is_not_written_over(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
     home = bare(settings, tmp_path)
     load_key(home.make_home() / KEY)
     before = content(home.home)
@@ -210,7 +261,9 @@ def test_a_file_of_another_installation_is_not_written_over(settings: Settings, 
 
 
 @pytest.mark.parametrize("name", ["moving", "moved", "restoring"])
-def test_a_home_that_is_being_moved_is_left_alone(settings: Settings, backup: tuple[Path, Path], tmp_path: Path, name: str) -> None:
+def test_a_home_that_is_being_moved_is_left_alone(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
     home = bare(settings, tmp_path)
     (home.make_home() / name).write_text("/somewhere else")
     with pytest.raises(LedgerRefusedError):
@@ -228,7 +281,9 @@ def _flipped(sealed: bytes, place: int) -> bytes:
 
 HARMS: dict[str, Callable[[bytes], bytes]] = {
     **{
-        f"byte {share:.0%}": lambda sealed, share=share: _flipped(sealed, int(share * (len(sealed) - 1)))
+        f"byte {share:.0%}": lambda sealed, share=share: _flipped(
+            sealed, int(share * (len(sealed) - 1))
+        )
         for share in (0, 0.0001, 0.3, 0.7, 1)
     },  # type: ignore[misc]
     "cut by a byte": lambda sealed: sealed[:-1],
@@ -240,11 +295,21 @@ MORE_HARMS = ("byte 0%", "byte 70%", "cut by a byte", "longer")
 """Like one of the others."""
 
 
-@pytest.mark.parametrize("harm", [pytest.param(harm, marks=pytest.mark.exhaustive if harm in MORE_HARMS else ()) for harm in HARMS])
-def test_an_altered_backup_is_refused_by_one_sentence(settings: Settings, backup: tuple[Path, Path], tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param(harm, marks=pytest.mark.exhaustive if harm in MORE_HARMS else ())
+        for harm in HARMS
+    ],
+)
+def test_an_altered_backup_is_refused_by_one_sentence(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, harm: str
+) -> None:
     file, key = backup
     file.write_bytes(HARMS[harm](file.read_bytes()))
-    with pytest.raises(ParameterError, match=r"^backup=backup: expected a whole file sealed with this key") as refused:
+    with pytest.raises(
+        ParameterError, match=r"^backup=backup: expected a whole file sealed with this key"
+    ) as refused:
         restore(bare(settings, tmp_path), file, key)
     assert "\n" not in str(refused.value) and not content(tmp_path / "bare")
 
@@ -267,7 +332,9 @@ def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path
     assert restore(bare(settings, tmp_path), file, key).record
 
 
-def test_a_backup_of_a_later_version_says_which(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_of_a_later_version_says_which(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @dataclass(frozen=True)
     class Later(Manifest):
         region: str = "eu"
@@ -276,17 +343,27 @@ def test_a_backup_of_a_later_version_says_which(settings: Settings, tmp_path: Pa
     monkeypatch.setattr("dpicl.engine.state.backup.dpicl.__version__", "9.1.0")
     back_up(settings, tmp_path / "backup", tmp_path / "key")
     monkeypatch.undo()
-    with pytest.raises(ParameterError, match=r"backup=backup: .*it was written by dpicl 9\.1\.0, and this is dpicl"):
+    with pytest.raises(
+        ParameterError, match=r"backup=backup: .*it was written by dpicl 9\.1\.0, and this is dpicl"
+    ):
         restore(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
 
 
 def test_a_place_where_no_backup_can_be_is_named(settings: Settings, tmp_path: Path) -> None:
     before = content(settings.home)
-    for file, key in ((settings.home / "b9", tmp_path / "key"), (tmp_path / "b", settings.home / "key")):
+    for file, key in (
+        (settings.home / "b9", tmp_path / "key"),
+        (tmp_path / "b", settings.home / "key"),
+    ):
         with pytest.raises(ParameterError, match="outside the state home"):
             back_up(settings, file, key)
-    for file, key in ((tmp_path / "nodir" / "b", tmp_path / "key"), (tmp_path / "b", tmp_path / "nodir" / "key")):
-        with pytest.raises(ParameterError, match="expected a file in a folder that is there; .*/nodir is none"):
+    for file, key in (
+        (tmp_path / "nodir" / "b", tmp_path / "key"),
+        (tmp_path / "b", tmp_path / "nodir" / "key"),
+    ):
+        with pytest.raises(
+            ParameterError, match="expected a file in a folder that is there; .*/nodir is none"
+        ):
             back_up(settings, file, key)
     assert content(settings.home) == before and not (tmp_path / "key").exists()
 
@@ -301,7 +378,9 @@ def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
 
     monkeypatch.setattr(dpicl.engine.state.restore, "_place", place)
     with pytest.raises(
-        LedgerRefusedError, match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command again"
+        LedgerRefusedError,
+        match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command "
+        "again",
     ):
         restore(home, *backup)
     monkeypatch.undo()
@@ -309,7 +388,9 @@ def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
     check_whole(restore(home, *backup), home)
 
 
-def test_a_key_is_a_private_file_outside_the_home_and_stays(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_key_is_a_private_file_outside_the_home_and_stays(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
     file, key = backup
     assert stat.S_IMODE(key.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o600
     before = key.read_bytes()
@@ -342,8 +423,15 @@ def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path:
         (settings.home / name).write_bytes(b"private")
     back_up(settings, tmp_path / "backup", tmp_path / "key")
     names = dict(read_archive(tmp_path / "backup", read_key(tmp_path / "key")))
-    assert {name.partition("/")[0] for name in names} == {"backup.json", "keys", "ledger.db", "released"}
-    assert not [name for name, one in names.items() if one == b"private" or release("c").release_id in name]
+    assert {name.partition("/")[0] for name in names} == {
+        "backup.json",
+        "keys",
+        "ledger.db",
+        "released",
+    }
+    assert not [
+        name for name, one in names.items() if one == b"private" or release("c").release_id in name
+    ]
 
 
 def test_an_installation_without_a_ledger_has_no_backup(settings: Settings, tmp_path: Path) -> None:
@@ -362,9 +450,16 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.exhaustive
-def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, server: Server, tmp_path: Path) -> None:
+def test_a_home_comes_back_beside_a_ledger_on_a_server(
+    settings: Settings, server: Server, tmp_path: Path
+) -> None:
     shared, file, key = (
-        replace(settings, home=tmp_path / "shared", witnesses=tmp_path / "witness", ledger=server.emptied()),
+        replace(
+            settings,
+            home=tmp_path / "shared",
+            witnesses=tmp_path / "witness",
+            ledger=server.emptied(),
+        ),
         tmp_path / "backup",
         tmp_path / "key",
     )
@@ -377,25 +472,40 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, serve
     shutil.rmtree(shared.home)  # the database goes on, and has what was charged since
     with pytest.raises(LedgerRefusedError):
         open_ledger(shared).__enter__()
-    with pytest.raises(LedgerRefusedError, match="ledger.key: is not the backup's"):  # the command before has made another
+    with pytest.raises(
+        LedgerRefusedError, match="ledger.key: is not the backup's"
+    ):  # the command before has made another
         restore(shared, file, key)
     shutil.rmtree(shared.home)
     restore(shared, file, key)
     with open_ledger(shared) as ledger:
-        assert ledger.verify() and ledger.spent("shop").epsilon == 4 and {one.epsilon_cap for one in ledger.accounts()} == {0}
+        assert (
+            ledger.verify()
+            and ledger.spent("shop").epsilon == 4
+            and {one.epsilon_cap for one in ledger.accounts()} == {0}
+        )
     assert not [one for one in findings(shared) if one.is_fault]
     shutil.rmtree(shared.home)
     server.emptied()
-    with pytest.raises(LedgerRefusedError, match="a backup cannot undo"):  # that database is no longer the one
+    with pytest.raises(
+        LedgerRefusedError, match="a backup cannot undo"
+    ):  # that database is no longer the one
         restore(shared, file, key)
 
 
 def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
     settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database may have been lost again, and come back from its own dump of a time when caps had been stated."""
+    """The database may have been lost again, and come back from its own dump of a time when caps
+    had been stated.
+    """
     shared, sealed = (
-        replace(settings, home=tmp_path / "shared", witnesses=tmp_path / "witness", ledger=server.emptied()),
+        replace(
+            settings,
+            home=tmp_path / "shared",
+            witnesses=tmp_path / "witness",
+            ledger=server.emptied(),
+        ),
         (tmp_path / "backup", tmp_path / "key"),
     )
     charged(shared)
@@ -438,27 +548,41 @@ def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_pa
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        written = [back_up(settings, tmp_path / f"backup {number}", tmp_path / "key") for number in range(4)]
+        written = [
+            back_up(settings, tmp_path / f"backup {number}", tmp_path / "key")
+            for number in range(4)
+        ]
         until(lambda: published() > written[0].manifest.releases, 60, "a release more")
         written.append(back_up(settings, tmp_path / "backup 4", tmp_path / "key"))
     finally:
         ended.set()
         worker.join()
-    assert written[-1].manifest.releases > written[0].manifest.releases and not any(one.missing for one in written)
+    assert written[-1].manifest.releases > written[0].manifest.releases and not any(
+        one.missing for one in written
+    )
     for number in range(5):
         home = replace(settings, home=tmp_path / f"home {number}")
         restore(home, tmp_path / f"backup {number}", tmp_path / "key")
         with open_ledger(home) as ledger:
             ledger.verify()
             for account, release_id, sha in ledger.copy().published:
-                assert hashlib.sha256((home.home / "released" / account / release_id).read_bytes()).hexdigest() == sha
+                assert (
+                    hashlib.sha256(
+                        (home.home / "released" / account / release_id).read_bytes()
+                    ).hexdigest()
+                    == sha
+                )
 
 
 # Restored and lost again.
 
 
-def test_receipts_remember_a_restore(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
-    """Rebuilt from receipts, a restored ledger has the caps that were stated after the restore, and no others."""
+def test_receipts_remember_a_restore(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Rebuilt from receipts, a restored ledger has the caps that were stated after the restore, and
+    no others.
+    """
     restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         ledger.set_cap("other", 2.0)
@@ -468,11 +592,15 @@ def test_receipts_remember_a_restore(settings: Settings, backup: tuple[Path, Pat
     with open_ledger(home) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         assert caps == {"shop": 0, "other": 2, "unused": 0}
-        assert ledger.ensure_account(Account("new", "row", ADD, 9.0), ["file:/new"]).epsilon_cap == 0
+        assert (
+            ledger.ensure_account(Account("new", "row", ADD, 9.0), ["file:/new"]).epsilon_cap == 0
+        )
         ledger.verify()
 
 
-def test_a_restored_ledger_is_backed_up_and_restored_again(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_restored_ledger_is_backed_up_and_restored_again(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
+) -> None:
     restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         ledger.set_cap("shop", 4.0)
@@ -496,7 +624,9 @@ def die_at(line: int, settings: Settings, file: Path, key: Path) -> None:
 
 
 def killed(line: int, settings: Settings, file: Path, key: Path) -> int:
-    process = multiprocessing.get_context("forkserver").Process(target=die_at, args=(line, settings, file, key))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=die_at, args=(line, settings, file, key)
+    )
     process.start()
     process.join(60)
     assert process.exitcode is not None, "the restore hangs"
@@ -506,9 +636,18 @@ def killed(line: int, settings: Settings, file: Path, key: Path) -> int:
 def check_whole(done: Restored, settings: Settings) -> None:
     with open_ledger(settings) as ledger:
         assert ledger.verify() == done.record
-        assert {account.name: account.epsilon_cap for account in ledger.accounts()} == {"shop": 0, "other": 0, "unused": 0}
+        assert {account.name: account.epsilon_cap for account in ledger.accounts()} == {
+            "shop": 0,
+            "other": 0,
+            "unused": 0,
+        }
     assert artefact_of(settings, release("b")).read_bytes() == b"b"
-    assert {path.name for path in settings.home.glob("[!.]*")} <= {"ledger.db", "ledger.anchor.json", "keys", "released"}
+    assert {path.name for path in settings.home.glob("[!.]*")} <= {
+        "ledger.db",
+        "ledger.anchor.json",
+        "keys",
+        "released",
+    }
 
 
 @pytest.mark.exhaustive
@@ -519,7 +658,10 @@ def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
     for line in range(0, 2000, every):
         home = replace(settings, home=tmp_path / str(line))
         code = killed(line, home, *backup)
-        with suppress(DpiclError), open_ledger(home) as ledger:  # an empty home may have been begun, or all is restored
+        with (
+            suppress(DpiclError),
+            open_ledger(home) as ledger,
+        ):  # an empty home may have been begun, or all is restored
             assert {account.epsilon_cap for account in ledger.accounts()} <= {0}
             assert code == 0 or (home.home / "ledger.db").exists()
         if code == 0:

@@ -1,4 +1,6 @@
-"""Queries by nearness, one after another: charged once for all, and no text takes part too often, whoever asks, dies or edits the file."""
+"""Queries by nearness, one after another: charged once for all, and no text takes part too often,
+whoever asks, dies or edits the file.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ THREADS = 8
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")
-    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4)))
+    install_texts(
+        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4))
+    )
     with place.entered():
         yield place
 
@@ -51,7 +55,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def wish() -> EnsembleRequest:
     contract = Settings.from_environment().texts("letters")
     cell = Cell("icl", 2.0, 1)
-    return EnsembleRequest(contract.model_copy(update={"query_count": COUNT}), cell, ModelSpec(name="fake", kind="fake"), NEAR)
+    return EnsembleRequest(
+        contract.model_copy(update={"query_count": COUNT}),
+        cell,
+        ModelSpec(name="fake", kind="fake"),
+        NEAR,
+    )
 
 
 def ask(*queries: str) -> list[Answered]:
@@ -72,32 +81,47 @@ def uses(place: Place) -> np.ndarray:
     """In which queries each member took part: shape (queries, members)."""
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
     members = len((folder / "members").read_bytes()) // MARK_BYTES
-    bits = [np.frombuffer(path.read_bytes(), dtype=np.uint8) for path in sorted(folder.glob("*.bits"))]
+    bits = [
+        np.frombuffer(path.read_bytes(), dtype=np.uint8) for path in sorted(folder.glob("*.bits"))
+    ]
     return np.array([np.unpackbits(one, count=members) for one in bits])
 
 
 def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Place) -> None:
     first = ask(near_to(0))
     more = ask(*[near_to(number) for number in range(1, 12)])
-    assert spent() == [pytest.approx(2.0)] and first[0].charged and not any(one.charged for one in more)
+    assert (
+        spent() == [pytest.approx(2.0)]
+        and first[0].charged
+        and not any(one.charged for one in more)
+    )
     assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *more))
     taken = uses(place)
-    assert taken.shape == (12, ROWS) and taken.sum(axis=0).max() == MOST and (taken.sum(axis=1)[:2] > 0).all()
+    assert (
+        taken.shape == (12, ROWS)
+        and taken.sum(axis=0).max() == MOST
+        and (taken.sum(axis=1)[:2] > 0).all()
+    )
     assert not taken[-1].any(), "nobody has uses left, and the query is answered like any other"
 
 
 def test_a_query_asked_again_spends_nothing(place: Place) -> None:
     before, taken = ask(near_to(0)), uses(place)
     after = ask(near_to(0), near_to(0))
-    assert {one.answer for one in after} == {before[0].answer} and np.array_equal(uses(place), taken)
+    assert {one.answer for one in after} == {before[0].answer} and np.array_equal(
+        uses(place), taken
+    )
 
 
-def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(place: Place) -> None:
+def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(
+    place: Place,
+) -> None:
     """Changed from query to query, a row would have uses anew."""
     ask(near_to(0))
     for version in range(1, 4):
         changed = [
-            {**record, "body": f"{record['body']} {version}"} if number == 0 else record for number, record in enumerate(records(ROWS))
+            {**record, "body": f"{record['body']} {version}"} if number == 0 else record
+            for number, record in enumerate(records(ROWS))
         ]
         (place.root / "data" / "letters" / "train.jsonl").write_bytes(lines(changed))
         ask(f"{near_to(0)} {version}")
@@ -114,7 +138,9 @@ def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: st
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
     (folder if lost == "uses" else folder / lost).rename(place.root / "lost")
     with pytest.raises(
-        LedgerError, match="letters: who took part in earlier queries is lost.*restore private/ from a backup, or .*another --count"
+        LedgerError,
+        match="letters: who took part in earlier queries is lost.*restore private/ from a backup, "
+        "or .*another --count",
     ):
         ask(near_to(1))
     assert ask(near_to(0))[0].repeated
@@ -133,7 +159,9 @@ def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damag
 def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     ask(near_to(0))
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600} and folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        0o600
+    } and folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
 
@@ -141,13 +169,32 @@ def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
 @pytest.mark.exhaustive
 def test_a_run_has_it_as_a_variant_that_is_charged_for_itself(place: Place) -> None:
     install_texts(place, letters("cards", private=True), lines(records(ROWS)), lines(records(4)))
-    options = {"dp_icl": {"noise": "exponential", "variants": {"near": NEAR.model_dump(include={"noise", "similarity", "participations"})}}}
-    chosen = {"methods": ["dp_icl"], "datasets": ["cards"], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+    options = {
+        "dp_icl": {
+            "noise": "exponential",
+            "variants": {
+                "near": NEAR.model_dump(include={"noise", "similarity", "participations"})
+            },
+        }
+    }
+    chosen = {
+        "methods": ["dp_icl"],
+        "datasets": ["cards"],
+        "epsilons": ["1"],
+        "shots": [1],
+        "seeds": [0],
+        "model": "fake",
+    }
     runs = [run_here(name, "private", **chosen, options=options) for name in ("one", "two")]
-    answers = [read_json(run / "units" / "dp_icl__cards__seed0" / "released_answers.json") for run in runs]
+    answers = [
+        read_json(run / "units" / "dp_icl__cards__seed0" / "released_answers.json") for run in runs
+    ]
     assert answers[0] == answers[1] and len(answers[0]) == 2
     with open_ledger(Settings.from_environment()) as ledger:
-        charged = {entry.release.parameters.get("similarity"): entry.release for entry in ledger.entries("cards")}
+        charged = {
+            entry.release.parameters.get("similarity"): entry.release
+            for entry in ledger.entries("cards")
+        }
     assert {*charged} == {None, 0.2} and charged[0.2].parameters["embedder"] == HASHED
     assert "similarity to it is at least 0.2" in (runs[0] / "report.md").read_text()
 
@@ -157,22 +204,46 @@ def public_bytes(place: Place) -> str:
     queries = place.root / "queries.txt"
     queries.write_text("\n".join(near_to(number) for number in range(6)) + "\nunlike anything\n")
     finished = place.dpicl(
-        *("ask", "--queries", str(queries), "--contract", "letters", "--epsilon", "2", "--count", "16", "--model", "fake"),
+        *(
+            "ask",
+            "--queries",
+            str(queries),
+            "--contract",
+            "letters",
+            "--epsilon",
+            "2",
+            "--count",
+            "16",
+            "--model",
+            "fake",
+        ),
         *("--similarity", "0.2", "--participations", str(MOST), "--shots", "1"),
     )
     with open_ledger(Settings.from_environment()) as ledger:
-        entries = [(entry.release.parameters, entry.release.guarantee) for entry in ledger.entries("letters")]
-    return re.sub(r"Wanted|Unwanted", "ANSWER", f"{finished.returncode} {finished.stdout} {finished.stderr} {entries}")
+        entries = [
+            (entry.release.parameters, entry.release.guarantee)
+            for entry in ledger.entries("letters")
+        ]
+    return re.sub(
+        r"Wanted|Unwanted",
+        "ANSWER",
+        f"{finished.returncode} {finished.stdout} {finished.stderr} {entries}",
+    )
 
 
 @pytest.mark.parametrize(
     "other",
     [
         records(ROWS + 5),
-        pytest.param([{**one, "head": "Blue", "body": f"whale {n}"} for n, one in enumerate(records(ROWS))], marks=pytest.mark.exhaustive),
+        pytest.param(
+            [{**one, "head": "Blue", "body": f"whale {n}"} for n, one in enumerate(records(ROWS))],
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
-def test_nothing_else_that_leaves_depends_on_who_took_part(place: Place, tmp_path: Path, other: list[Any]) -> None:
+def test_nothing_else_that_leaves_depends_on_who_took_part(
+    place: Place, tmp_path: Path, other: list[Any]
+) -> None:
     budget = {"budget": {"epsilon": 5, "delta": 0.01}}
     install_texts(place, letters(privacy=budget), lines(records(ROWS)), lines(records(4)))
     beside = new_place(tmp_path / "beside")
@@ -180,7 +251,9 @@ def test_nothing_else_that_leaves_depends_on_who_took_part(place: Place, tmp_pat
     first = public_bytes(place)
     with beside.entered():
         second = public_bytes(beside)
-    assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(str(beside.root), "")
+    assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(
+        str(beside.root), ""
+    )
 
 
 def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_path: Path) -> None:
@@ -192,13 +265,20 @@ def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_pat
     for number in range(12):
         is_near = chance.random(60) < 0.3
         rows = kept.admit(number, units, is_near)
-        assert np.array_equal(rows, counted.admit(number, units, is_near)) and not (rows & ~is_near).any()
-        again = FileSpending("letters", tmp_path, MOST, b"", set).admit(number, units[::-1], is_near[::-1])
+        assert (
+            np.array_equal(rows, counted.admit(number, units, is_near))
+            and not (rows & ~is_near).any()
+        )
+        again = FileSpending("letters", tmp_path, MOST, b"", set).admit(
+            number, units[::-1], is_near[::-1]
+        )
         assert np.array_equal(again[::-1], rows), "asked again, in whatever order the rows are"
 
 
 def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
-    """Threads that ask at once, each its own queries; or die before or after takers are written, votes are cast or an answer is kept."""
+    """Threads that ask at once, each its own queries; or die before or after takers are written,
+    votes are cast or an answer is kept.
+    """
     os.environ.update(environment)
     if step is not None:
         name, _, side = step.partition(" ")
@@ -213,21 +293,29 @@ def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str 
 
 
 def in_process(place: Place, queries: list[list[str]], step: str | None = None) -> Any:
-    process = multiprocessing.get_context("forkserver").Process(target=_asking, args=(place.environment, queries, step))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=_asking, args=(place.environment, queries, step)
+    )
     process.start()
     return process
 
 
 @pytest.mark.quick("keep before")
-@pytest.mark.parametrize("step", [f"{name} {side}" for name in ("uses", "votes", "keep") for side in ("before", "after")])
+@pytest.mark.parametrize(
+    "step", [f"{name} {side}" for name in ("uses", "votes", "keep") for side in ("before", "after")]
+)
 def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place, step: str) -> None:
-    """An answer that was seen was paid for before: whoever asks again has the same takers, and the rest no more than is left."""
+    """An answer that was seen was paid for before: whoever asks again has the same takers, and the
+    rest no more than is left.
+    """
     process = in_process(place, [[near_to(0), near_to(1)]], step)
     process.join(90)
     assert process.exitcode == -signal.SIGKILL
     had = [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))]
     ask(*[near_to(number) for number in range(6)])
-    assert [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))][: len(had)] == had
+    assert [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))][
+        : len(had)
+    ] == had
     taken = uses(place)
     assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(spent()) == 1
     if step == "keep before":
@@ -237,18 +325,26 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
 @pytest.mark.quick("2")
 @pytest.mark.parametrize("crowd", [2, 8])
 def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None:
-    """Threads of several processes, 64 of all of them; each asks a query of its own and one that all ask."""
+    """Threads of several processes, 64 of all of them; each asks a query of its own and one that
+    all ask.
+    """
     own = [[near_to(number), near_to(0)] for number in range(crowd * THREADS)]
-    processes = [in_process(place, own[start : start + THREADS]) for start in range(0, len(own), THREADS)]
+    processes = [
+        in_process(place, own[start : start + THREADS]) for start in range(0, len(own), THREADS)
+    ]
     for process in processes:
         process.join(400)
     assert [process.exitcode for process in processes] == [0] * crowd
     taken = uses(place)
     assert len(taken) == len(own) and len(spent()) == 1
-    assert taken.sum(axis=0).tolist() == [MOST] * ROWS, "all are near to all queries: spent to the last use, and not beyond"
+    assert taken.sum(axis=0).tolist() == [MOST] * ROWS, (
+        "all are near to all queries: spent to the last use, and not beyond"
+    )
 
 
-def test_without_its_lock_askers_would_overspend(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_lock_askers_would_overspend(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the one above could not fail."""
     ask(near_to(0))
     real = FileSpending._uses
@@ -264,7 +360,9 @@ def test_without_its_lock_askers_would_overspend(place: Place, monkeypatch: pyte
     units = np.frombuffer((folder / "members").read_bytes(), dtype=np.uint8).reshape(-1, MARK_BYTES)
 
     def admit(number: int) -> np.ndarray:
-        return FileSpending("letters", folder, MOST, b"", set).admit(number, units, np.ones(len(units), dtype=bool))
+        return FileSpending("letters", folder, MOST, b"", set).admit(
+            number, units, np.ones(len(units), dtype=bool)
+        )
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(admit, range(1, 9)))

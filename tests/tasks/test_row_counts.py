@@ -18,7 +18,10 @@ from tests.harness import SMALL, install, install_texts, letters, new_place, sho
 from tests.library.text_contracts import lines, records
 
 ROWS = 83
-PUBLIC = {"benchmark": {}, "replace-one": {"neighbours": "replace-one", "budget": {"epsilon": 1000}}}
+PUBLIC = {
+    "benchmark": {},
+    "replace-one": {"neighbours": "replace-one", "budget": {"epsilon": 1000}},
+}
 PRIVATE = {
     "add-or-remove-one": {"budget": {"epsilon": 1000}},
     "persons": {
@@ -30,7 +33,9 @@ PRIVATE = {
 }
 
 
-def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tuple[list[str], list[dict[str, Any]]]:
+def messages(
+    root: Path, privacy: dict[str, Any], *, texts: bool = False
+) -> tuple[list[str], list[dict[str, Any]]]:
     """What the stages that read a table end with, and what is kept of its checks."""
     place, contract = new_place(root), (letters() if texts else shop())
     contract["privacy"] = {**contract["privacy"], **privacy}
@@ -43,7 +48,13 @@ def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tup
     name = contract["name"]
     methods = ["few_shot_generation"] if texts else ["mst_tabicl"]
     with place.entered():
-        run = str(make_plan("private", {**SMALL, "datasets": [name], "methods": methods, "epsilons": ["1"], "shots": [2]}, "r"))
+        run = str(
+            make_plan(
+                "private",
+                {**SMALL, "datasets": [name], "methods": methods, "epsilons": ["1"], "shots": [2]},
+                "r",
+            )
+        )
         said = [stage.fn(run, name) for stage in (ingest, validate, split)]
         settings = Settings.current()
         return said, Verdicts.of(Path(run), settings.declared(name), settings).rules(name) or []

@@ -1,4 +1,6 @@
-"""A pipeline with `within_hours` begins nothing once its time is over, says so, and ends as a run that is done; benchmarks only."""
+"""A pipeline with `within_hours` begins nothing once its time is over, says so, and ends as a run
+that is done; benchmarks only.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,14 @@ from tests.harness import Place, World, install, new_place, shop, shop_rows
 AN_INSTANT = 1e-4
 """Hours: nothing but the first begins in them."""
 GRID: dict[str, Any] = {
-    "methods": ["gdp_tabicl", "mst_tabicl"], "datasets": ["kiosk", "stall"], "epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake",
+    "methods": ["gdp_tabicl", "mst_tabicl"],
+    "datasets": ["kiosk", "stall"],
+    "epsilons": ["1"],
+    "shots": [1],
+    "seeds": [0, 1],
+    "model": "fake",
     "within_hours": AN_INSTANT,
-}  # fmt: skip
+}
 LEFT = ["seed 0 of stall", "seed 1 of kiosk", "seed 1 of stall"]
 SAID = f"Not run, as its 0.0001 h were over: {', '.join(LEFT)}."
 
@@ -61,14 +68,21 @@ def ended_early(run: Path) -> None:
 
 
 @pytest.mark.parametrize("executor", ["here", "pool"])
-def test_nothing_begins_once_the_time_is_over_and_the_run_is_done(tmp_path: Path, executor: str) -> None:
+def test_nothing_begins_once_the_time_is_over_and_the_run_is_done(
+    tmp_path: Path, executor: str
+) -> None:
     place = a_place(new_place(tmp_path / "place"))
     with place.entered():
         run = make_plan("demo", GRID, "r")
         work(run, executor)
         ended_early(run)
         assert side_of(run).is_done
-        assert next(one for one in RunReader(Settings.from_environment()).read()[0] if one.name == "r").finished is not None
+        assert (
+            next(
+                one for one in RunReader(Settings.from_environment()).read()[0] if one.name == "r"
+            ).finished
+            is not None
+        )
 
 
 @pytest.mark.exhaustive
@@ -77,7 +91,9 @@ def test_nothing_begins_on_prefect_once_the_time_is_over(world: World) -> None:
     ended_early(world.sweep("instant", GRID))
 
 
-def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(tmp_path: Path) -> None:
+def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(
+    tmp_path: Path,
+) -> None:
     place = a_place(new_place(tmp_path / "place"))
     with place.entered():
         run = make_plan("demo", GRID, "r")
@@ -88,7 +104,10 @@ def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(t
         work(make_plan("demo", {}, "r", resume=True))
         ended_early(run)
         after = json.loads((run / RUNNING).read_text())
-        assert after["begun"] == before["begun"] == ["seed 0 of kiosk"] and after["seconds"] > before["seconds"] > AN_INSTANT * 3600
+        assert (
+            after["begun"] == before["begun"] == ["seed 0 of kiosk"]
+            and after["seconds"] > before["seconds"] > AN_INSTANT * 3600
+        )
 
 
 def test_with_time_enough_all_is_run_and_nothing_said(tmp_path: Path) -> None:
@@ -104,16 +123,23 @@ def test_the_first_seed_of_every_set_begins_before_the_next(tmp_path: Path) -> N
     with a_place(new_place(tmp_path / "place")).entered():
         plan = read_plan(make_plan("demo", GRID, "r"))
     begun = begun_together(plan, plan.units)
-    assert list(begun) == ["seed 0 of kiosk", *LEFT] and all(len(keys) == 2 for keys in begun.values())
+    assert list(begun) == ["seed 0 of kiosk", *LEFT] and all(
+        len(keys) == 2 for keys in begun.values()
+    )
 
 
-def test_time_is_kept_while_it_runs_so_that_a_kill_loses_little_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_kept_while_it_runs_so_that_a_kill_loses_little_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(running_time, "_KEPT_EVERY", 0.01)
     with a_place(new_place(tmp_path / "place")).entered():
         run = make_plan("demo", GRID, "r")
         with running(run, read_plan(run), Settings.from_environment()):
             latest = time.monotonic() + 30
-            while not (run / RUNNING).exists() or json.loads((run / RUNNING).read_text())["seconds"] < 0.05:
+            while (
+                not (run / RUNNING).exists()
+                or json.loads((run / RUNNING).read_text())["seconds"] < 0.05
+            ):
                 assert time.monotonic() < latest, "the time is kept at the end alone"
                 time.sleep(0.01)
 
@@ -125,7 +151,9 @@ def test_time_decides_nothing_of_private_rows_whenever_they_became_private(tmp_p
         install(place, shop("stall", private=True), shop_rows(60))
         for work_on in (lambda: make_plan("private", GRID, "other"), lambda: work(run)):
             with pytest.raises(
-                PrivacyError, match=r"^stall: within_hours would let time decide.*expected no such key, or contracts with `bench"
+                PrivacyError,
+                match=r"^stall: within_hours would let time decide.*expected no such key, or "
+                r"contracts with `bench",
             ):
                 work_on()
         assert not done(run)

@@ -14,7 +14,13 @@ from dpicl.engine.stages.score import PARTS, parts_to_score, read_prompts, score
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 
-GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False, "options": {"ldp_tabicl": {"shot_selection": ["nested"]}}}
+GRID = {
+    "datasets": ["shop"],
+    "seeds": [0],
+    "model": "fake",
+    "baselines": False,
+    "options": {"ldp_tabicl": {"shot_selection": ["nested"]}},
+}
 
 
 @pytest.mark.quick("gdp_tabicl-epsilons1-shots1-3-3")
@@ -29,12 +35,16 @@ GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False,
 def test_the_parts_share_all_cells_and_each_has_some(
     tmp_path: Path, method: str, epsilons: list[str], shots: list[int], parts: int, cells: int
 ) -> None:
-    """Zero-shot stands beside the cells of each system; raw and nested rows are systems of local reports."""
+    """Zero-shot stands beside the cells of each system; raw and nested rows are systems of local
+    reports.
+    """
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(60))
     counted = []
     with place.entered():
-        run = make_plan("demo", {**GRID, "methods": [method], "epsilons": epsilons, "shots": shots}, "a")
+        run = make_plan(
+            "demo", {**GRID, "methods": [method], "epsilons": epsilons, "shots": shots}, "a"
+        )
         unit = f"{method}__shop__seed0"
         folder = run / "units" / unit
         for stage, references in steps(str(run)):
@@ -48,14 +58,18 @@ def test_the_parts_share_all_cells_and_each_has_some(
 
 
 @pytest.mark.exhaustive
-def test_prompts_of_more_characters_than_are_written_together_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_of_more_characters_than_are_written_together_are_read_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
     for most in (1 << 26, 100):
         monkeypatch.setattr(score_stage, "_AT_ONCE", most)
         place = new_place(tmp_path / f"place{most}")
         install(place, shop(), shop_rows(60))
         with place.entered():
-            run = make_plan("demo", {**GRID, "methods": ["ldp_tabicl"], "epsilons": ["5"], "shots": [1, 2]}, "a")
+            run = make_plan(
+                "demo", {**GRID, "methods": ["ldp_tabicl"], "epsilons": ["5"], "shots": [1, 2]}, "a"
+            )
             for stage, references in steps(str(run)):
                 stage(*references)
             folder = open_unit(str(run), "ldp_tabicl__shop__seed0")

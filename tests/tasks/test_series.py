@@ -1,4 +1,6 @@
-"""A table that grows, released night after night: one charge, each night once, whatever becomes of the table, and any window free."""
+"""A table that grows, released night after night: one charge, each night once, whatever becomes of
+the table, and any window free.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.clean import clean
 from dpicl.engine.state.restore import restore
-from dpicl.errors import BudgetError, DpiclError, LedgerError, LedgerRefusedError, ParameterError, PrivacyError
+from dpicl.errors import (
+    BudgetError,
+    DpiclError,
+    LedgerError,
+    LedgerRefusedError,
+    ParameterError,
+    PrivacyError,
+)
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import COLUMNS
 from dpicl.release import Release
@@ -50,7 +59,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def declare(place: Place, tree: dict[str, Any] | None = None) -> None:
-    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(tree or series_tree(), sort_keys=False))
+    (place.root / "contracts" / f"{NAME}.yaml").write_text(
+        yaml.safe_dump(tree or series_tree(), sort_keys=False)
+    )
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
@@ -69,9 +80,17 @@ def planned(epsilon: str = "2") -> Any:
     return plan_of(NAME, None, Settings.current(), epsilon=epsilon, shots=2)
 
 
-def night(day: int, *, until: str | None = None, window: int | None = None, settings: Settings | None = None) -> Published:
+def night(
+    day: int,
+    *,
+    until: str | None = None,
+    window: int | None = None,
+    settings: Settings | None = None,
+) -> Published:
     """What the night after a day releases."""
-    return release_planned(planned(), settings or Settings.current(), until=until, window=window, now=after(day))
+    return release_planned(
+        planned(), settings or Settings.current(), until=until, window=window, now=after(day)
+    )
 
 
 class KilledError(BaseException):
@@ -109,7 +128,8 @@ def published(settings: Settings | None = None) -> list[Arrays]:
 
 def same(one: list[Arrays], other: list[Arrays]) -> bool:
     return len(one) == len(other) and all(
-        first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+        first.keys() == second.keys()
+        and all(np.array_equal(first[name], second[name]) for name in first)
         for first, second in zip(one, other, strict=True)
     )
 
@@ -144,18 +164,27 @@ def test_missed_nights_are_caught_up_in_order_and_nights_without_rows_count(plac
     assert len(published()) == 5
     night(9)
     with open_ledger(Settings.current()) as ledger:
-        parts = [entry.release.parameters for entry in ledger.entries(NAME) if PART in entry.release.parameters]
+        parts = [
+            entry.release.parameters
+            for entry in ledger.entries(NAME)
+            if PART in entry.release.parameters
+        ]
     assert [one["index"] for one in parts] == list(range(1, 10))
     assert [one["period"] for one in parts][3] == "2026-03-04"
 
 
 def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
-    with pytest.raises(ParameterError, match=r"period=2026-03-01: expected a period of visits that is over in UTC"):
+    with pytest.raises(
+        ParameterError, match=r"period=2026-03-01: expected a period of visits that is over in UTC"
+    ):
         night(0)
     with pytest.raises(ParameterError, match="a period of visits that is over"):
         night(2, until="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
-        release_planned(plan_of(NAME, None, Settings.current(), epsilon="2", shots=2, period="2027-01-01"), Settings.current())
+        release_planned(
+            plan_of(NAME, None, Settings.current(), epsilon="2", shots=2, period="2027-01-01"),
+            Settings.current(),
+        )
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.accounts() or not ledger.entries(NAME), "nothing was charged"
 
@@ -165,7 +194,13 @@ def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
     (place.root / "data" / f"{NAME}.csv").rename(place.root / "data" / "gone")
     (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
     stands = published()
-    for until, window in ((None, None), (None, 3), ("2026-03-05", None), ("2026-03-05", 2), (None, 900)):
+    for until, window in (
+        (None, None),
+        (None, 3),
+        ("2026-03-05", None),
+        ("2026-03-05", 2),
+        (None, 900),
+    ):
         made = Release(night(7, until=until, window=window))
         assert made.arrow(50).num_rows == 50 and "released now, 7 of 12 in all" in made.spent[1]
     assert same(published(), stands)
@@ -175,14 +210,22 @@ def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
 def test_late_rows_and_changed_rows_never_change_the_past(place: Place) -> None:
     night(6)
     before = published()
-    put(place, [visit(f"late{i}", 2, age=80, buys="yes") for i in range(5000)] + [row for row in visits() if row["day"] > "2026-03-06"])
+    put(
+        place,
+        [visit(f"late{i}", 2, age=80, buys="yes") for i in range(5000)]
+        + [row for row in visits() if row["day"] > "2026-03-06"],
+    )
     night(7)
     assert same(published()[:6], before)
     window = {len(one.columns): one for one in night(7, window=7).drawn}
-    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5, "none of the five thousand entered"
+    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5, (
+        "none of the five thousand entered"
+    )
 
 
-def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nights(place: Place) -> None:
+def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nights(
+    place: Place,
+) -> None:
     """Twelve rows of everybody, three of which may enter; also where nights are made one by one."""
     put(place, [visit(f"p{who}", day) for who in range(300) for day in range(1, DAYS + 1)])
     for day in (2, 3, 7, 11):
@@ -193,7 +236,9 @@ def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nig
     assert counts == [300, 300, 300, *[0] * 8]
 
 
-def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(place: Place) -> None:
+def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(
+    place: Place,
+) -> None:
     """A night that was killed between freezing and drawing, and a table that was emptied since."""
 
     with killed_at(Horizon, "_released"):
@@ -201,7 +246,9 @@ def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_t
     put(place, [visit("nobody", 9), visit("else", 9, buys="yes")])
     night(1)
     opened, horizon = horizon_of()
-    assert horizon.frozen.history(1)[0].counts.tables[0, 3].sum() == sum(row["day"] == "2026-03-01" for row in visits())
+    assert horizon.frozen.history(1)[0].counts.tables[0, 3].sum() == sum(
+        row["day"] == "2026-03-01" for row in visits()
+    )
     opened.__exit__(None, None, None)
 
 
@@ -211,8 +258,14 @@ def test_lost_or_exchanged_counts_are_refused_and_windows_stand(place: Place) ->
     content = (folder / "00003").read_bytes()
     for change, refused in (
         (lambda: (folder / "00003").unlink(), "the counts of period 3 are lost"),
-        (lambda: (folder / "00003").write_bytes(content[:-1]), "the counts of period 3 are damaged"),
-        (lambda: (folder / "00003").write_bytes((folder / "00002").read_bytes()), "the counts of period 3 are damaged"),
+        (
+            lambda: (folder / "00003").write_bytes(content[:-1]),
+            "the counts of period 3 are damaged",
+        ),
+        (
+            lambda: (folder / "00003").write_bytes((folder / "00002").read_bytes()),
+            "the counts of period 3 are damaged",
+        ),
     ):
         change()
         with pytest.raises(LedgerRefusedError, match=f"{refused}.*a new horizon"):
@@ -222,8 +275,12 @@ def test_lost_or_exchanged_counts_are_refused_and_windows_stand(place: Place) ->
     night(5)
 
 
-def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(place: Place) -> None:
-    """The last night's file is lost after its charge and before its draw, and another one stands there."""
+def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(
+    place: Place,
+) -> None:
+    """The last night's file is lost after its charge and before its draw, and another one stands
+    there.
+    """
     night(1)
     opened, horizon = horizon_of()
     with pytest.raises(LedgerRefusedError, match="is charged already|are lost, or others"):
@@ -238,13 +295,21 @@ def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(
 
 
 def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_path: Path) -> None:
-    """From a backup, or from receipts: which nights were drawn since is not known. What stands can be used."""
+    """From a backup, or from receipts: which nights were drawn since is not known. What stands can
+    be used.
+    """
     settings = Settings.current()
     night(3)
     back_up(settings, tmp_path / "backup", tmp_path / "key")
     stands = published()
     night(5)
-    bare = Settings(tmp_path / "bare", settings.data, settings.contracts, settings.pipelines, tmp_path / "bare" / "runs")
+    bare = Settings(
+        tmp_path / "bare",
+        settings.data,
+        settings.contracts,
+        settings.pipelines,
+        tmp_path / "bare" / "runs",
+    )
     restore(bare, tmp_path / "backup", tmp_path / "key")
     with open_ledger(bare) as ledger:
         ledger.set_cap(NAME, 3.0, 1e-6)
@@ -259,7 +324,9 @@ def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_p
     (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
     with pytest.raises(LedgerRefusedError, match="came back from a backup or from receipts"):
         night(6)
-    assert [one.what for one in clean(settings, 9999) if "horizon" in one.what] == ["counts of a horizon that cannot go on"]
+    assert [one.what for one in clean(settings, 9999) if "horizon" in one.what] == [
+        "counts of a horizon that cannot go on"
+    ]
 
 
 def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> None:
@@ -267,20 +334,27 @@ def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> N
     (folder,) = (place.home / "series").iterdir()
     assert sorted(path.stat().st_mode & 0o777 for path in folder.iterdir()) == [0o600] * 11
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert not [one for one in clean(Settings.current(), 9999) if not one.is_run] and len(list(folder.iterdir())) == 11
+    assert (
+        not [one for one in clean(Settings.current(), 9999) if not one.is_run]
+        and len(list(folder.iterdir())) == 11
+    )
     night(12)
     assert not folder.exists() and len(published()) == 12
     assert Release(night(40, until="2026-03-09", window=4)).arrow(9).num_rows == 9
 
 
 def test_counts_of_a_horizon_that_is_over_or_cannot_go_on_are_cleaned_away(place: Place) -> None:
-    """A horizon that nobody goes on with, as its contract or epsilon was changed, would keep them for ever."""
+    """A horizon that nobody goes on with, as its contract or epsilon was changed, would keep them
+    for ever.
+    """
     night(3)
     release_planned(planned("1"), Settings.current(), now=after(3))
     assert len(list((place.home / "series").iterdir())) == 2
     assert not [one for one in clean(Settings.current(), 9999) if "horizon" in one.what]
     gone = [one.what for one in clean(Settings.current(), 30) if "horizon" in one.what]
-    assert gone == ["counts of a horizon that is over"] * 2 and not list((place.home / "series").iterdir())
+    assert gone == ["counts of a horizon that is over"] * 2 and not list(
+        (place.home / "series").iterdir()
+    )
     assert "0 periods released now" in night(3).spent[1], "what is published stands"
 
 
@@ -288,7 +362,9 @@ def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:
     put(place, [visit(f"p{who}", 1) for who in range(3000)])
     night(1)
     opened, horizon = horizon_of()
-    other = FrozenPeriods(horizon.settings, bytes(32), horizon.release.release_id, NAME, horizon.series)
+    other = FrozenPeriods(
+        horizon.settings, bytes(32), horizon.release.release_id, NAME, horizon.series
+    )
     with pytest.raises(LedgerRefusedError, match="damaged, or of another installation"):
         other.read(1)
     opened.__exit__(None, None, None)
@@ -303,9 +379,16 @@ def test_rows_are_protected_where_the_contract_says_so(place: Place) -> None:
     assert horizon.release.guarantee.unit == "row" and not len(first.entered.persons)
 
 
-def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_charged(place: Place) -> None:
-    answer = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", "mst_tabicl", "--epsilons", "1")
-    assert answer.returncode == 2 and "noise=laplace: expected gaussian: visits has a horizon" in answer.stderr
+def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_charged(
+    place: Place,
+) -> None:
+    answer = place.dpicl(
+        "run", "private-table", "--datasets", NAME, "--methods", "mst_tabicl", "--epsilons", "1"
+    )
+    assert (
+        answer.returncode == 2
+        and "noise=laplace: expected gaussian: visits has a horizon" in answer.stderr
+    )
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         dpicl.Session().protect(NAME, epsilon=1, noise="laplace")
     with pytest.raises(ParameterError, match="window=3: expected no such option"):
@@ -317,13 +400,20 @@ def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_ch
 @pytest.mark.exhaustive
 def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: Place) -> None:
     """The days of the contract have long gone by."""
-    answer = place.dpicl("synth", NAME, "--epsilon", "2", "--rows", "40", "--window", "5", "--out", "rows.csv")
+    answer = place.dpicl(
+        "synth", NAME, "--epsilon", "2", "--rows", "40", "--window", "5", "--out", "rows.csv"
+    )
     assert answer.returncode == 0, answer.stderr
     stands = published()
-    assert len(stands) == DAYS and "12 of 12 in all; rows are of 2026-03-08 to 2026-03-12" in answer.stdout
+    assert (
+        len(stands) == DAYS
+        and "12 of 12 in all; rows are of 2026-03-08 to 2026-03-12" in answer.stdout
+    )
     made = dpicl.Session().protect(NAME, epsilon=2, window=5)
     rows = pa.csv.read_csv(place.root / "rows.csv")
-    assert made.arrow(40).to_pylist() == rows.cast(made.arrow(40).schema).to_pylist() and same(published(), stands)
+    assert made.arrow(40).to_pylist() == rows.cast(made.arrow(40).schema).to_pylist() and same(
+        published(), stands
+    )
     assert "All 12 periods from 2026-03-01 to 2026-03-12 together are" in made.statement
     assert made.certificate.privacy_loss.privacy_unit == "person"
     assert place.dpicl("verify", "rows.csv").returncode == 0
@@ -336,7 +426,9 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
     tree = series_tree(source={"arrived": "day"})
     rows, session = visits(), dpicl.Session()
     made = session.protect(pa.Table.from_pylist(rows[:100]), tree, epsilon=2, account="visitors")
-    again = session.protect(pa.Table.from_pylist(rows), tree, epsilon=2, account="visitors", window=2)
+    again = session.protect(
+        pa.Table.from_pylist(rows), tree, epsilon=2, account="visitors", window=2
+    )
     assert made.arrow(9).num_rows == again.arrow(9).num_rows == 9
     (account,) = session.budget()
     assert (account.account, account.releases) == ("visitors", DAYS + 1)
@@ -347,11 +439,17 @@ def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
     night(5)
     told = place.dpicl("forecast", COLUMNS="400")
     assert told.returncode == 0, told.stderr
-    assert "visits: its periods are paid from 2026-03-01 until 2026-03-12, 5 of 12 are released" in told.stdout
+    assert (
+        "visits: its periods are paid from 2026-03-01 until 2026-03-12, 5 of 12 are released"
+        in told.stdout
+    )
     assert "not enough for one more; what is released stands for ever" in told.stdout
     with open_ledger(Settings.current()) as ledger:
         ledger.set_cap(NAME, 20.0, 1e-6)
-    assert "enough for at least 20 more, until 2026-11-07" in place.dpicl("forecast", COLUMNS="400").stdout
+    assert (
+        "enough for at least 20 more, until 2026-11-07"
+        in place.dpicl("forecast", COLUMNS="400").stdout
+    )
 
 
 @pytest.mark.exhaustive
@@ -373,14 +471,20 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
         )
     )
     assert "The contract declares no public rows" in page
-    for changed, refused in ((("--epsilon", "1"), "no period of this horizon is released"), (("--epsilon", "2"), "a new file")):
-        answer = place.dpicl("series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed)
+    for changed, refused in (
+        (("--epsilon", "1"), "no period of this horizon is released"),
+        (("--epsilon", "2"), "a new file"),
+    ):
+        answer = place.dpicl(
+            "series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed
+        )
         assert answer.returncode == 2 and refused in answer.stderr
 
 
 def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
-    """At next to no noise: the windows of what was published. Each sum has a deviation of 1.4 scales, six of which are never reached by chance;
-    a day more or less would be thirty rows and more.
+    """At next to no noise: the windows of what was published. Each sum has a deviation of 1.4
+    scales, six of which are never reached by chance; a day more or less would be thirty rows and
+    more.
     """
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 500
@@ -390,7 +494,11 @@ def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
     made = release_planned(planned("400"), Settings.current(), window=4, now=after(10))
     ages = np.array(
         [
-            sum(1 for row in arrived if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high)
+            sum(
+                1
+                for row in arrived
+                if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high
+            )
             for low, high in ((18, 30), (30, 60), (60, 91))
         ]
     )
@@ -400,14 +508,22 @@ def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
 
 def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:
     night(3)
-    assert all(np.abs(one[COLUMNS]).max() > 2**10 for one in published()), "sums in steps of 2^16, with noise on them"
-    assert isinstance(after(1), datetime) and issubclass(LedgerRefusedError, LedgerError) and issubclass(BudgetError, PrivacyError)
+    assert all(np.abs(one[COLUMNS]).max() > 2**10 for one in published()), (
+        "sums in steps of 2^16, with noise on them"
+    )
+    assert (
+        isinstance(after(1), datetime)
+        and issubclass(LedgerRefusedError, LedgerError)
+        and issubclass(BudgetError, PrivacyError)
+    )
 
 
 @pytest.mark.exhaustive
 def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
     """A horizon is planned by nothing yet, and breaks no plan."""
-    told = place.dpicl("plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300)
+    told = place.dpicl(
+        "plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300
+    )
     assert told.returncode == 0, told.stderr
 
 
@@ -417,7 +533,9 @@ def left_of(place: Place) -> list[Path]:
     return [*(place.home / "series").glob("*/*"), *private.glob("*/protect-*")]
 
 
-def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_window_is_asked_for(place: Place) -> None:
+def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_window_is_asked_for(
+    place: Place,
+) -> None:
     """Exact counts, and a plain copy of the table that a killed command could not remove."""
 
     with killed_at(FrozenPeriods, "forget"):
@@ -454,14 +572,18 @@ def test_a_twin_that_read_its_rows_before_the_horizon_ended_releases_the_same_an
     assert Release(ours).arrow(9).num_rows == 9 and "12 of 12 in all" in ours.spent[1]
 
 
-def test_counts_that_go_while_they_are_frozen_are_refused_with_a_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_go_while_they_are_frozen_are_refused_with_a_sentence(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpicl.engine.frozen.write_whole", lambda path, write: None)
     with pytest.raises(LedgerRefusedError, match="visits: the counts of period 1 are gone"):
         night(1)
 
 
 def test_rows_that_break_a_rule_are_refused_before_the_horizon_is_charged(place: Place) -> None:
-    declare(place, series_tree(source={"file": f"{NAME}.csv", "arrived": "day", "invalid": "refuse"}))
+    declare(
+        place, series_tree(source={"file": f"{NAME}.csv", "arrived": "day", "invalid": "refuse"})
+    )
     put(place, [*visits(), visit("p1", 1, city="nowhere")])
     with pytest.raises(DpiclError, match="city"):
         night(1)
@@ -492,22 +614,51 @@ def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
 
 
 def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
-    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "aim_tabicl", "--window", "3")
+    asked = (
+        "protect",
+        NAME,
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        "x.jsonl",
+        "--method",
+        "aim_tabicl",
+        "--window",
+        "3",
+    )
     told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
-    assert [one.returncode for one in told] == [2, 2] and told[0].stderr == told[1].stderr and "no horizon that" in told[0].stderr
-    session, tree = dpicl.Session(), series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}, source={"arrived": "day"})
+    assert (
+        [one.returncode for one in told] == [2, 2]
+        and told[0].stderr == told[1].stderr
+        and "no horizon that" in told[0].stderr
+    )
+    session, tree = (
+        dpicl.Session(),
+        series_tree(
+            releases={"every": "day", "horizon": 12, "first": "2999-01-01"},
+            source={"arrived": "day"},
+        ),
+    )
     for ask in (session.quote, session.protect):
-        with pytest.raises(ParameterError, match="period=2999-01-01: expected a period of visits that is over"):
+        with pytest.raises(
+            ParameterError, match="period=2999-01-01: expected a period of visits that is over"
+        ):
             ask(pa.Table.from_pylist(visits()), tree, epsilon=1, account="visitors")
     assert session.quote(NAME, epsilon=1, period="2026-03-04", window=2)
     declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}))
     for ask in (session.quote, session.protect):
-        with pytest.raises(ParameterError, match="period=2999-01-02: expected a period of visits that is over"):
+        with pytest.raises(
+            ParameterError, match="period=2999-01-02: expected a period of visits that is over"
+        ):
             ask(NAME, epsilon=1, period="2999-01-02")
 
 
 def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
-    """Two horizons of 12 days end with the year 9999, and the budget would last for more than twenty."""
+    """Two horizons of 12 days end with the year 9999, and the budget would last for more than
+    twenty.
+    """
     declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "9999-12-01"}))
     opened, horizon = horizon_of()
     horizon.charge()

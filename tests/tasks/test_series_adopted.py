@@ -1,4 +1,6 @@
-"""A night that was charged and not published is not drawn once its ledger came back from receipts: it may have been seen."""
+"""A night that was charged and not published is not drawn once its ledger came back from receipts:
+it may have been seen.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows that take others back: counted as their person's rows, priced as such, and refused where a method would take them for rows that come."""
+"""Rows that take others back: counted as their person's rows, priced as such, and refused where a
+method would take them for rows that come.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,15 @@ from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.participation import Entered
 from dpicl.types import PrivateTable
 from tests.harness import Place, new_place
-from tests.library.series_contracts import NAME, after, of_rows, series_contract, series_tree, visit, visits
+from tests.library.series_contracts import (
+    NAME,
+    after,
+    of_rows,
+    series_contract,
+    series_tree,
+    visit,
+    visits,
+)
 from tests.tasks.test_series import as_csv, declare, horizon_of, night
 
 SIGNED = {"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}
@@ -48,7 +58,9 @@ def back(who: str, day: int, **how: Any) -> dict[str, Any]:
     return {**visit(who, day, **how), "sign": -1}
 
 
-def tree(neighbours: str = "add-or-remove-one", *, rows: int = 3, nightly: int = 2, epsilon: float = 3) -> dict[str, Any]:
+def tree(
+    neighbours: str = "add-or-remove-one", *, rows: int = 3, nightly: int = 2, epsilon: float = 3
+) -> dict[str, Any]:
     content = series_tree(source=SIGNED)
     content["privacy"] |= {"neighbours": neighbours, "budget": {"epsilon": epsilon, "delta": 1e-6}}
     content["privacy"]["person"] |= {"max_rows": nightly, "max_rows_in_horizon": rows}
@@ -70,15 +82,23 @@ def put(place: Place, rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("content", "refused"),
     [
-        (of_rows(source={**SIGNED, "ignore": ["who"]}), "source.sign: is given where rows are protected"),
+        (
+            of_rows(source={**SIGNED, "ignore": ["who"]}),
+            "source.sign: is given where rows are protected",
+        ),
         (series_tree(source=SIGNED), "max_rows: is 1, and a correction is two rows of one period"),
         (series_tree(source={**SIGNED, "sign": "who"}), "source.sign: is also used otherwise"),
         (series_tree(source={**SIGNED, "sign": "day"}), "source.sign: is also used otherwise"),
         (series_tree(source={**SIGNED, "sign": "age"}), "source.sign: is also used otherwise"),
-        (of_rows(source={"file": "v.csv", "sign": "sign"}, releases={"every": "day"}), "source.sign: has no meaning without a horizon"),
+        (
+            of_rows(source={"file": "v.csv", "sign": "sign"}, releases={"every": "day"}),
+            "source.sign: has no meaning without a horizon",
+        ),
     ],
 )
-def test_a_sign_is_of_a_person_in_a_horizon_and_of_nothing_else(content: dict[str, Any], refused: str) -> None:
+def test_a_sign_is_of_a_person_in_a_horizon_and_of_nothing_else(
+    content: dict[str, Any], refused: str
+) -> None:
     with pytest.raises(DeclarationError, match=refused.replace(".", r"\.")):
         series_contract(content)
 
@@ -98,26 +118,50 @@ def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: 
     """They would count them as rows that come."""
     put(place, signed(visits(3)))
     for method in ("ldp_tabicl", "aim_tabicl", "tab_pe"):
-        with pytest.raises(PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"):
-            release_planned(plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current())
+        with pytest.raises(
+            PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"
+        ):
+            release_planned(
+                plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current()
+            )
 
 
-def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_alone(place: Place) -> None:
-    """Three hundred persons of eighty come on the first day; on the third day a hundred of them turn out to be forty. At little noise."""
+def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_alone(
+    place: Place,
+) -> None:
+    """Three hundred persons of eighty come on the first day; on the third day a hundred of them
+    turn out to be forty. At little noise.
+    """
     declare(place, tree(nightly=2, epsilon=500))
     wrong = signed([visit(f"p{who}", 1, age=80) for who in range(300)])
-    right = [row for who in range(100) for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})]
+    right = [
+        row
+        for who in range(100)
+        for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})
+    ]
     put(place, wrong + right)
     plan = plan_of(NAME, None, Settings.current(), epsilon="400", shots=2)
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
         released = release_planned(plan, Settings.current(), window=window, now=after(4))
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]
-        assert Release(released).arrow(9).num_rows == 9, "though some counts of the window are below zero"
+        assert Release(released).arrow(9).num_rows == 9, (
+            "though some counts of the window are below zero"
+        )
         assert np.abs(made.counts.sum(axis=1) - expected).max() < 10 * made.scale < 50
 
 
-def test_a_correction_takes_a_place_of_its_person_and_what_is_beyond_enters_nowhere(place: Place) -> None:
-    put(place, [*signed([visit("p1", 1), visit("p1", 2)]), back("p1", 3), back("p1", 4), *signed([visit("p2", 1), visit("p1", 5)])])
+def test_a_correction_takes_a_place_of_its_person_and_what_is_beyond_enters_nowhere(
+    place: Place,
+) -> None:
+    put(
+        place,
+        [
+            *signed([visit("p1", 1), visit("p1", 2)]),
+            back("p1", 3),
+            back("p1", 4),
+            *signed([visit("p2", 1), visit("p1", 5)]),
+        ],
+    )
     night(5)
     opened, horizon = horizon_of()
     counts = [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(5)]
@@ -131,7 +175,10 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     contract = series_contract(tree())
     assert "3 in all 12 periods, those that take others back among them" in unit("person", contract)
     page = series_page(series_facts(NAME, Settings.current(), epsilon="2", options={}, window=2))
-    assert "charged once, corrections included" in page and "Rows that entered, less those that took others back" in page
+    assert (
+        "charged once, corrections included" in page
+        and "Rows that entered, less those that took others back" in page
+    )
 
 
 def of(contract: Contract) -> Series:
@@ -147,26 +194,40 @@ def test_corrections_cost_what_rows_do_and_twice_that_where_persons_are_replaced
         kept, taken = of(series_contract(plain)), of(series_contract(tree(neighbours)))
         for one, other in ((kept.counters, taken.counters), (kept.pairs(2), taken.pairs(2))):
             assert (
-                other.squared_sensitivity == times * one.squared_sensitivity and (other.variance or 0) > (one.variance or 0) * times * 0.99
+                other.squared_sensitivity == times * one.squared_sensitivity
+                and (other.variance or 0) > (one.variance or 0) * times * 0.99
             )
         assert kept.guarantee.epsilon == taken.guarantee.epsilon
 
 
 DAYS = st.integers(1, 12)
 ROWS = st.lists(
-    st.tuples(DAYS, st.integers(18, 90), st.sampled_from("ab"), st.sampled_from(["no", "yes"]), st.sampled_from([-1, 1])), max_size=9
+    st.tuples(
+        DAYS,
+        st.integers(18, 90),
+        st.sampled_from("ab"),
+        st.sampled_from(["no", "yes"]),
+        st.sampled_from([-1, 1]),
+    ),
+    max_size=9,
 )
 
 
 def counts_of(contract: Contract, rows: list[tuple[int, int, str, str, int]]) -> list[ExactCounts]:
     """By period: of this person's rows, and of four of others."""
-    own = [{**visit("me", day, age=age, city=city, buys=buys), "sign": sign} for day, age, city, buys, sign in rows]
+    own = [
+        {**visit("me", day, age=age, city=city, buys=buys), "sign": sign}
+        for day, age, city, buys, sign in rows
+    ]
     others = signed([visit(f"p{who}", 1 + who) for who in range(4)])
     counted, entered = [], Entered.nobody()
     for period in range(12):
         day = visit("", period + 1)["day"]
         here = [row for row in [*others, *own] if row["day"] == day]
-        columns = {name: pa.array([str(row[name]) for row in here], pa.string()) for name in (*visit("", 1), "sign")}
+        columns = {
+            name: pa.array([str(row[name]) for row in here], pa.string())
+            for name in (*visit("", 1), "sign")
+        }
         table = PrivateTable(typed_table(pa.table(columns), contract, "rows"))
         counts, new = entering_counts(of(contract), table, contract, entered, key=KEY)
         entered = Entered.together([entered, new])
@@ -174,10 +235,18 @@ def counts_of(contract: Contract, rows: list[tuple[int, int, str, str, int]]) ->
     return counted
 
 
-def moved(counters: ContinualCounts, one: list[ExactCounts], other: list[ExactCounts], scopes: list[tuple[int, ...]]) -> int:
+def moved(
+    counters: ContinualCounts,
+    one: list[ExactCounts],
+    other: list[ExactCounts],
+    scopes: list[tuple[int, ...]],
+) -> int:
     """Squared, exact: how far all sums of these scopes in all periods move."""
     deliveries = np.array(
-        [np.concatenate([(mine - its).tables[scope].ravel() for scope in scopes]) for mine, its in zip(one, other, strict=True)]
+        [
+            np.concatenate([(mine - its).tables[scope].ravel() for scope in scopes])
+            for mine, its in zip(one, other, strict=True)
+        ]
     )
     exact = replace(counters, variance=None)
     return sum(
@@ -188,19 +257,26 @@ def moved(counters: ContinualCounts, one: list[ExactCounts], other: list[ExactCo
 
 
 def holds(one: Any, other: Any, most: int, nightly: int) -> None:
-    """From rows with signs to sums of all nights: against nobody, and against another person's in their place."""
+    """From rows with signs to sums of all nights: against nobody, and against another person's in
+    their place.
+    """
     rows, nightly = max(most, nightly), min(most, nightly)
     scopes: list[tuple[int, ...]] = [(0, 3), (1, 3), (2, 3)]
     added = series_contract(tree(rows=rows, nightly=nightly))
     mine, its, nobody = (counts_of(added, of_person) for of_person in (one, other, []))
     assert moved(of(added).counters, mine, nobody, scopes) <= of(added).counters.squared_sensitivity
     replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).counters
-    assert replaced.neighbours is Neighbours.REPLACE_ONE and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
+    assert (
+        replaced.neighbours is Neighbours.REPLACE_ONE
+        and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
+    )
 
 
 @given(ROWS, ROWS, st.integers(2, 4), st.integers(2, 3))
 @settings(max_examples=4, deadline=None)
-def test_no_rows_and_corrections_of_a_person_move_all_sums_by_more_than_is_priced(one: Any, other: Any, most: int, nightly: int) -> None:
+def test_no_rows_and_corrections_of_a_person_move_all_sums_by_more_than_is_priced(
+    one: Any, other: Any, most: int, nightly: int
+) -> None:
     holds(one, other, most, nightly)
 
 
@@ -211,12 +287,18 @@ def test_nor_do_any_others(one: Any, other: Any, most: int, nightly: int) -> Non
     holds(one, other, most, nightly)
 
 
-def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_priced_and_more_than_without_corrections() -> None:
-    """Rows of the same values in the first nights, as many as may come: what a price without corrections would not cover."""
+def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_priced_and_more_than_without_corrections() -> (  # noqa: E501
+    None
+):
+    """Rows of the same values in the first nights, as many as may come: what a price without
+    corrections would not cover.
+    """
     contract = series_contract(tree("replace-one"))
     rows = [(day, 40, "a", "no", 1) for day in (1, 1, 2)]
     one, other = counts_of(contract, rows), counts_of(contract, [(*row[:4], -1) for row in rows])
     priced = of(contract).counters
     reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
-    unpriced = replace(priced, contribution=replace(priced.contribution, signed=0)).squared_sensitivity
+    unpriced = replace(
+        priced, contribution=replace(priced.contribution, signed=0)
+    ).squared_sensitivity
     assert unpriced * 1.9 < reached <= priced.squared_sensitivity

@@ -1,4 +1,6 @@
-"""Deliveries: a file for each period, read once; one that is not there, and one that comes late, mean what the contract says."""
+"""Deliveries: a file for each period, read once; one that is not there, and one that comes late,
+mean what the contract says.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,26 @@ from dpicl.errors import DataError, DeclarationError, LedgerRefusedError, Privac
 from dpicl.release import Release
 from dpicl.tabular.reading.deliveries import PERIOD, delivered, read_deliveries, were_read
 from tests.harness import Place, new_place
-from tests.library.series_contracts import FIRST, NAME, after, series_contract, series_tree, visit, visits
-from tests.tasks.test_series import DAYS, as_csv, declare, horizon_of, killed_at, night, published, same, spent
+from tests.library.series_contracts import (
+    FIRST,
+    NAME,
+    after,
+    series_contract,
+    series_tree,
+    visit,
+    visits,
+)
+from tests.tasks.test_series import (
+    DAYS,
+    as_csv,
+    declare,
+    horizon_of,
+    killed_at,
+    night,
+    published,
+    same,
+    spent,
+)
 from tests.tasks.test_series_run import made, nightly_place, planned_run, told
 
 Row = dict[str, Any]
@@ -50,7 +70,9 @@ def put(root: Path, day: int | str, rows: list[Row], kind: str = "csv") -> Path:
     path = folder / f"{day if isinstance(day, str) else _DAYS[day - 1]}.{kind}"
     plain = [without_day(row) for row in rows]
     if kind == "parquet":
-        pq.write_table(pa.Table.from_pylist([*plain, without_day(visit("", 1))]).slice(0, len(plain)), path)
+        pq.write_table(
+            pa.Table.from_pylist([*plain, without_day(visit("", 1))]).slice(0, len(plain)), path
+        )
     else:
         path.write_text(as_csv(plain) if plain else ",".join(without_day(visit("", 1))) + "\n")
     return path
@@ -79,11 +101,19 @@ def counts(days: int) -> list[int]:
         opened.__exit__(None, None, None)
 
 
-def test_rows_belong_to_the_period_of_their_file_and_a_year_costs_what_its_first_night_does(place: Place) -> None:
+def test_rows_belong_to_the_period_of_their_file_and_a_year_costs_what_its_first_night_does(
+    place: Place,
+) -> None:
     night(2)
-    assert counts(2) == [len(of_day(day)) for day in (1, 2)] and spent() == (pytest.approx(2, rel=0.01), 3)
+    assert counts(2) == [len(of_day(day)) for day in (1, 2)] and spent() == (
+        pytest.approx(2, rel=0.01),
+        3,
+    )
     night(5)
-    assert counts(5) == [len(of_day(day)) for day in range(1, 6)] and spent() == (pytest.approx(2, rel=0.01), 6)
+    assert counts(5) == [len(of_day(day)) for day in range(1, 6)] and spent() == (
+        pytest.approx(2, rel=0.01),
+        6,
+    )
 
 
 def test_the_series_is_the_one_that_a_column_of_days_makes(place: Place, tmp_path: Path) -> None:
@@ -98,13 +128,20 @@ def test_the_series_is_the_one_that_a_column_of_days_makes(place: Place, tmp_pat
         assert counts(5) == ours
 
 
-def test_a_delivery_that_is_not_there_is_refused_before_anything_is_charged_and_a_file_without_rows_is_one(place: Place) -> None:
-    expected = r"visits: 2026-03-06 is not delivered yet; expected visits/2026-03-06 with \.csv or .*, without rows if nothing arrived"
+def test_a_delivery_that_is_not_there_is_refused_before_anything_is_charged_and_a_file_without_rows_is_one(  # noqa: E501
+    place: Place,
+) -> None:
+    expected = (
+        r"visits: 2026-03-06 is not delivered yet; expected visits/2026-03-06 with \.csv or .*, "
+        r"without rows if nothing arrived"
+    )
     with pytest.raises(SourceError, match=expected):
         night(6)
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.entries(NAME)
-    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1], "what is there can be released"
+    assert "5 periods released now" in night(6, until=_DAYS[4]).spent[1], (
+        "what is there can be released"
+    )
     with pytest.raises(SourceError, match=expected):
         night(6)
     for day, kind in ((6, "csv"), (7, "parquet")):
@@ -144,7 +181,9 @@ def test_a_delivery_of_one_row_and_one_of_none_are_no_refusal(place: Place) -> N
     assert counts(3) == [0, 1, 0]
 
 
-def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(place: Place) -> None:
+def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(
+    place: Place,
+) -> None:
     with killed_at(Horizon, "_released"):
         night(1)
     path = place.root / "data" / NAME / f"{_DAYS[0]}.csv"
@@ -153,7 +192,9 @@ def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(p
     assert counts(2) == [len(of_day(1)), len(of_day(2))]
 
 
-def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_none(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     night(1)
     opened, horizon = horizon_of()
     first = horizon.frozen.read(1)
@@ -168,14 +209,19 @@ def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_n
 
     with monkeypatch.context() as patched:
         patched.setattr(Horizon, "make", loses)
-        with pytest.raises(LedgerRefusedError, match="the counts of period 2 are gone since its delivery was left unread; start again"):
+        with pytest.raises(
+            LedgerRefusedError,
+            match="the counts of period 2 are gone since its delivery was left unread; start again",
+        ):
             night(2)
     night(2)
     assert counts(2) == [len(of_day(1)), len(of_day(2))]
 
 
 def test_twins_release_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other makes three nights, and its deliveries are gone, between our reading and our making."""
+    """The other makes three nights, and its deliveries are gone, between our reading and our
+    making.
+    """
     read, stands = series._rows, []  # noqa: SLF001
 
     def late(plan: Any, ours: Settings) -> Any:
@@ -198,7 +244,10 @@ def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(pl
         (folder / name).write_text("not read")
     night(5)
     for name, refused in (
-        ("2026-03.csv", "holds files that are named by no period; expected names such as 2026-03-01 with .csv"),
+        (
+            "2026-03.csv",
+            "holds files that are named by no period; expected names such as 2026-03-01 with .csv",
+        ),
         ("2026-02-30.csv", "holds files that are named by no period"),
         ("2026-03-06.xlsx", "holds files that are named by no period"),
         ("2026-03-05.csv.gz", "has two files for 2026-03-05; expected one"),
@@ -210,7 +259,9 @@ def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(pl
         (folder / name).unlink()
 
 
-def test_a_delivery_that_breaks_a_rule_is_refused_before_anything_is_charged_and_without_a_value(place: Place) -> None:
+def test_a_delivery_that_breaks_a_rule_is_refused_before_anything_is_charged_and_without_a_value(
+    place: Place,
+) -> None:
     declare(place, series_tree(source={**SOURCE, "invalid": "refuse"}))
     put(place.root, 2, [visit("p1", 2), visit("p2", 2, city="nowhere")])
     with pytest.raises(DataError, match=r"2026-03-02\.csv.*city") as told:
@@ -226,17 +277,24 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = nightly_place(tmp_path / "place", epsilons=[2, 1])
-    declare(place, series_tree(source={**SOURCE, "ignore": ["day"]}, queries={"file": "public.csv"}))
+    declare(
+        place, series_tree(source={**SOURCE, "ignore": ["day"]}, queries={"file": "public.csv"})
+    )
     for day in range(1, 5):
         put(place.root, day, of_day(day))
     with place.entered():
         night(2)
         put(place.root, 5, of_day(5))
         monkeypatch.setattr(planning, "clock", lambda: after(4))
-        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth")))) and counts(4)[1] == len(of_day(2))
+        assert all("4 of 12 in all" in one for one in told(made(planned_run("fourth")))) and counts(
+            4
+        )[1] == len(of_day(2))
         for path in (place.root / "data" / NAME).iterdir():
             path.unlink()
-        assert all("0 periods released now, 4 of 12" in one for one in told(made(planned_run("again", window=2))))
+        assert all(
+            "0 periods released now, 4 of 12" in one
+            for one in told(made(planned_run("again", window=2)))
+        )
         monkeypatch.setattr(planning, "clock", lambda: after(5))
         fifth = planned_run("fifth")
         with pytest.raises(SourceError, match="2026-03-05 is not delivered yet"):
@@ -245,11 +303,19 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
 
 def test_other_methods_refuse_deliveries(place: Place) -> None:
     with pytest.raises(PrivacyError, match="come in deliveries"):
-        release_planned(plan_of(NAME, "aim_tabicl", Settings.current(), epsilon="1", shots=1), Settings.current())
+        release_planned(
+            plan_of(NAME, "aim_tabicl", Settings.current(), epsilon="1", shots=1),
+            Settings.current(),
+        )
 
 
-def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account(place: Place) -> None:
-    ours, folder = Settings.current(), series_contract(series_tree(source={"folder": NAME, "arrived": "day"}))
+def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account(
+    place: Place,
+) -> None:
+    ours, folder = (
+        Settings.current(),
+        series_contract(series_tree(source={"folder": NAME, "arrived": "day"})),
+    )
     assert addresses_of(series_contract(tree()), ours) == addresses_of(folder, ours)
 
 
@@ -258,25 +324,39 @@ def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account
     [
         ({"source": {**SOURCE, "arrived": "day"}}, "source.arrived: is given beside `deliveries`"),
         ({"source": {**SOURCE, "file": "v.csv"}}, "more than one place for the rows"),
-        ({"source": {"file": "v.csv", "arrived": "day", "undelivered": "empty"}}, "source.undelivered: has no meaning without"),
-        ({"source": {"file": "v.csv", "arrived": "day", "undelivered": "refused"}}, "source.undelivered: has no meaning without"),
+        (
+            {"source": {"file": "v.csv", "arrived": "day", "undelivered": "empty"}},
+            "source.undelivered: has no meaning without",
+        ),
+        (
+            {"source": {"file": "v.csv", "arrived": "day", "undelivered": "refused"}},
+            "source.undelivered: has no meaning without",
+        ),
         ({"queries": {"file": f"{NAME}/2026-03-01.csv"}}, "queries: is one of the private files"),
         ({"releases": {}}, "source.deliveries: has no meaning without a horizon"),
         ({"checks": [{"rule": "row_count", "at_least": 5}]}, "is row_count of deliveries"),
         ({"checks": [{"rule": "unique"}]}, "is unique of deliveries"),
     ],
 )
-def test_what_a_contract_of_deliveries_may_not_say(changes: Mapping[str, Any], refused: str) -> None:
+def test_what_a_contract_of_deliveries_may_not_say(
+    changes: Mapping[str, Any], refused: str
+) -> None:
     with pytest.raises(DeclarationError, match=refused):
         series_contract(series_tree(**{"source": SOURCE, **changes}))
 
 
 Deliveries = dict[int, list[Row]]
-_ROWS = st.lists(st.builds(visit, st.sampled_from("abc"), st.just(1), age=st.sampled_from([20, 40])), max_size=3)
+_ROWS = st.lists(
+    st.builds(visit, st.sampled_from("abc"), st.just(1), age=st.sampled_from([20, 40])), max_size=3
+)
 
 
 @settings(max_examples=25, deadline=None)
-@given(deliveries=st.dictionaries(st.integers(1, 5), _ROWS), read=st.sets(st.integers(1, 5)), at=st.integers(1, 5))
+@given(
+    deliveries=st.dictionaries(st.integers(1, 5), _ROWS),
+    read=st.sets(st.integers(1, 5)),
+    at=st.integers(1, 5),
+)
 def test_a_row_more_in_a_file_is_a_row_more_of_its_period(
     tmp_path_factory: pytest.TempPathFactory, deliveries: Deliveries, read: set[int], at: int
 ) -> None:
@@ -299,10 +379,18 @@ def test_a_row_more_in_a_file_is_a_row_more_of_its_period(
     assert [row[-1] for row in more] == ([at] if at in read else [])
 
 
-def test_a_table_says_which_deliveries_it_holds_and_none_are_read_of_an_unread_one(tmp_path: Path) -> None:
+def test_a_table_says_which_deliveries_it_holds_and_none_are_read_of_an_unread_one(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, 1, of_day(1))
     put(tmp_path, 2, []).write_text("no table")
     contract = series_contract(tree())
     made = read_deliveries(contract, tmp_path / "data", [1])
-    assert set(made.column(PERIOD).to_pylist()) == {1} and were_read(made) == [1] and were_read(made.replace_schema_metadata({})) == []
-    assert list(delivered(contract, tmp_path / "data")) == _DAYS[:2] and np.array(made.num_rows) == len(of_day(1))
+    assert (
+        set(made.column(PERIOD).to_pylist()) == {1}
+        and were_read(made) == [1]
+        and were_read(made.replace_schema_metadata({})) == []
+    )
+    assert list(delivered(contract, tmp_path / "data")) == _DAYS[:2] and np.array(
+        made.num_rows
+    ) == len(of_day(1))

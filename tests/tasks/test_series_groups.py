@@ -1,4 +1,6 @@
-"""Group averages of a table that grows: one charge for each number of shots, each night once, any window free, as of rows."""
+"""Group averages of a table that grows: one charge for each number of shots, each night once, any
+window free, as of rows.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,12 @@ def planned(shots: int = 2, epsilon: str = "2") -> Any:
     return plan_of(NAME, METHOD, Settings.current(), epsilon=epsilon, shots=shots)
 
 
-def night(day: int, *, shots: int = 2, until: str | None = None, window: int | None = None) -> Published:
-    return release_planned(planned(shots), Settings.current(), until=until, window=window, now=after(day))
+def night(
+    day: int, *, shots: int = 2, until: str | None = None, window: int | None = None
+) -> Published:
+    return release_planned(
+        planned(shots), Settings.current(), until=until, window=window, now=after(day)
+    )
 
 
 @contextmanager
@@ -69,7 +75,9 @@ def published(shots: int = 2) -> list[Arrays]:
         return horizon.published(DAYS)
 
 
-def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_free(place: Place) -> None:
+def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_free(
+    place: Place,
+) -> None:
     night(1)
     first, count = spent()
     assert first == pytest.approx(2, rel=0.01) and count == 2
@@ -89,22 +97,31 @@ def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_fre
 
 
 def test_averages_of_a_window_are_those_of_its_rows(place: Place) -> None:
-    """Noise has a deviation of 0.14 years at most, the tolerance is ten times that; rows of the other days, ten years older, would move a
-    mean by five years.
+    """Noise has a deviation of 0.14 years at most, the tolerance is ten times that; rows of the
+    other days, ten years older, would move a mean by five years.
     """
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 500
     tree["privacy"]["person"] |= {"max_rows_in_horizon": 12}
     declare(place, tree)
-    arrived = [one | {"age": one["age"] + 10 * (one["day"] < "2026-03-03")} for one in visits(4, 1900)]
+    arrived = [
+        one | {"age": one["age"] + 10 * (one["day"] < "2026-03-03")} for one in visits(4, 1900)
+    ]
     put(place, arrived)
     plan = planned(epsilon="400")
     made = release_planned(plan, Settings.current(), window=2, now=after(4))
     with horizon_of(plan) as horizon:
         ((of_ages, *_),) = horizon.series.errors(horizon.published(4), [(3, 4)])
-    assert 10 * of_ages * math.sqrt(math.pi / 2) * (90 - 18) < 1.5, "an expected error in widths of the bounds, as a deviation in years"
+    assert 10 * of_ages * math.sqrt(math.pi / 2) * (90 - 18) < 1.5, (
+        "an expected error in widths of the bounds, as a deviation in years"
+    )
     for group in made.drawn.groups:
-        own = [one for one in arrived if "2026-03-03" <= one["day"] <= "2026-03-04" and one["buys"] == ("no", "yes")[group.label]]
+        own = [
+            one
+            for one in arrived
+            if "2026-03-03" <= one["day"] <= "2026-03-04"
+            and one["buys"] == ("no", "yes")[group.label]
+        ]
         assert group.values["age"] == pytest.approx(np.mean([one["age"] for one in own]), abs=1.5)
         assert group.values["city"] == max("ab", key=[one["city"] for one in own].count)
 
@@ -133,7 +150,10 @@ def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: P
     made = dpicl.Session().protect(NAME, method=METHOD, epsilon=2, shots=2, window=5)
     assert len(stands) == DAYS and same(published(), stands)
     assert (place.root / "shown.jsonl").read_text() == made.demonstrations().in_form("jsonl") + "\n"
-    assert made.certificate.privacy_loss.privacy_unit == "person" and made.certificate.privacy_loss.nominal_parameters is None
+    assert (
+        made.certificate.privacy_loss.privacy_unit == "person"
+        and made.certificate.privacy_loss.nominal_parameters is None
+    )
     assert place.dpicl("verify", "shown.jsonl").returncode == 0
     with pytest.raises(ParameterError, match="quality"):
         made.quality()
@@ -141,52 +161,98 @@ def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: P
         made.arrow(9)
 
 
-def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_charged(place: Place) -> None:
+def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_charged(
+    place: Place,
+) -> None:
     tree = series_tree()
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
     answer = place.dpicl("protect", NAME, *TYPED, "--out", "shown.jsonl")
     expected = "sampling_rate=1/10: expected 1: all rows of a period enter the counters of visits"
     assert answer.returncode == 2 and expected in answer.stderr.replace("'", "")
-    run = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", METHOD, "--epsilons", "1", "--shots", "2")
+    run = place.dpicl(
+        "run",
+        "private-table",
+        "--datasets",
+        NAME,
+        "--methods",
+        METHOD,
+        "--epsilons",
+        "1",
+        "--shots",
+        "2",
+    )
     assert run.returncode == 2 and expected in run.stderr.replace("'", "")
     with pytest.raises(ParameterError, match="sampling_rate"):
         dpicl.Session().protect(NAME, method=METHOD, epsilon=1, shots=2)
     declare(place)
-    run = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", METHOD, "--epsilons", "1", "--shots", "2")
-    assert run.returncode == 2 and "allocation=" in run.stderr and "expected shared-count: visits has a horizon" in run.stderr
+    run = place.dpicl(
+        "run",
+        "private-table",
+        "--datasets",
+        NAME,
+        "--methods",
+        METHOD,
+        "--epsilons",
+        "1",
+        "--shots",
+        "2",
+    )
+    assert (
+        run.returncode == 2
+        and "allocation=" in run.stderr
+        and "expected shared-count: visits has a horizon" in run.stderr
+    )
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.accounts()
 
 
 @pytest.mark.parametrize("method", [METHOD, "mst_tabicl"])
-def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charged(place: Place, method: str) -> None:
+def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charged(
+    place: Place, method: str
+) -> None:
     tree = series_tree()
-    tree["privacy"] |= {"neighbours": "replace-one", "person": {"id_column": "who", "max_rows": 10**9, "max_rows_in_horizon": 10**9}}
+    tree["privacy"] |= {
+        "neighbours": "replace-one",
+        "person": {"id_column": "who", "max_rows": 10**9, "max_rows_in_horizon": 10**9},
+    }
     declare(place, tree)
     refused = (
-        "epsilon=0.001: expected a larger one, or fewer rows: max_rows=1000000000 and 1000000000 rows of a person in the horizon ask for"
+        "epsilon=0.001: expected a larger one, or fewer rows: max_rows=1000000000 and 1000000000 "
+        "rows of a person in the horizon ask for"
     )
     with pytest.raises(ParameterError, match=refused):
-        release_planned(plan_of(NAME, method, Settings.current(), epsilon="0.001", shots=2), Settings.current(), now=after(1))
+        release_planned(
+            plan_of(NAME, method, Settings.current(), epsilon="0.001", shots=2),
+            Settings.current(),
+            now=after(1),
+        )
     with open_ledger(Settings.current()) as ledger:
-        assert not [entry for account in ledger.accounts() for entry in ledger.entries(account.name)]
+        assert not [
+            entry for account in ledger.accounts() for entry in ledger.entries(account.name)
+        ]
     assert not (place.home / "series").exists()
 
 
 def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -> None:
-    """So that the contract, whose every change begins all of its horizons anew, may stay as it is."""
+    """So that the contract, whose every change begins all of its horizons anew, may stay as it
+    is.
+    """
     tree = series_tree()
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
     plan = planned()
-    whole = replace(plan, pipeline=plan.pipeline.model_copy(update={"sampling_rates": (Fraction(1),)}))
+    whole = replace(
+        plan, pipeline=plan.pipeline.model_copy(update={"sampling_rates": (Fraction(1),)})
+    )
     made = release_planned(whole, Settings.current(), now=after(2))
     assert spent()[1] == 3 and "2 periods released now" in made.spent[1]
 
 
 @pytest.mark.exhaustive
-def test_a_page_over_all_periods_says_what_averages_are_worth_and_reads_no_row(place: Place) -> None:
+def test_a_page_over_all_periods_says_what_averages_are_worth_and_reads_no_row(
+    place: Place,
+) -> None:
     night(9)
     (place.root / "data" / f"{NAME}.csv").unlink()
     made = place.dpicl("series", NAME, *TYPED, "--window", "3", "--out", "page.html")
@@ -200,10 +266,17 @@ def test_a_page_over_all_periods_says_what_averages_are_worth_and_reads_no_row(p
         "(rows of groups)",
     ):
         assert words in page, words
-    refused = place.dpicl("series", NAME, "--method", METHOD, "--epsilon", "2", "--shots", "4", "--out", "other.html")
+    refused = place.dpicl(
+        "series", NAME, "--method", METHOD, "--epsilon", "2", "--shots", "4", "--out", "other.html"
+    )
     assert refused.returncode == 2 and "no period of this horizon is released" in refused.stderr
-    refused = place.dpicl("series", NAME, "--method", "aim_tabicl", "--epsilon", "2", "--out", "other.html")
-    assert refused.returncode == 2 and "one that counts a horizon: gdp_tabicl, mst_tabicl" in refused.stderr
+    refused = place.dpicl(
+        "series", NAME, "--method", "aim_tabicl", "--epsilon", "2", "--out", "other.html"
+    )
+    assert (
+        refused.returncode == 2
+        and "one that counts a horizon: gdp_tabicl, mst_tabicl" in refused.stderr
+    )
 
 
 @pytest.mark.exhaustive
@@ -213,26 +286,39 @@ def test_a_forecast_has_a_line_for_each_horizon_that_goes_on(place: Place) -> No
     night_of_rows(2)
     told = [one.sentence for one in series_forecasts(Settings.current())[0]]
     assert [line.split(" of 12 are released")[0][-1] for line in told] == ["5", "3", "2"]
-    assert told[0].startswith("visits (GDP-TabICL, 2 shots): its periods are paid") and told[2].startswith("visits (MST-TabICL): its")
+    assert told[0].startswith("visits (GDP-TabICL, 2 shots): its periods are paid") and told[
+        2
+    ].startswith("visits (MST-TabICL): its")
 
 
 def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: Place) -> None:
-    """Two contracts that one account pays; another epsilon, and sums from the lower bound, beside the first."""
+    """Two contracts that one account pays; another epsilon, and sums from the lower bound, beside
+    the first.
+    """
     for name in ("mine", "theirs"):
         tree = series_tree(name=name, account="wallet")
         tree["privacy"]["budget"]["epsilon"] = 9
-        (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+        (place.root / "contracts" / f"{name}.yaml").write_text(
+            yaml.safe_dump(tree, sort_keys=False)
+        )
     asked = [("mine", "1", {}), ("mine", "2", {"sum_origin": "lower"}), ("theirs", "1", {})]
     for name, epsilon, options in asked:
         plan = plan_of(name, METHOD, Settings.current(), epsilon=epsilon, shots=2, options=options)
         release_planned(plan, Settings.current(), now=after(1))
-    told = [one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())[0]]
-    either = [f"mine (GDP-TabICL, 2 shots, epsilon {one})" for one in ("1, sum_origin centre", "2, sum_origin lower")]
+    told = [
+        one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())[0]
+    ]
+    either = [
+        f"mine (GDP-TabICL, 2 shots, epsilon {one})"
+        for one in ("1, sum_origin centre", "2, sum_origin lower")
+    ]
     assert told == [*either, "theirs"]
 
 
 @pytest.mark.exhaustive
-def test_a_run_makes_the_nights_of_all_its_horizons_and_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_makes_the_nights_of_all_its_horizons_and_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Averages for two numbers of shots, and rows, of the same nights."""
     pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
     options = {METHOD: {"allocation": "shared-count"}, **NIGHTLY["options"]}
@@ -247,10 +333,16 @@ def test_a_run_makes_the_nights_of_all_its_horizons_and_goes_on(place: Place, mo
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     declare(
         place,
-        series_tree(queries={"file": "public.csv"}) | {"privacy": {**series_tree()["privacy"], "budget": {"epsilon": 6, "delta": 1e-6}}},
+        series_tree(queries={"file": "public.csv"})
+        | {"privacy": {**series_tree()["privacy"], "budget": {"epsilon": 6, "delta": 1e-6}}},
     )
     (place.root / "data" / "public.csv").write_text(
-        as_csv([visit(f"q{one}", 1, age=20 + 15 * one, buys=("no", "yes")[one % 2]) for one in range(4)])
+        as_csv(
+            [
+                visit(f"q{one}", 1, age=20 + 15 * one, buys=("no", "yes")[one % 2])
+                for one in range(4)
+            ]
+        )
     )
     from dpicl.engine import plan as planning
     from dpicl.engine.stages import advance
@@ -261,10 +353,16 @@ def test_a_run_makes_the_nights_of_all_its_horizons_and_goes_on(place: Place, mo
         run = make_plan("nightly", {}, name)
         run_units(run, InProcess(), report_steps(run))
     report = (place.run("first") / "report.md").read_text()
-    assert "visits, epsilon 1, 2 shots: 5 periods released now, 5 of 12 in all; rows are of 2026-03-03 to 2026-03-05" in report
+    assert (
+        "visits, epsilon 1, 2 shots: 5 periods released now, 5 of 12 in all; rows are of "
+        "2026-03-03 to 2026-03-05" in report
+    )
     assert "visits, epsilon 1, 4 shots: 5 periods" in report and "All 12 periods" in report
     results = rows(place.run("first") / "results.csv")
     assert {(one["method"], one["shots"]) for one in results if one["system"] == "icl"} == {
         (method, shots) for method in (METHOD, "mst_tabicl") for shots in ("2", "4")
     }
-    assert "0 periods released now" in (place.run("second") / "report.md").read_text() and spent()[1] == 3 * 6
+    assert (
+        "0 periods released now" in (place.run("second") / "report.md").read_text()
+        and spent()[1] == 3 * 6
+    )

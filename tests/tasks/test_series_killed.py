@@ -1,4 +1,6 @@
-"""Nights that are killed anywhere, beside their twins, with another table at every try: one history, one draw of each period, one price."""
+"""Nights that are killed anywhere, beside their twins, with another table at every try: one
+history, one draw of each period, one price.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A run of a pipeline makes a table's nights as a command of its own does: each once, under one charge, whoever makes them."""
+"""A run of a pipeline makes a table's nights as a command of its own does: each once, under one
+charge, whoever makes them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ UNIT = f"mst_tabicl__{NAME}__seed0"
 
 FEW = ", and hardly more than noise: that window has too few rows."
 FEW_PERSONS = 6
-"""Of whom a window of two nights has four rows, a ninth of their noise's deviation: one time in two million that is taken for more than five."""
+"""Of whom a window of two nights has four rows, a ninth of their noise's deviation: one time in two
+million that is taken for more than five.
+"""
 
 
 def nightly_place(root: Path, **pipeline: Any) -> Place:
@@ -68,8 +72,13 @@ def nightly_place(root: Path, **pipeline: Any) -> Place:
     pipelines["pipelines"]["nightly"] = {**NIGHTLY, **pipeline}
     (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     declare(place, series_tree(queries={"file": "public.csv"}))
-    asked = [visit(f"q{number}", 1, age=20 + 15 * number, buys=("no", "yes")[number % 2]) for number in range(4)]
-    (root / "data" / "public.csv").write_text("\n".join([",".join(asked[0]), *(",".join(map(str, one.values())) for one in asked)]) + "\n")
+    asked = [
+        visit(f"q{number}", 1, age=20 + 15 * number, buys=("no", "yes")[number % 2])
+        for number in range(4)
+    ]
+    (root / "data" / "public.csv").write_text(
+        "\n".join([",".join(asked[0]), *(",".join(map(str, one.values())) for one in asked)]) + "\n"
+    )
     put(place, visits())
     return place
 
@@ -123,25 +132,39 @@ def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> No
     put(place, visits(persons=FEW_PERSONS))
     today(3)
     run = made(planned_run("third"))
-    assert read_plan(run).periods == {NAME: "2026-03-03"} and len(nights()) == 3 and spent() == (pytest.approx(2, rel=0.01), 4)
+    assert (
+        read_plan(run).periods == {NAME: "2026-03-03"}
+        and len(nights()) == 3
+        and spent() == (pytest.approx(2, rel=0.01), 4)
+    )
     today(7)
     run = made(planned_run("seventh", window=2))
     assert len(nights()) == 7 and spent() == (pytest.approx(2, rel=0.01), 8)
-    assert told(run) == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW]
+    assert told(run) == [
+        "visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW
+    ]
 
 
 @pytest.mark.exhaustive
-def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(place: Place, today: Any) -> None:
+def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(
+    place: Place, today: Any
+) -> None:
     put(place, visits(persons=FEW_PERSONS))
     night(3)
     today(7)
     run = done(planned_run("seventh", window=2))
     charged, *periods = json.loads((run / "manifest.json").read_text())["budget"]
     assert charged.startswith("visits: 1 release, charged before and free now; epsilon ")
-    assert periods == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW]
+    assert periods == [
+        "visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW
+    ]
     results = rows(run / "results.csv")
-    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"} and all(row["accuracy"] for row in results)
-    assert not list(Settings.current().private_home.glob(f"{NAME}/*")), "the rows of the run are gone"
+    assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"} and all(
+        row["accuracy"] for row in results
+    )
+    assert not list(Settings.current().private_home.glob(f"{NAME}/*")), (
+        "the rows of the run are gone"
+    )
     assert "2026-03-06 to 2026-03-07" in (run / "report.html").read_text()
 
 
@@ -154,14 +177,22 @@ def test_a_run_and_a_command_make_the_same_series(place: Place, today: Any) -> N
     theirs = night(4, window=3)
     assert len(stands) == 4 and same(nights(), stands)
     (ours,) = released(run).values()
-    assert all(np.array_equal(one.counts, other.counts) for one, other in zip(ours, theirs.drawn, strict=True))
+    assert all(
+        np.array_equal(one.counts, other.counts)
+        for one, other in zip(ours, theirs.drawn, strict=True)
+    )
 
 
-def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_such(place: Place, today: Any) -> None:
+def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_such(
+    place: Place, today: Any
+) -> None:
     today(2)
     run = made(planned_run("both", epsilons=["1", "0.5"]))
     assert spending_of(run, read_plan(run).units) == {NAME: (2, 2)}
-    assert [", epsilon 1: 2 periods" in told(run)[0], ", epsilon 0.5: 2 periods" in told(run)[1]] == [True, True]
+    assert [
+        ", epsilon 1: 2 periods" in told(run)[0],
+        ", epsilon 0.5: 2 periods" in told(run)[1],
+    ] == [True, True]
     before, count = spent()
     assert count == 2 + 4 and 1 < before < 1.5
     made(planned_run("again", epsilons=["1"], seeds=[0, 1]))
@@ -170,7 +201,9 @@ def test_every_epsilon_and_every_seed_is_a_horizon_of_its_own_and_charged_as_suc
         planned_run("third", epsilons=["2.9"])
 
 
-def test_a_run_is_about_the_periods_that_were_over_when_it_was_planned(place: Place, today: Any) -> None:
+def test_a_run_is_about_the_periods_that_were_over_when_it_was_planned(
+    place: Place, today: Any
+) -> None:
     """Also where it is resumed days later; the nights since belong to the next run."""
     today(2)
     run = planned_run("second")
@@ -181,19 +214,31 @@ def test_a_run_is_about_the_periods_that_were_over_when_it_was_planned(place: Pl
     assert len(nights()) == 9
 
 
-def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(place: Place, today: Any) -> None:
+def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(
+    place: Place, today: Any
+) -> None:
     (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
     today(0)
-    with pytest.raises(ParameterError, match="period=2026-03-01: expected a period of visits that is over"):
+    with pytest.raises(
+        ParameterError, match="period=2026-03-01: expected a period of visits that is over"
+    ):
         planned_run("zeroth")
     today(2)
-    with pytest.raises(ParameterError, match="period=2026-03-03: expected a period of visits that is over"):
+    with pytest.raises(
+        ParameterError, match="period=2026-03-03: expected a period of visits that is over"
+    ):
         make_plan("nightly", {}, "early", period="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
         make_plan("nightly", {}, "never", period="2026-12")
-    with pytest.raises(ParameterError, match="methods=aim_tabicl: expected mst_tabicl alone, which counts the horizon of visits"):
+    with pytest.raises(
+        ParameterError,
+        match="methods=aim_tabicl: expected mst_tabicl alone, which counts the horizon of visits",
+    ):
         planned_run("mixed", methods=["mst_tabicl", "aim_tabicl"])
-    with pytest.raises(ParameterError, match="window=3: expected no such option: visits has no horizon that AIM-TabICL counts"):
+    with pytest.raises(
+        ParameterError,
+        match="window=3: expected no such option: visits has no horizon that AIM-TabICL counts",
+    ):
         planned_run("other", methods=["aim_tabicl"], window=3)
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         make_plan("mst-tabicl", {"datasets": [NAME], "epsilons": [1]}, "laplace")
@@ -207,7 +252,9 @@ def test_a_pipeline_of_any_name_makes_what_is_over_alone(place: Place, today: An
     pipelines["pipelines"]["protect"] = deepcopy(pipelines["pipelines"]["nightly"])
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
     today(2)
-    with pytest.raises(ParameterError, match="period=2026-03-09: expected a period of visits that is over"):
+    with pytest.raises(
+        ParameterError, match="period=2026-03-09: expected a period of visits that is over"
+    ):
         make_plan("protect", {}, "early", period="2026-03-09")
     late = make_plan("protect", {}, "late", period="2026-03-02")
     today(1)
@@ -216,12 +263,16 @@ def test_a_pipeline_of_any_name_makes_what_is_over_alone(place: Place, today: An
     assert not nights()
 
 
-def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_share(place: Place, today: Any) -> None:
+def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_share(
+    place: Place, today: Any
+) -> None:
     today(3)
     run = planned_run("third", window=2)
     plan = read_plan(run)
     assert "--window 2" in command_of(plan) and "--period 2026-03-03" in command_of(plan)
-    assert "--period" not in command_of(replace(plan, periods={NAME: "2026-03-03", "other": "2026-03-04"}))
+    assert "--period" not in command_of(
+        replace(plan, periods={NAME: "2026-03-03", "other": "2026-03-04"})
+    )
 
 
 def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any) -> None:
@@ -236,8 +287,12 @@ def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any)
 
 @pytest.mark.quick("_counted")
 @pytest.mark.parametrize("place_of_death", ["_counted", "_released", "_read", "published"])
-def test_a_run_that_is_killed_goes_on_and_draws_nothing_twice(place: Place, today: Any, place_of_death: str) -> None:
-    """By a signal: before a night is counted, before it is noted, after it is published, and before anything."""
+def test_a_run_that_is_killed_goes_on_and_draws_nothing_twice(
+    place: Place, today: Any, place_of_death: str
+) -> None:
+    """By a signal: before a night is counted, before it is noted, after it is published, and before
+    anything.
+    """
     today(4)
     run = planned_run("killed")
 
@@ -255,7 +310,9 @@ def test_a_run_that_is_killed_goes_on_and_draws_nothing_twice(place: Place, toda
     assert len(nights()) == 4 and same(nights()[: len(stands)], stands) and spent()[1] == 5
 
 
-def test_twins_draw_each_night_once(place: Place, today: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twins_draw_each_night_once(
+    place: Place, today: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second scheduler's run that comes between a run's rows and its charge."""
     today(3)
     ours, theirs = planned_run("ours"), planned_run("theirs")
@@ -265,11 +322,15 @@ def test_twins_draw_each_night_once(place: Place, today: Any, monkeypatch: pytes
     stands = nights()
     call_all(published(str(ours), UNIT))
     (one,), (other,) = released(ours).values(), released(theirs).values()
-    assert all(np.array_equal(mine.counts, its.counts) for mine, its in zip(one, other, strict=True))
+    assert all(
+        np.array_equal(mine.counts, its.counts) for mine, its in zip(one, other, strict=True)
+    )
     assert same(nights(), stands) and spent()[1] == 4
 
 
-def test_a_horizon_that_cannot_go_on_is_refused_and_its_windows_stand(place: Place, today: Any) -> None:
+def test_a_horizon_that_cannot_go_on_is_refused_and_its_windows_stand(
+    place: Place, today: Any
+) -> None:
     today(4)
     made(planned_run("fourth"))
     (folder,) = (place.home / "series").iterdir()
@@ -295,7 +356,11 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
         return counts(series, table, *how, **more)
 
     monkeypatch.setattr(horizon_module, "entering_counts", failing)
-    with pytest.raises(RunError, match=r"first mst_tabicl__visits__seed0: advance: ValueError at failing:\d+; the rest is done") as failed:
+    with pytest.raises(
+        RunError,
+        match=r"first mst_tabicl__visits__seed0: advance: ValueError at failing:\d+; the rest is "
+        r"done",
+    ) as failed:
         run_units(run, InProcess(), report_steps(run))
     public = [path for path in run.rglob("*") if path.is_file()]
     assert public and not any(quoted.encode() in path.read_bytes() for path in public)
@@ -303,11 +368,15 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     assert len(nights()) == 1
     made(run)
     assert len(nights()) == 3 and len(calls) == 4 and spent()[1] == 4
-    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}, "the try that failed was charged, and its run says so"
+    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}, (
+        "the try that failed was charged, and its run says so"
+    )
     assert "3 periods released now" in told(run)[0]
 
 
-def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free(place: Place, today: Any) -> None:
+def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free(
+    place: Place, today: Any
+) -> None:
     today(12)
     made(planned_run("last"))
     assert not list((place.home / "series").glob("*"))
@@ -315,12 +384,19 @@ def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free
     run = made(planned_run("after", window=4))
     assert read_plan(run).periods == {NAME: "2026-03-12"} and spent()[1] == 13
     with open_ledger(Settings.current()) as ledger:
-        assert [entry.release.parameters["index"] for entry in ledger.entries(NAME) if PART in entry.release.parameters] == [*range(1, 13)]
+        assert [
+            entry.release.parameters["index"]
+            for entry in ledger.entries(NAME)
+            if PART in entry.release.parameters
+        ] == [*range(1, 13)]
 
 
 def test_the_forecast_of_a_schedule_charges_a_horizon_once(place: Place, today: Any) -> None:
     settings = Settings.current()
-    pipeline = override(load_pipelines(settings.pipelines).pipelines["nightly"], {"schedule": {"cron": "10 0 * * *"}})
+    pipeline = override(
+        load_pipelines(settings.pipelines).pipelines["nightly"],
+        {"schedule": {"cron": "10 0 * * *"}},
+    )
     today(1)
     (line,) = forecast("nightly", pipeline, settings, now=after(1))
     assert (line.due, line.affordable) == (1, 1)
@@ -329,18 +405,38 @@ def test_the_forecast_of_a_schedule_charges_a_horizon_once(place: Place, today: 
     assert line.due == 0 and "the scheduled runs cost nothing" in line.sentence
 
 
-def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_private(place: Place) -> None:
+def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_private(
+    place: Place,
+) -> None:
     """The table and its frozen counts are gone by then; and so, at last, are the public rows."""
     night(6)
     (place.root / "data" / f"{NAME}.csv").unlink()
     shutil.rmtree(place.home / "series")
     shutil.rmtree(Settings.current().private_home, ignore_errors=True)
     before = spent()
-    page = series_page(found := series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3))
-    assert [one.period for one in found.aucs] == [one.period for one in found.errors] == [f"2026-03-0{day}" for day in range(1, 7)]
-    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs), "four public rows tell little"
-    assert found.aucs[0].total == found.aucs[0].recent and found.errors[0].total == found.errors[0].recent
-    for said in ("Accuracy by period", "on 4 public rows", "AUC by period", "Expected error by period", "<svg", "last 3"):
+    page = series_page(
+        found := series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+    )
+    assert (
+        [one.period for one in found.aucs]
+        == [one.period for one in found.errors]
+        == [f"2026-03-0{day}" for day in range(1, 7)]
+    )
+    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs), (
+        "four public rows tell little"
+    )
+    assert (
+        found.aucs[0].total == found.aucs[0].recent
+        and found.errors[0].total == found.errors[0].recent
+    )
+    for said in (
+        "Accuracy by period",
+        "on 4 public rows",
+        "AUC by period",
+        "Expected error by period",
+        "<svg",
+        "last 3",
+    ):
         assert said in page
     (place.root / "data" / "public.csv").unlink()
     assert "No classifier is tested: visits: no queries at hand" in series_page(
@@ -349,12 +445,18 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
     assert spent() == before
 
 
-def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(series_accuracy, "MOST_MODELS", 3)
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
     found = series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
-    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(found.errors) == 7
+    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(
+        found.errors
+    ) == 7
     assert "3 of the periods are judged" in series_page(found)
     (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
-    assert "All public rows have one answer" in series_page(series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3))
+    assert "All public rows have one answer" in series_page(
+        series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+    )

@@ -1,4 +1,6 @@
-"""Texts that arrive period by period: each period's are written from alone, and the year costs what one period does."""
+"""Texts that arrive period by period: each period's are written from alone, and the year costs what
+one period does.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ HORIZON = {"every": "month", "horizon": MONTHS, "first": "2026-01-01"}
 
 def tree(*, undelivered: str | None = None) -> dict[str, Any]:
     content = letters(NAME, private=True)
-    content["source"] = {"deliveries": NAME, "queries": {"file": "public.jsonl"}, **({"undelivered": undelivered} if undelivered else {})}
+    content["source"] = {
+        "deliveries": NAME,
+        "queries": {"file": "public.jsonl"},
+        **({"undelivered": undelivered} if undelivered else {}),
+    }
     content["version"] = 2
     content["releases"] = HORIZON
     content["privacy"] = {"budget": {"epsilon": 5, "delta": 0.01}}
@@ -59,7 +65,9 @@ def tree(*, undelivered: str | None = None) -> dict[str, Any]:
 
 
 def declare(place: Place, content: dict[str, Any]) -> None:
-    (place.root / "contracts" / "texts" / f"{NAME}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    (place.root / "contracts" / "texts" / f"{NAME}.yaml").write_text(
+        yaml.safe_dump(content, sort_keys=False)
+    )
 
 
 def put(place: Place, period: str, count: int, suffix: str = ".jsonl") -> Path:
@@ -81,8 +89,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def made(period: str | None, *, epsilon: float = 4, generator: str | None = "fake", **how: Any) -> dpicl.Release:
-    return dpicl.Session().protect(NAME, epsilon=epsilon, shots=2, period=period, generator=generator, **how)
+def made(
+    period: str | None, *, epsilon: float = 4, generator: str | None = "fake", **how: Any
+) -> dpicl.Release:
+    return dpicl.Session().protect(
+        NAME, epsilon=epsilon, shots=2, period=period, generator=generator, **how
+    )
 
 
 def texts(release: dpicl.Release) -> list[Any]:
@@ -101,13 +113,28 @@ def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
     paid = spent()[0]
     for period in PERIODS[1:4]:
         made(period)
-    assert spent() == (paid, 5) and texts(made(PERIODS[0], generator=None)) == texts(first) and spent()[1] == 5
+    assert (
+        spent() == (paid, 5)
+        and texts(made(PERIODS[0], generator=None)) == texts(first)
+        and spent()[1] == 5
+    )
     assert first.certificate.privacy_loss.privacy_unit == "row"
     of_both = [first.certificate, made(PERIODS[1]).certificate]
-    assert len({one.evidence.release_id for one in of_both}) == len({one.evidence.artefact_sha256 for one in of_both}) == 2
-    assert [one.model.period for one in of_both] == [f"{period}, of 2026-01 to 2026-06" for period in PERIODS[:2]]
-    assert of_both[0].model.release_type.startswith("Texts of 6 periods, one every month, each written from its own delivery alone")
-    assert "So are the sets of all 6 periods from 2026-01 to 2026-06 together, charged once." in first.statement
+    assert (
+        len({one.evidence.release_id for one in of_both})
+        == len({one.evidence.artefact_sha256 for one in of_both})
+        == 2
+    )
+    assert [one.model.period for one in of_both] == [
+        f"{period}, of 2026-01 to 2026-06" for period in PERIODS[:2]
+    ]
+    assert of_both[0].model.release_type.startswith(
+        "Texts of 6 periods, one every month, each written from its own delivery alone"
+    )
+    assert (
+        "So are the sets of all 6 periods from 2026-01 to 2026-06 together, charged once."
+        in first.statement
+    )
     with pytest.raises(BudgetError):
         made(PERIODS[1], epsilon=4.5)
 
@@ -130,7 +157,9 @@ def test_a_file_without_a_text_is_a_delivery_in_any_form(place: Place, content: 
     assert len(texts(made(PERIODS[0]))) == 2
 
 
-def test_a_period_is_written_from_the_texts_of_its_file_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_period_is_written_from_the_texts_of_its_file_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The files of all other periods may hold anything, or be gone."""
     for period, count in zip(PERIODS[:4], (40, 41, 42, 43), strict=True):
         put(place, period, count)
@@ -157,8 +186,13 @@ def test_a_period_stands_whatever_becomes_of_its_file(place: Place) -> None:
     assert texts(made(PERIODS[1])) == stands and spent()[1] == 2
 
 
-def test_a_period_that_is_not_delivered_is_refused_and_one_without_texts_is_written(place: Place) -> None:
-    with pytest.raises(SourceError, match=r"notes: 2026-05 is not delivered yet; expected notes/2026-05 with \.jsonl or"):
+def test_a_period_that_is_not_delivered_is_refused_and_one_without_texts_is_written(
+    place: Place,
+) -> None:
+    with pytest.raises(
+        SourceError,
+        match=r"notes: 2026-05 is not delivered yet; expected notes/2026-05 with \.jsonl or",
+    ):
         made(PERIODS[4])
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.entries(NAME)
@@ -177,7 +211,9 @@ def test_a_period_with_fewer_texts_than_the_bound_is_no_refusal(place: Place) ->
         assert len(texts(made(period))) == 2
 
 
-def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planning, "clock", lambda: after(3))  # of March
     for period in (PERIODS[2], PERIODS[3]):
         with pytest.raises(ParameterError, match="a period of notes that is over in UTC"):
@@ -204,27 +240,43 @@ def test_a_part_is_charged_once_and_under_its_horizon(place: Place) -> None:
     with open_ledger(Settings.current()) as ledger:
         horizon, *parts = [entry.release for entry in ledger.entries(NAME)]
     assert [one.parameters[PART] for one in parts] == [horizon.release_id] * 2
-    assert [one.parameters["index"] for one in parts] == [3, 1] and {one.guarantee.epsilon for one in parts} == {0.0}
+    assert [one.parameters["index"] for one in parts] == [3, 1] and {
+        one.guarantee.epsilon for one in parts
+    } == {0.0}
     assert horizon.guarantee.epsilon == pytest.approx(4, rel=0.01)
 
 
 @pytest.mark.exhaustive
-def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planning, "clock", lambda: after(40))  # of April
-    how: dict[str, Any] = {"datasets": [NAME], "epsilons": [4], "shots": [2], "seeds": [0], "model": "fake"}
+    how: dict[str, Any] = {
+        "datasets": [NAME],
+        "epsilons": [4],
+        "shots": [2],
+        "seeds": [0],
+        "model": "fake",
+    }
     run_here("march", "few-shot-generation", **how)
     paid = spent()
     assert paid == (pytest.approx(4, rel=0.01), 2)
     monkeypatch.setattr(planning, "clock", lambda: after(70))  # of May
     run_here("april", "few-shot-generation", **how)
     assert spent() == (paid[0], 3)
-    (stored,) = json.loads(next(place.run("april").glob("units/*/released_texts.json")).read_text()).values()
-    assert [one["text"] for one in texts(made("2026-04", generator=None))] == [one["text"] for one in stored]
+    (stored,) = json.loads(
+        next(place.run("april").glob("units/*/released_texts.json")).read_text()
+    ).values()
+    assert [one["text"] for one in texts(made("2026-04", generator=None))] == [
+        one["text"] for one in stored
+    ]
     ((told,), _) = series_forecasts(Settings.current())
     assert (told.first, told.last, told.released) == ("2026-01", "2026-06", 2)
 
 
-def test_a_horizon_of_texts_does_not_go_on_in_a_ledger_that_came_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_horizon_of_texts_does_not_go_on_in_a_ledger_that_came_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dpicl.engine.adopt import adopt
 
     stands = texts(made(PERIODS[0]))
@@ -272,11 +324,20 @@ _TEXTS = st.lists(st.sampled_from(records(6)), max_size=3)
 
 
 @settings(max_examples=25, deadline=None)
-@given(deliveries=st.dictionaries(st.sampled_from(PERIODS), _TEXTS), at=st.sampled_from(PERIODS), new=st.sampled_from(records(6)))
+@given(
+    deliveries=st.dictionaries(st.sampled_from(PERIODS), _TEXTS),
+    at=st.sampled_from(PERIODS),
+    new=st.sampled_from(records(6)),
+)
 def test_a_text_more_in_a_file_is_a_text_more_of_its_period_and_of_no_other(
-    tmp_path_factory: pytest.TempPathFactory, deliveries: dict[str, list[Any]], at: str, new: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    deliveries: dict[str, list[Any]],
+    at: str,
+    new: dict[str, Any],
 ) -> None:
-    """What each period's mechanism gets: one row in one of them, by which all of them cost what one does."""
+    """What each period's mechanism gets: one row in one of them, by which all of them cost what one
+    does.
+    """
     contract = parse_contract(tree(undelivered="empty"), "notes.yaml")
     assert isinstance(contract, TextContract)
 
@@ -286,19 +347,36 @@ def test_a_text_more_in_a_file_is_a_text_more_of_its_period_and_of_no_other(
         (root / "public.jsonl").write_bytes(lines(records(4)))
         for period, own in of.items():
             (root / NAME / f"{period}.jsonl").write_bytes(lines(own))
-        tables = {period: split_texts(load_texts(contract, data_folder=root, period=period), contract).train.data for period in PERIODS}
-        return {period: Counter((row["label"], row["text"]) for row in table.to_pylist()) for period, table in tables.items()}
+        tables = {
+            period: split_texts(
+                load_texts(contract, data_folder=root, period=period), contract
+            ).train.data
+            for period in PERIODS
+        }
+        return {
+            period: Counter((row["label"], row["text"]) for row in table.to_pylist())
+            for period, table in tables.items()
+        }
 
     more, before = arrived({**deliveries, at: [*deliveries.get(at, []), new]}), arrived(deliveries)
-    assert {period: (more[period] - before[period]).total() for period in PERIODS} == {period: int(period == at) for period in PERIODS}
+    assert {period: (more[period] - before[period]).total() for period in PERIODS} == {
+        period: int(period == at) for period in PERIODS
+    }
     assert all(not before[period] - more[period] for period in PERIODS)
 
 
-@pytest.mark.parametrize("options", [{}, {"batches": "fixed"}, {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batches": "fixed"}, {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2}],
+)
 def test_a_horizon_costs_what_the_same_release_of_one_file_does(options: dict[str, Any]) -> None:
     """Whose price the oracles compare with another accountant's."""
     content, how = tree(), {"epsilons": (2.0,), "shots": (2,)}
-    one = {**content, "source": {"train": {"file": "t.jsonl"}, "queries": {"file": "public.jsonl"}}, "releases": {}}
+    one = {
+        **content,
+        "source": {"train": {"file": "t.jsonl"}, "queries": {"file": "public.jsonl"}},
+        "releases": {},
+    }
     prices = []
     for stated in (content, one):
         contract = parse_contract(stated, "notes.yaml")
@@ -327,8 +405,14 @@ def test_a_horizon_costs_what_the_same_release_of_one_file_does(options: dict[st
             {"privacy": {"neighbours": "replace-one", "budget": {"epsilon": 5, "delta": 0.01}}},
             "a text that is replaced may come in another period",
         ),
-        ({"privacy": {"budget": {"benchmark": True}}}, "is missing; expected a file of held-out texts"),
-        ({"source": {"train": {"file": "t.jsonl"}, "undelivered": "empty"}}, "source.undelivered: has no meaning without"),
+        (
+            {"privacy": {"budget": {"benchmark": True}}},
+            "is missing; expected a file of held-out texts",
+        ),
+        (
+            {"source": {"train": {"file": "t.jsonl"}, "undelivered": "empty"}},
+            "source.undelivered: has no meaning without",
+        ),
     ],
 )
 def test_what_a_contract_of_periods_may_not_say(changes: dict[str, Any], refused: str) -> None:

@@ -1,4 +1,6 @@
-"""From Python: what a session releases is charged in the ledger, once, whatever cell of a notebook is run how often."""
+"""From Python: what a session releases is charged in the ledger, once, whatever cell of a notebook
+is run how often.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,18 @@ from dpicl.tabular.central import graphical_model
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 
-HEAVY = ("scipy", "prefect", "dask", "distributed", "great_expectations", "torch", "jax", "mbi", "matplotlib", "sklearn")
+HEAVY = (
+    "scipy",
+    "prefect",
+    "dask",
+    "distributed",
+    "great_expectations",
+    "torch",
+    "jax",
+    "mbi",
+    "matplotlib",
+    "sklearn",
+)
 
 
 @pytest.fixture
@@ -35,7 +48,9 @@ def session_of(place: Place) -> dpicl.Session:
 
 
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
-def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(place: Place, method: str) -> None:
+def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(
+    place: Place, method: str
+) -> None:
     session = session_of(place)
     (quoted,) = session.quote("shop", method=method, epsilon=1, shots=2)
     assert session.budget()[0].epsilon_spent == 0, "a quote spends nothing"
@@ -49,7 +64,9 @@ def test_a_cell_that_is_run_again_gives_the_same_and_is_charged_once(place: Plac
     assert quoted.charged_before == 1
 
 
-def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
     monkeypatch.setattr(MstTabicl, "post_version", MstTabicl.post_version + 1)
     monkeypatch.setattr(graphical_model, "STEPS", 1)
@@ -60,13 +77,26 @@ def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_ag
 
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
     session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
-    refused = place.dpicl("protect", "shop", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "2", "--out", "demos.jsonl")
+    refused = place.dpicl(
+        "protect",
+        "shop",
+        "--method",
+        "mst_tabicl",
+        "--epsilon",
+        "1",
+        "--shots",
+        "2",
+        "--out",
+        "demos.jsonl",
+    )
     assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
     with pytest.raises(BudgetError, match="spent 4 of cap 5"):
         session_of(place).protect("shop", method="mst_tabicl", epsilon=1, shots=2)
 
 
-def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("DPICL_HOME", "DPICL_DATA", "DPICL_CONTRACTS"):
         monkeypatch.delenv(name, raising=False)
     before = Settings.from_environment()
@@ -75,27 +105,52 @@ def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: P
     assert not list((place.home / "private").rglob("*.arrow"))
 
 
-@pytest.mark.parametrize("method", ["gdp_tabicl", pytest.param("mst_tabicl", marks=pytest.mark.exhaustive)])
-def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place, method: str) -> None:
+@pytest.mark.parametrize(
+    "method", ["gdp_tabicl", pytest.param("mst_tabicl", marks=pytest.mark.exhaustive)]
+)
+def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(
+    place: Place, method: str
+) -> None:
     program = (
         "import sys, dpicl\n"
-        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, contracts={str(place.root / 'contracts')!r})\n"
+        f"session = dpicl.Session({str(place.home)!r}, data={str(place.root / 'data')!r}, "
+        f"contracts={str(place.root / 'contracts')!r})\n"
         f"session.protect('shop', method={method!r}, epsilon=1, shots=2)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(place: Place) -> None:
-    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4)))
-    session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")
-    how = {"epsilon": 2, "count": 3, "shots": 1, "model": "tiny", "subsets": 5, "noise": "exponential"}
+def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_command(
+    place: Place,
+) -> None:
+    install_texts(
+        place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(40)), lines(records(4))
+    )
+    session = dpicl.Session(
+        place.home, data=place.root / "data", contracts=place.root / "contracts"
+    )
+    how = {
+        "epsilon": 2,
+        "count": 3,
+        "shots": 1,
+        "model": "tiny",
+        "subsets": 5,
+        "noise": "exponential",
+    }
     first = session.ask("letters", ["one", "two"], **how)
     again = session.ask("letters", ["two", "one"], **how)
-    assert [one.answer for one in again] == [one.answer for one in reversed(first)] and all(one.repeated for one in again)
+    assert [one.answer for one in again] == [one.answer for one in reversed(first)] and all(
+        one.repeated for one in again
+    )
     (account,) = session.budget()
-    assert (account.account, account.releases) == ("letters", 1) and account.epsilon_spent == pytest.approx(2)
+    assert (account.account, account.releases) == (
+        "letters",
+        1,
+    ) and account.epsilon_spent == pytest.approx(2)
     with pytest.raises(BudgetError, match="all 3 queries"):
         session.ask("letters", ["three", "four"], **how)
     with pytest.raises(ModelRefusedError, match="no model is named"):

@@ -1,4 +1,6 @@
-"""Rows with a cap are charged in the one ledger that all hosts share, and in the one that their contract names."""
+"""Rows with a cap are charged in the one ledger that all hosts share, and in the one that their
+contract names.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def contract(*, private: bool, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("used", [None, "sqlite:///ledger.db"])
-def test_a_cluster_does_not_charge_in_a_ledger_of_one_host(monkeypatch: pytest.MonkeyPatch, used: str | None) -> None:
+def test_a_cluster_does_not_charge_in_a_ledger_of_one_host(
+    monkeypatch: pytest.MonkeyPatch, used: str | None
+) -> None:
     if used is not None:
         monkeypatch.setenv("DPICL_LEDGER", used)
     else:
@@ -32,8 +36,19 @@ def test_a_cluster_does_not_charge_in_a_ledger_of_one_host(monkeypatch: pytest.M
     check_shared([contract(private=True)], Settings.from_environment())
 
 
-@pytest.mark.parametrize("used", [None, "postgresql://other.example/dpicl", "postgresql://ledgers.example/other", "sqlite:///dpicl", "#"])
-def test_rows_whose_contract_names_a_ledger_are_charged_in_no_other(monkeypatch: pytest.MonkeyPatch, used: str | None) -> None:
+@pytest.mark.parametrize(
+    "used",
+    [
+        None,
+        "postgresql://other.example/dpicl",
+        "postgresql://ledgers.example/other",
+        "sqlite:///dpicl",
+        "#",
+    ],
+)
+def test_rows_whose_contract_names_a_ledger_are_charged_in_no_other(
+    monkeypatch: pytest.MonkeyPatch, used: str | None
+) -> None:
     one = contract(private=True, ledger=NAMED)
     if used is not None:
         monkeypatch.setenv("DPICL_LEDGER", used)
@@ -41,5 +56,7 @@ def test_rows_whose_contract_names_a_ledger_are_charged_in_no_other(monkeypatch:
         monkeypatch.delenv("DPICL_LEDGER", raising=False)
     with pytest.raises(LedgerRefusedError):
         check_ledger(one, Settings.from_environment())
-    monkeypatch.setenv("DPICL_LEDGER", "postgresql+psycopg://user:secret@ledgers.example:5432/dpicl")
+    monkeypatch.setenv(
+        "DPICL_LEDGER", "postgresql+psycopg://user:secret@ledgers.example:5432/dpicl"
+    )
     check_ledger(one, Settings.from_environment())

@@ -1,4 +1,6 @@
-"""Runs that a tabular model answers: all released rows in context, at no further cost, and what it cannot answer is refused for free."""
+"""Runs that a tabular model answers: all released rows in context, at no further cost, and what it
+cannot answer is refused for free.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,31 @@ from dpicl.lm.models import open_tabular
 from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec
 from dpicl.methods.row_contexts import answered_rows, contexts, row_method
 from dpicl.pipeline import Cell
-from tests.harness import Place, install, install_texts, letters, new_place, publish, run_here, shop, shop_rows
+from tests.harness import (
+    Place,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    publish,
+    run_here,
+    shop,
+    shop_rows,
+)
 from tests.library.kinds import kind_rows, kind_tree
 from tests.library.tabular_models import every_package, random_weights
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import steps
 
 ROWS = 60
-GRID = {"methods": ["mst_tabicl"], "datasets": ["shop"], "epsilons": [1, 5], "shots": [1, 8], "seeds": [0], "model": "tables"}
+GRID = {
+    "methods": ["mst_tabicl"],
+    "datasets": ["shop"],
+    "epsilons": [1, 5],
+    "shots": [1, 8],
+    "seeds": [0],
+    "model": "tables",
+}
 
 
 @pytest.fixture
@@ -58,7 +77,11 @@ def run_of(run_id: str = "a", pipeline: str = "demo", **changes: Any) -> Path:
 
 def charged() -> list[str]:
     with open_ledger(Settings.from_environment()) as ledger:
-        return [entry.release.release_id for account in ledger.accounts() for entry in ledger.entries(account.name)]
+        return [
+            entry.release.release_id
+            for account in ledger.accounts()
+            for entry in ledger.entries(account.name)
+        ]
 
 
 def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: Place) -> None:
@@ -66,20 +89,37 @@ def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: 
     run = run_of(options={"mst_tabicl": {"shot_selection": ["prototype", "near"]}})
     results, (key,) = pd.read_csv(run / "results.csv"), read_plan(run).units
     asked = results[results["system"].str.startswith("icl")]
-    assert list(zip(asked["system"], asked["epsilon"], asked["shots"], strict=True)) == [("icl", 1, ROWS), ("icl", 5, ROWS)]
-    assert "zero-shot" not in set(results["system"]) and {"majority", "lr", "gnb"} <= set(results["system"])
+    assert list(zip(asked["system"], asked["epsilon"], asked["shots"], strict=True)) == [
+        ("icl", 1, ROWS),
+        ("icl", 5, ROWS),
+    ]
+    assert "zero-shot" not in set(results["system"]) and {"majority", "lr", "gnb"} <= set(
+        results["system"]
+    )
     prompts = read_prompts(open_unit(str(run), key))
-    assert [len(texts) for texts in prompts.values()] == [len(pd.read_parquet(run / "units" / key / PREDICTIONS)) / 2] * 2
+    assert [len(texts) for texts in prompts.values()] == [
+        len(pd.read_parquet(run / "units" / key / PREDICTIONS)) / 2
+    ] * 2
     report = (run / "report.md").read_text("utf-8")
-    assert f"tabicl, at most {ROWS} released rows in context" in report and f"k = {ROWS} released rows in context at most" in report
+    assert (
+        f"tabicl, at most {ROWS} released rows in context" in report
+        and f"k = {ROWS} released rows in context at most" in report
+    )
     assert "knows nothing without them: majority needs none, and there is no zero-shot." in report
 
 
 def test_which_model_answered_stands_in_the_manifest(place: Place) -> None:
     entered(place)
     model = read_json(run_of(epsilons=[1]) / "manifest.json")["model"]
-    opened = open_tabular(ModelSpec(name="tables", kind="tabular", id=str(place.root / "tabicl.ckpt"), rows=ROWS)).description
-    assert (model["digest"], model["mode"], model["kind"], model["trained"]) == (opened.digest, opened.mode, "tabular", False)
+    opened = open_tabular(
+        ModelSpec(name="tables", kind="tabular", id=str(place.root / "tabicl.ckpt"), rows=ROWS)
+    ).description
+    assert (model["digest"], model["mode"], model["kind"], model["trained"]) == (
+        opened.digest,
+        opened.mode,
+        "tabular",
+        False,
+    )
 
 
 @pytest.mark.exhaustive
@@ -91,7 +131,9 @@ def test_a_language_model_reads_the_same_release_for_nothing(place: Place) -> No
     assert len(before) == 2 and charged() == before
 
 
-def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetition(place: Place) -> None:
+def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetition(
+    place: Place,
+) -> None:
     entered(place)
     run = run_of()
     (key,) = read_plan(run).units
@@ -101,10 +143,20 @@ def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetiti
     again = contexts(method, released, folder.contract, folder.unit, folder.draws)
     for cell, pool in chosen.items():
         own = released.rows[Cell("counts", cell.epsilon)].codes
-        assert np.array_equal(pool.codes, again[cell].codes) and pool.codes.shape == (ROWS, own.shape[1]) and len(own) > ROWS
+        assert (
+            np.array_equal(pool.codes, again[cell].codes)
+            and pool.codes.shape == (ROWS, own.shape[1])
+            and len(own) > ROWS
+        )
         rows, count = np.unique(pool.codes, axis=0, return_counts=True)
-        held = {tuple(row): many for row, many in zip(*np.unique(own, axis=0, return_counts=True), strict=True)}
-        assert all(many <= held[tuple(row)] for row, many in zip(rows.tolist(), count.tolist(), strict=True))
+        held = {
+            tuple(row): many
+            for row, many in zip(*np.unique(own, axis=0, return_counts=True), strict=True)
+        }
+        assert all(
+            many <= held[tuple(row)]
+            for row, many in zip(rows.tolist(), count.tolist(), strict=True)
+        )
     first, second = chosen.values()
     assert not np.array_equal(first.codes, second.codes)
 
@@ -115,16 +167,22 @@ def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
     (unit,) = read_plan(run).units.values()
     folder = open_unit(str(run_of("b", epsilons=[1], model="fake")), unit.key)
     released = read_released(folder)
-    (pool, *_) = contexts(row_method(folder.method), released, folder.contract, unit, folder.draws).values()
+    (pool, *_) = contexts(
+        row_method(folder.method), released, folder.contract, unit, folder.draws
+    ).values()
     assert np.array_equal(pool.codes, released.rows[Cell("counts", 1.0)].codes)
 
 
 @pytest.mark.exhaustive
 @every_package
 @pytest.mark.parametrize("kind", ["nullable classes", "classes", "nullable number"])
-def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(place: Place, package: str, kind: str) -> None:
+def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(
+    place: Place, package: str, kind: str
+) -> None:
     entered(place, package, rows=24)
-    (place.root / "contracts" / "customers.yaml").write_text(yaml.safe_dump(kind_tree(kind), sort_keys=False, allow_unicode=True))
+    (place.root / "contracts" / "customers.yaml").write_text(
+        yaml.safe_dump(kind_tree(kind), sort_keys=False, allow_unicode=True)
+    )
     (place.root / "data" / "customers.csv").write_text(kind_rows(120))
     publish(place, "customers")
     methods = ["mst_tabicl", "ldp_tabicl"] if package == "tabicl" else ["mst_tabicl"]
@@ -133,7 +191,10 @@ def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(place
         folder = open_unit(str(run), key)
         answered = pd.read_parquet(folder.path / PREDICTIONS)
         likely = np.exp(answered[[name for name in answered if name.startswith("log p: ")]])
-        assert likely.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4) and len(likely.columns) == folder.contract.target.count
+        assert (
+            likely.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
+            and len(likely.columns) == folder.contract.target.count
+        )
     assert "Random weights" in (run / "report.md").read_text("utf-8")
 
 
@@ -155,7 +216,9 @@ def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
         return scores
 
     count = queries.row_count
-    assert np.abs(np.concatenate([answers(0, 5), answers(5, count)]) - answers(0, count)).max() < 1e-4
+    assert (
+        np.abs(np.concatenate([answers(0, 5), answers(5, count)]) - answers(0, count)).max() < 1e-4
+    )
 
 
 PRIVATE = {"pipeline": "private", "epsilons": [1]}
@@ -164,11 +227,23 @@ PRIVATE = {"pipeline": "private", "epsilons": [1]}
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"methods": ["gdp_tabicl"]}, r"reads released rows, and GDP-TabICL releases none; expected a method that releases rows"),
-        ({"methods": ["dp_icl"], "datasets": ["letters"]}, r"reads released rows, and DP-ICL releases none"),
+        (
+            {"methods": ["gdp_tabicl"]},
+            (
+                r"reads released rows, and GDP-TabICL releases none; expected a method that "
+                r"releases "
+                r"rows"
+            ),
+        ),
+        (
+            {"methods": ["dp_icl"], "datasets": ["letters"]},
+            r"reads released rows, and DP-ICL releases none",
+        ),
     ],
 )
-def test_what_no_rows_answer_is_refused_before_anything_is_charged(place: Place, changes: dict[str, Any], sentence: str) -> None:
+def test_what_no_rows_answer_is_refused_before_anything_is_charged(
+    place: Place, changes: dict[str, Any], sentence: str
+) -> None:
     entered(place)
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     with pytest.raises(ModelRefusedError, match=sentence):
@@ -180,8 +255,14 @@ def test_private_queries_are_refused_before_anything_is_charged(place: Place) ->
     entered(place)
     content = shop("club", private=True)
     del content["queries"]
-    install(place, {**content, "split": {"test_fraction": 0.2, "evaluation_epsilon": 1}}, shop_rows(80))
-    with pytest.raises(ModelRefusedError, match="asks it private rows one by one; expected public rows to ask, `queries`, or a language"):
+    install(
+        place, {**content, "split": {"test_fraction": 0.2, "evaluation_epsilon": 1}}, shop_rows(80)
+    )
+    with pytest.raises(
+        ModelRefusedError,
+        match="asks it private rows one by one; expected public rows to ask, `queries`, or a "
+        "language",
+    ):
         make_plan("private", {**GRID, "datasets": ["club"]}, "a")
     assert not charged()
 
@@ -190,13 +271,27 @@ def test_private_queries_are_refused_before_anything_is_charged(place: Place) ->
     ("entry", "sentence"),
     [
         ({"id": "/no/such.ckpt"}, "is no such file; expected a file of weights"),
-        ({"package": "tabpfn"}, "refuses a released table .*10.*; expected another model, or fewer answers"),
+        (
+            {"package": "tabpfn"},
+            "refuses a released table .*10.*; expected another model, or fewer answers",
+        ),
     ],
 )
-def test_a_model_that_cannot_answer_costs_nothing(place: Place, entry: dict[str, str], sentence: str) -> None:
+def test_a_model_that_cannot_answer_costs_nothing(
+    place: Place, entry: dict[str, str], sentence: str
+) -> None:
     entered(place, **entry)
-    columns = {name: {"type": "category", "categories": [f"{name}{one}" for one in range(count)]} for name, count in (("a", 2), ("b", 12))}
-    content = {"name": "many", "source": {"file": "many.csv"}, "privacy": {"budget": {"epsilon": 10}}, "columns": columns, "label": "b"}
+    columns = {
+        name: {"type": "category", "categories": [f"{name}{one}" for one in range(count)]}
+        for name, count in (("a", 2), ("b", 12))
+    }
+    content = {
+        "name": "many",
+        "source": {"file": "many.csv"},
+        "privacy": {"budget": {"epsilon": 10}},
+        "columns": columns,
+        "label": "b",
+    }
     install(place, content, "a,b\n" + "".join(f"a{row % 2},b{row % 12}\n" for row in range(60)))
     with pytest.raises(DpiclError, match=sentence):
         run_of(pipeline="private", datasets=["many"])
@@ -208,7 +303,10 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
     install(place, shop("club", private=True), shop_rows(80))
     grid = {**GRID, "datasets": ["club"]}
     (tabular,), (fake,) = (
-        quote_plan(draft_plan("private", {**grid, "model": model}, Settings.current()), Settings.current()) for model in ("tables", "fake")
+        quote_plan(
+            draft_plan("private", {**grid, "model": model}, Settings.current()), Settings.current()
+        )
+        for model in ("tables", "fake")
     )
     assert tabular == fake
     run_of(pipeline="private", datasets=["club"])
@@ -218,7 +316,19 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
 @pytest.mark.exhaustive
 def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
     file = random_weights("tabicl", place.root / "mine.ckpt")
-    done = place.dpicl("run", "mst-tabicl", "--datasets", "shop", "--epsilons", "1", "--model", str(file), "--run-id", "cli", timeout=300)
+    done = place.dpicl(
+        "run",
+        "mst-tabicl",
+        "--datasets",
+        "shop",
+        "--epsilons",
+        "1",
+        "--model",
+        str(file),
+        "--run-id",
+        "cli",
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     manifest = json.loads((place.run("cli") / "manifest.json").read_text())
     assert manifest["model"]["name"] == "mine" and manifest["grid"]["shots"] == [ROWS_IN_CONTEXT]

@@ -1,4 +1,6 @@
-"""A host that was believed lost turns up beside the one that took its place: two chains from one beginning, and no total of both."""
+"""A host that was believed lost turns up beside the one that took its place: two chains from one
+beginning, and no total of both.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def lost(tmp_path: Path) -> Iterator[Settings]:
 
 def restored(tmp_path: Path, settings: Settings) -> Settings:
     restore(
-        home := replace(settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host"),
+        home := replace(
+            settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host"
+        ),
         tmp_path / "backup",
         tmp_path / "key",
     )
@@ -50,7 +54,11 @@ def restored(tmp_path: Path, settings: Settings) -> Settings:
 
 
 def rebuilt(tmp_path: Path, settings: Settings) -> Settings:
-    (home := replace(settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host")).make_home()
+    (
+        home := replace(
+            settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host"
+        )
+    ).make_home()
     shutil.copytree(tmp_path / "copied", home.home, dirs_exist_ok=True)
     adopt(home)
     return home
@@ -80,7 +88,11 @@ def is_exhausted(settings: Settings) -> None:
 
 
 @pytest.mark.quick("rebuilt-")
-@pytest.mark.parametrize("first_of_both", [False, True], ids=["", "its only record has the number of the one that says so"])
+@pytest.mark.parametrize(
+    "first_of_both",
+    [False, True],
+    ids=["", "its only record has the number of the one that says so"],
+)
 @pytest.mark.parametrize("way", [restored, rebuilt])
 def test_an_account_that_two_chains_have_charged_is_exhausted(
     lost: Settings, tmp_path: Path, way: Callable[[Path, Settings], Settings], first_of_both: bool
@@ -105,7 +117,9 @@ def test_the_chain_that_a_cap_is_of_is_told_too(lost: Settings, tmp_path: Path) 
     is_exhausted(home)
 
 
-def test_lost_again_the_second_chain_is_still_told_from_the_first(lost: Settings, tmp_path: Path) -> None:
+def test_lost_again_the_second_chain_is_still_told_from_the_first(
+    lost: Settings, tmp_path: Path
+) -> None:
     home = restored(tmp_path, lost)
     state_cap(home, 7.0)
     spend(home, *"xy")
@@ -117,7 +131,9 @@ def test_lost_again_the_second_chain_is_still_told_from_the_first(lost: Settings
     is_exhausted(home)
 
 
-def test_receipts_of_the_second_chain_prove_nothing_without_its_beginning(lost: Settings, tmp_path: Path) -> None:
+def test_receipts_of_the_second_chain_prove_nothing_without_its_beginning(
+    lost: Settings, tmp_path: Path
+) -> None:
     home = restored(tmp_path, lost)
     state_cap(home, 7.0)
     spend(home, *"xy")
@@ -125,7 +141,9 @@ def test_receipts_of_the_second_chain_prove_nothing_without_its_beginning(lost: 
     is_exhausted(home)
 
 
-def test_rows_that_two_chains_have_bound_to_two_accounts_pay_for_nothing(lost: Settings, tmp_path: Path) -> None:
+def test_rows_that_two_chains_have_bound_to_two_accounts_pay_for_nothing(
+    lost: Settings, tmp_path: Path
+) -> None:
     home = restored(tmp_path, lost)
     for settings, name in ((lost, "mine"), (home, "yours")):
         with open_ledger(settings) as ledger:
@@ -136,5 +154,8 @@ def test_rows_that_two_chains_have_bound_to_two_accounts_pay_for_nothing(lost: S
     lose(home)
     assert adopt(home)[1] == ["mine", "yours"]
     with open_ledger(home) as ledger:
-        assert ledger.ensure_account(Account("third", "row", ADD, 5.0), ["file:/rows"]).epsilon_cap == 0
+        assert (
+            ledger.ensure_account(Account("third", "row", ADD, 5.0), ["file:/rows"]).epsilon_cap
+            == 0
+        )
         ledger.verify()

@@ -66,13 +66,21 @@ def test_our_own_error_passes_as_it_is() -> None:
 
 def test_counts_of_a_data_error_are_for_the_terminal_and_stay_in_the_process() -> None:
     def refuse() -> None:
-        raise DataError("x7.csv", "some rows are empty; expected none of 99", column="age2", count=3, detail="17 of 238 rows")
+        raise DataError(
+            "x7.csv",
+            "some rows are empty; expected none of 99",
+            column="age2",
+            count=3,
+            detail="17 of 238 rows",
+        )
 
     with pytest.raises(DataError) as failed:
         clean_errors("stage", refuse)()
     for error in (failed.value, pickle.loads(pickle.dumps(failed.value))):  # noqa: S301 - our own words
         assert str(error) == "x7.csv: column 'age2': some rows are empty; expected none of 99"
-        assert "17" not in "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error)) + repr(error.args)
+        assert "17" not in "".join(traceback.format_exception(error)) + repr(error) + repr(
+            vars(error)
+        ) + repr(error.args)
     assert failed.value.details() == f"{failed.value} (3 values, 17 of 238 rows)"
     assert pickle.loads(pickle.dumps(failed.value)).details() == str(failed.value)  # noqa: S301 - our own words
 
@@ -82,7 +90,11 @@ def attempt(folder: str, fail_count: int, ours: bool) -> str:
     number = len(list(Path(folder).iterdir()))
     (Path(folder) / str(number)).touch()
     if number < fail_count:
-        raise DpiclError("a broken rule") if ours else OSError(5, "Input/output error", f"/private/{CANARY}")
+        raise (
+            DpiclError("a broken rule")
+            if ours
+            else OSError(5, "Input/output error", f"/private/{CANARY}")
+        )
     return "done"
 
 
@@ -93,8 +105,18 @@ broken = as_task(stage("broken", "broken {kind}")(breaking)).with_options(retry_
 def attempts(world: World, flow_run_name: str) -> dict[str, tuple[int, str]]:
     """How often each task ran, and how it ended."""
     body = {"flow_runs": {"name": {"any_": [flow_run_name]}}, "limit": 100}
-    until(lambda: all(run["state_type"] in ("COMPLETED", "FAILED") for run in world.ask("task_runs/filter", body)), 20, "the tasks' states")
-    return {run["name"]: (run["run_count"], run["state_type"]) for run in world.ask("task_runs/filter", body)}
+    until(
+        lambda: all(
+            run["state_type"] in ("COMPLETED", "FAILED")
+            for run in world.ask("task_runs/filter", body)
+        ),
+        20,
+        "the tasks' states",
+    )
+    return {
+        run["name"]: (run["run_count"], run["state_type"])
+        for run in world.ask("task_runs/filter", body)
+    }
 
 
 def run_flow(world: World, name: str, work: Any, *, on_cluster: bool = False) -> list[Any]:
@@ -106,9 +128,15 @@ def run_flow(world: World, name: str, work: Any, *, on_cluster: bool = False) ->
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("on_cluster", [False, True])
-def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts(world: World, tmp_path: Path, on_cluster: bool) -> None:
+def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts(
+    world: World, tmp_path: Path, on_cluster: bool
+) -> None:
     def work() -> list[str]:
-        return [flaky.submit(str(tmp_path), 2, False).result() if on_cluster else flaky(str(tmp_path), 2, False)]
+        return [
+            flaky.submit(str(tmp_path), 2, False).result()
+            if on_cluster
+            else flaky(str(tmp_path), 2, False)
+        ]
 
     assert run_flow(world, f"flaky-{on_cluster}", work, on_cluster=on_cluster) == ["done"]
     assert attempts(world, f"flaky-{on_cluster}") == {"flaky": (3, "COMPLETED")}
@@ -116,7 +144,9 @@ def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts
 
 @pytest.mark.quick("True-1")
 @pytest.mark.parametrize(("ours", "count"), [(True, 1), (False, 3)])
-def test_a_broken_rule_is_tried_once_and_a_lasting_failure_three_times(world: World, tmp_path: Path, ours: bool, count: int) -> None:
+def test_a_broken_rule_is_tried_once_and_a_lasting_failure_three_times(
+    world: World, tmp_path: Path, ours: bool, count: int
+) -> None:
     def work() -> list[Any]:
         return [flaky(str(tmp_path), 99, ours, return_state=True).type.value]
 
@@ -134,29 +164,53 @@ def test_a_foreign_error_s_text_reaches_no_log_state_or_file_of_the_orchestrator
         return [*here, len(there), flaky(str(tmp_path), 1, False)]
 
     with caplog.at_level(logging.DEBUG, "dpicl"):
-        assert run_flow(world, "leaks", work, on_cluster=True) == [*["FAILED"] * len(KINDS), len(KINDS), "done"]
-    until(lambda: b"flaky: Input/output error (errno 5)" in api(world)["logs"], 20, "the retry's log")
+        assert run_flow(world, "leaks", work, on_cluster=True) == [
+            *["FAILED"] * len(KINDS),
+            len(KINDS),
+            "done",
+        ]
+    until(
+        lambda: b"flaky: Input/output error (errno 5)" in api(world)["logs"], 20, "the retry's log"
+    )
     told = {**api(world), **database(world), "log": caplog.text.encode()}
     left = {**files([world.root / "prefect", world.root / "dask", world.root / "tmp"]), **told}
     assert not hits(left, [CANARY])
     assert all(b"broken: KeyError at" in left[name] for name in ("task_runs", *database(world)))
 
 
-def test_a_worker_enters_a_flow_run_once_and_its_steps_are_task_runs_of_that_flow_run(world: World) -> None:
+def test_a_worker_enters_a_flow_run_once_and_its_steps_are_task_runs_of_that_flow_run(
+    world: World,
+) -> None:
     def work() -> list[Any]:
         client, flow_run = FlowRunContext.get().task_runner.client, flow_context()
         worker = min(client.scheduler_info(n_workers=-1)["workers"])
         return [
-            client.submit(entered_after, "probe", (f"/nowhere/{number}",), uuid4(), flow_run, workers=[worker], pure=False).result()
+            client.submit(
+                entered_after,
+                "probe",
+                (f"/nowhere/{number}",),
+                uuid4(),
+                flow_run,
+                workers=[worker],
+                pure=False,
+            ).result()
             for number in range(2)
         ]
 
-    one, other = (run_flow(world, name, work, on_cluster=True) for name in ("entered-one", "entered-other"))
+    one, other = (
+        run_flow(world, name, work, on_cluster=True) for name in ("entered-one", "entered-other")
+    )
     assert one[0] == one[1] != other[0] == other[1]
     assert [state for _, state in (*one, *other)] == ["FAILED"] * 4
     for name in ("entered-one", "entered-other"):
         body = {"flow_runs": {"name": {"any_": [name]}}}
-        until(lambda body=body: [run["state_type"] for run in world.ask("task_runs/filter", body)] == ["FAILED"] * 2, 20, "both task runs")  # type: ignore[misc]
+        until(
+            lambda body=body: (
+                [run["state_type"] for run in world.ask("task_runs/filter", body)] == ["FAILED"] * 2
+            ),
+            20,
+            "both task runs",
+        )  # type: ignore[misc]
 
 
 def entered_after(*step: Any) -> tuple[int, str]:

@@ -28,7 +28,9 @@ def contract(place: Place, name: str, source: dict[str, Any], **more: Any) -> st
 
 
 def payer(name: str) -> str:
-    """The account that a release of this contract is charged to, opened and bound as a command does it before it reads a row."""
+    """The account that a release of this contract is charged to, opened and bound as a command does
+    it before it reads a row.
+    """
     (account,) = accounts_of([(name, "mst_tabicl")], Settings.current())
     return account.name
 
@@ -48,10 +50,24 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def spend(place: Place, capsys: pytest.CaptureFixture[str], name: str) -> tuple[int, str]:
     """Release at the whole cap: exit code and what is said."""
     out = place.root / f"{name}-{len(list(place.root.iterdir()))}.jsonl"
-    command = ("protect", name, "--epsilon", "1", "--method", "mst_tabicl", "--shots", "2", "--out", str(out))
+    command = (
+        "protect",
+        name,
+        "--epsilon",
+        "1",
+        "--method",
+        "mst_tabicl",
+        "--shots",
+        "2",
+        "--out",
+        str(out),
+    )
     return call_main(command, capsys)
 
 
 def accounts(capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
     """What every account has spent, after the chain was verified."""
-    return {line["account"]: line["epsilon_spent"] for line in json.loads(said(capsys, "budget", "--json"))}
+    return {
+        line["account"]: line["epsilon_spent"]
+        for line in json.loads(said(capsys, "budget", "--json"))
+    }

@@ -1,4 +1,6 @@
-"""What a release would be if it had no noise: rows by a contract, coded and decoded; a second for what takes ten with a ledger."""
+"""What a release would be if it had no noise: rows by a contract, coded and decoded; a second for
+what takes ten with a ledger.
+"""
 
 from __future__ import annotations
 

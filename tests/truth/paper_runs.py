@@ -1,4 +1,6 @@
-"""Runs of a paper's pipeline whose results are made up: real plans, manifests and results, so that every verdict is the product's own."""
+"""Runs of a paper's pipeline whose results are made up: real plans, manifests and results, so that
+every verdict is the product's own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from dpicl.report.load import Manifest, Model, Run
 from dpicl.report.reproduce import Made, Verdict, judged
 
 SETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
-MAJORITY = {"adult": 0.75, "bank": 0.88, "blood": 0.76, "calhousing": 0.5, "car": 0.7, "diabetes": 0.65, "heart": 0.55, "jungle": 0.515}
+MAJORITY = {
+    "adult": 0.75,
+    "bank": 0.88,
+    "blood": 0.76,
+    "calhousing": 0.5,
+    "car": 0.7,
+    "diabetes": 0.65,
+    "heart": 0.55,
+    "jungle": 0.515,
+}
 """Shares of the more frequent label, as the sets' publishers state them."""
 QUERIES = {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}
 Row = dict[str, Any]
@@ -40,20 +51,34 @@ def rows_of(
     majority: Mapping[str, float] = MAJORITY,
     datasets: Sequence[str] = SETS,
 ) -> list[Row]:
-    """A row of results for each accuracy of a printed table and each seed, and of the majority label."""
+    """A row of results for each accuracy of a printed table and each seed, and of the majority
+    label.
+    """
     rows: list[Row] = []
     for cell in printed.cells:
         if cell.dataset in datasets and cell.metric == "accuracy":
             for seed in range(seeds):
                 count = 150 if cell.system in FITTED else queries.get(cell.dataset, 300)
                 rows += [
-                    row(cell.method, system, cell.dataset, seed, count, accuracy(cell), shots=cell.shots, epsilon=cell.epsilon)
+                    row(
+                        cell.method,
+                        system,
+                        cell.dataset,
+                        seed,
+                        count,
+                        accuracy(cell),
+                        shots=cell.shots,
+                        epsilon=cell.epsilon,
+                    )
                     for system in cell.larger_of or (cell.system,)
                 ]
     for dataset in dict.fromkeys(one["dataset"] for one in rows):
         method = next(one["method"] for one in rows if one["dataset"] == dataset)
         if dataset in majority:
-            rows += [row(method, "majority", dataset, seed, queries.get(dataset, 300), majority[dataset]) for seed in range(seeds)]
+            rows += [
+                row(method, "majority", dataset, seed, queries.get(dataset, 300), majority[dataset])
+                for seed in range(seeds)
+            ]
     return rows
 
 
@@ -69,7 +94,10 @@ def row(
     epsilon: float | None = None,
 ) -> Row:
     """One row of results."""
-    numbers = {"shots": math.nan if shots is None else shots, "epsilon": math.nan if epsilon is None else epsilon}
+    numbers = {
+        "shots": math.nan if shots is None else shots,
+        "epsilon": math.nan if epsilon is None else epsilon,
+    }
     return {
         "method": method,
         "system": system,
@@ -93,17 +121,35 @@ def side_with(
     **changes: Any,
 ) -> Side:
     """A run with these results, planned as the pipeline has it but for `changes`."""
-    settings = Settings(home, None, home / "contracts", Settings.from_environment().pipelines, home / "runs")
+    settings = Settings(
+        home, None, home / "contracts", Settings.from_environment().pipelines, home / "runs"
+    )
     with settings.entered():
         plan = plan_for(pipeline, {"model": "tiny", **changes}, settings, "made")
-    numbers = [name for name in results_frame_columns() if name not in ("method", "system", "dataset")]
+    numbers = [
+        name for name in results_frame_columns() if name not in ("method", "system", "dataset")
+    ]
     results = pd.DataFrame(rows, columns=list(results_frame_columns()))
-    results = results.assign(**{name: pd.to_numeric(results[name]).astype(float) for name in numbers})
+    results = results.assign(
+        **{name: pd.to_numeric(results[name]).astype(float) for name in numbers}
+    )
     manifest = Manifest(
-        run_id="made", pipeline=pipeline, title="made up", created_utc="", dpicl_version="", simulated=True,
-        model=Model(name=model, trained=trained), majority=dict(majority),
-    )  # fmt: skip
-    run = Run(manifest, results, pd.DataFrame(list(timings), columns=list(TIMING_COLUMNS)), (), pd.DataFrame())
+        run_id="made",
+        pipeline=pipeline,
+        title="made up",
+        created_utc="",
+        dpicl_version="",
+        simulated=True,
+        model=Model(name=model, trained=trained),
+        majority=dict(majority),
+    )
+    run = Run(
+        manifest,
+        results,
+        pd.DataFrame(list(timings), columns=list(TIMING_COLUMNS)),
+        (),
+        pd.DataFrame(),
+    )
     return Side(home / "runs" / "made", plan, run, len(plan.units))
 
 

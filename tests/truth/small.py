@@ -1,4 +1,6 @@
-"""Releases of tables of any size by every method, and all that leaves of them, for tests of whether there is a release."""
+"""Releases of tables of any size by every method, and all that leaves of them, for tests of whether
+there is a release.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ COLUMNS = {
     "bought": {"type": "category", "categories": ["no", "yes"]},
 }
 SCHEMA: dict[str, Any] = {"columns": COLUMNS, "label": "bought"}
-ROWS = [(20 + number % 70, 3.5 * (number % 100), "nsw"[number % 3], ("no", "yes")[number % 4 == 0]) for number in range(400)]
+ROWS = [
+    (20 + number % 70, 3.5 * (number % 100), "nsw"[number % 3], ("no", "yes")[number % 4 == 0])
+    for number in range(400)
+]
 
 
 def frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
@@ -30,13 +35,24 @@ def one_label(count: int) -> list[tuple[Any, ...]]:
     return [(*row[:3], "no") for row in (ROWS * (count // len(ROWS) + 1))[:count]]
 
 
-def seen(rows: Any, method: str, schema: dict[str, Any] | None = None, *, account: str = "a", **options: Any) -> dict[str, Any]:
-    """What can be seen of a release beside its noisy values: or of a refusal, which has a sentence alone."""
+def seen(
+    rows: Any,
+    method: str,
+    schema: dict[str, Any] | None = None,
+    *,
+    account: str = "a",
+    **options: Any,
+) -> dict[str, Any]:
+    """What can be seen of a release beside its noisy values: or of a refusal, which has a sentence
+    alone.
+    """
     told, errors = io.StringIO(), io.StringIO()
     if method == "ldp_tabicl":
         options |= {"trust": "local"}
     with redirect_stdout(told), redirect_stderr(errors):
-        release = dpicl.protect(rows, schema or SCHEMA, epsilon=1, account=account, budget=5, method=method, **options)
+        release = dpicl.protect(
+            rows, schema or SCHEMA, epsilon=1, account=account, budget=5, method=method, **options
+        )
         shown = release.demonstrations()
     with open_ledger(Settings.from_environment()) as ledger:
         entries = ledger.entries(account)

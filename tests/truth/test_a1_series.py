@@ -1,4 +1,6 @@
-"""A1: a series releases each of its nights, however few rows there are, and charges what any series does."""
+"""A1: a series releases each of its nights, however few rows there are, and charges what any series
+does.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,41 @@ HISTORIES: dict[str, list[dict[str, Any]]] = {
     "one label": visits(of=lambda _: {"buys": "no"}),
     "an empty first night": [row for row in visits() if not row["day"].endswith("-01")],
     "only the last night": [row for row in visits() if row["day"].endswith("-12")],
-    "one row of the rarer label, late": [*visits(of=lambda _: {"buys": "no"}), visit("new", 9, buys="yes")],
+    "one row of the rarer label, late": [
+        *visits(of=lambda _: {"buys": "no"}),
+        visit("new", 9, buys="yes"),
+    ],
 }
 ROWS = of_rows(source={"file": f"{NAME}.csv", "arrived": "day", "ignore": ["who"]})
 
 
 def nights(place: Place, rows: list[dict[str, Any]], method: str = "mst_tabicl") -> dict[str, Any]:
-    """What can be seen of the first five nights, made one after another, and of all others at once."""
+    """What can be seen of the first five nights, made one after another, and of all others at
+    once.
+    """
     put(place, rows)
     made = []
     for day in (1, 2, 3, 4, 5, 12):
-        plan = plan_of(NAME, method, Settings.current(), epsilon="2", shots=4 if method == "gdp_tabicl" else 2)
-        published = release_planned(plan, Settings.current(), until=None, window=None, now=after(day))
+        plan = plan_of(
+            NAME, method, Settings.current(), epsilon="2", shots=4 if method == "gdp_tabicl" else 2
+        )
+        published = release_planned(
+            plan, Settings.current(), until=None, window=None, now=after(day)
+        )
         # that a window is little but noise is read off what was published
-        made.append([sentence.replace(", and hardly more than noise: that window has too few rows", "") for sentence in published.spent])
+        made.append(
+            [
+                sentence.replace(", and hardly more than noise: that window has too few rows", "")
+                for sentence in published.spent
+            ]
+        )
     with open_ledger(Settings.current()) as ledger:
         ledger.verify()
-        return {"made": made, "spent": ledger.spent(NAME).epsilon, "releases": len(ledger.entries(NAME))}
+        return {
+            "made": made,
+            "spent": ledger.spent(NAME).epsilon,
+            "releases": len(ledger.entries(NAME)),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +98,9 @@ def test_persons_too(place: Place, name: str) -> None:
 
 @pytest.mark.quick("one label")
 @pytest.mark.parametrize("name", ["no row", "one row", "one label"])
-def test_a_default_rule_about_all_rows_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_default_rule_about_all_rows_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """The fault as it was, in a mutant."""
     rules = checks.rules_of
 

@@ -1,4 +1,6 @@
-"""A1: every method releases a table of any number of rows, and of one label alone, as it releases any other; so does every source."""
+"""A1: every method releases a table of any number of rows, and of one label alone, as it releases
+any other; so does every source.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,18 @@ TABLES = {
 }
 
 
-def small_tables_are_as_any_other(method: str, tables: dict[str, Any] = TABLES, **options: Any) -> None:
-    """What can be seen of the release of each: all but its name, which an account's own name is part of."""
+def small_tables_are_as_any_other(
+    method: str, tables: dict[str, Any] = TABLES, **options: Any
+) -> None:
+    """What can be seen of the release of each: all but its name, which an account's own name is
+    part of.
+    """
     usual = seen(frame(ROWS), method, account="usual", **options)
     for number, rows in enumerate(tables.values()):
         found = seen(frame(rows), method, account=f"a{number}", **options)
-        assert {**found, "names": len(found["names"])} == {**usual, "names": len(usual["names"])}, list(tables)[number]
+        assert {**found, "names": len(found["names"])} == {**usual, "names": len(usual["names"])}, (
+            list(tables)[number]
+        )
 
 
 @pytest.mark.quick("mst_tabicl", "gdp_tabicl", "tab_pe")
@@ -56,28 +64,48 @@ FEW = {name: TABLES[name] for name in ("no row", "one row")}
         {"method": "gdp_tabicl", "allocation": "shared-count"},
         {"method": "ldp_tabicl", "design": "all-columns", "estimator": "simplex"},
         {"method": "ldp_tabicl", "design": "all-columns", "estimator": "none"},
-        {"method": "ldp_tabicl", "encoding": "one-hot", "design": "all-columns", "estimator": "clip"},
+        {
+            "method": "ldp_tabicl",
+            "encoding": "one-hot",
+            "design": "all-columns",
+            "estimator": "clip",
+        },
         {"method": "ldp_tabicl", "design": "subset", "estimator": "em"},
     ],
 )
 def test_other_ways_of_a_method_release_them_too(place: Place, options: dict[str, Any]) -> None:
-    schema = {**SCHEMA, "privacy": {"budget": {"epsilon": 5, "delta": 1e-6}}} if "delta" in options else SCHEMA
+    schema = (
+        {**SCHEMA, "privacy": {"budget": {"epsilon": 5, "delta": 1e-6}}}
+        if "delta" in options
+        else SCHEMA
+    )
     small_tables_are_as_any_other(tables=FEW, schema=schema, **options)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "label", [None, "age", {"column": "city"}, {"column": "bought", "parts": ["rest", ["yes"]], "question": "Will they?"}]
+    "label",
+    [
+        None,
+        "age",
+        {"column": "city"},
+        {"column": "bought", "parts": ["rest", ["yes"]], "question": "Will they?"},
+    ],
 )
 @pytest.mark.parametrize("method", ["aim_tabicl", "tab_pe"])
 def test_whatever_is_predicted(place: Place, method: str, label: Any) -> None:
     schema = {"columns": COLUMNS, **({"label": label} if label else {})}
-    small_tables_are_as_any_other(method, tables={"no row": [], "one label": one_label(60)}, schema=schema)
+    small_tables_are_as_any_other(
+        method, tables={"no row": [], "one label": one_label(60)}, schema=schema
+    )
 
 
 def test_persons(place: Place) -> None:
     person = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}}
-    schema, whole = {**SCHEMA, "privacy": person}, frame(ROWS).assign(who=[f"p{number // 3}" for number in range(len(ROWS))])
+    schema, whole = (
+        {**SCHEMA, "privacy": person},
+        frame(ROWS).assign(who=[f"p{number // 3}" for number in range(len(ROWS))]),
+    )
     usual = seen(whole, "mst_tabicl", schema, account="usual")
     for rows in (0, 1, 2):
         found = seen(whole.head(rows), "mst_tabicl", schema, account=f"a{rows}")
@@ -105,16 +133,24 @@ def in_folder(folder: Path, rows: pd.DataFrame) -> Path:
 
 TYPED = {"age": "int64", "spent": "float64", "city": "str", "bought": "str"}
 SOURCES: dict[str, Callable[[Path, pd.DataFrame], Any]] = {
-    "CSV": lambda folder, rows: written(folder, "t.csv", lambda file: rows.to_csv(file, index=False)),
+    "CSV": lambda folder, rows: written(
+        folder, "t.csv", lambda file: rows.to_csv(file, index=False)
+    ),
     "CSV without a line end": lambda folder, rows: written(
         folder, "t.csv", lambda file: file.write_text(rows.to_csv(index=False).rstrip("\n"))
     ),
     "gzip": lambda folder, rows: written(
-        folder, "t.csv.gz", lambda file: file.write_bytes(gzip.compress(rows.to_csv(index=False).encode()))
+        folder,
+        "t.csv.gz",
+        lambda file: file.write_bytes(gzip.compress(rows.to_csv(index=False).encode())),
     ),
-    "Parquet": lambda folder, rows: written(folder, "t.parquet", lambda file: rows.astype(TYPED).to_parquet(file)),
+    "Parquet": lambda folder, rows: written(
+        folder, "t.parquet", lambda file: rows.astype(TYPED).to_parquet(file)
+    ),
     "Parquet of no type": lambda folder, rows: written(
-        folder, "t.parquet", lambda file: pq.write_table(pa.table({name: pa.nulls(0) for name in COLUMNS}), file)
+        folder,
+        "t.parquet",
+        lambda file: pq.write_table(pa.table({name: pa.nulls(0) for name in COLUMNS}), file),
     ),
     "a folder": lambda folder, rows: in_folder(folder, rows.astype(TYPED)),
     "a frame of objects": lambda folder, rows: rows.astype(object),
@@ -124,16 +160,31 @@ SOURCES: dict[str, Callable[[Path, pd.DataFrame], Any]] = {
 
 
 @pytest.mark.parametrize("source", [*SOURCES, "a query"])
-def test_every_source_may_have_no_row(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
-    made = as_query(tmp_path, frame([]), monkeypatch) if source == "a query" else SOURCES[source](tmp_path, frame([]))
+def test_every_source_may_have_no_row(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    made = (
+        as_query(tmp_path, frame([]), monkeypatch)
+        if source == "a query"
+        else SOURCES[source](tmp_path, frame([]))
+    )
     found = seen(made, "mst_tabicl")
     assert found["spent"] == pytest.approx(1) and found["demonstrations"] == 4
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("t.csv", b""), ("t.csv", b"\n\n"), ("t.csv", b"20,3,n,no\n"), ("t.csv.gz", b""), ("t.parquet", b"")]
+    ("name", "content"),
+    [
+        ("t.csv", b""),
+        ("t.csv", b"\n\n"),
+        ("t.csv", b"20,3,n,no\n"),
+        ("t.csv.gz", b""),
+        ("t.parquet", b""),
+    ],
 )
-def test_a_file_without_a_header_is_no_table(place: Place, tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_file_without_a_header_is_no_table(
+    place: Place, tmp_path: Path, name: str, content: bytes
+) -> None:
     """A header is public, and so is that there is none."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError):
@@ -150,7 +201,12 @@ def test_a_folder_without_a_file_is_no_table(place: Place, tmp_path: Path) -> No
 def test_a_split_may_leave_nothing(place: Place) -> None:
     split = {"split": {"test_fraction": 0.5, "evaluation_epsilon": 1}}
     for number, rows in enumerate((ROWS, [], ROWS[:1], ROWS[:2])):
-        assert seen(frame(rows), "mst_tabicl", {**SCHEMA, **split}, account=f"a{number}")["demonstrations"] == 4
+        assert (
+            seen(frame(rows), "mst_tabicl", {**SCHEMA, **split}, account=f"a{number}")[
+                "demonstrations"
+            ]
+            == 4
+        )
 
 
 @pytest.mark.parametrize(
@@ -162,19 +218,29 @@ def test_a_split_may_leave_nothing(place: Place) -> None:
         ({"rule": "unique"}, ROWS[:1] * 2),
     ],
 )
-def test_a_rule_about_all_rows_holds_where_it_is_stated(place: Place, check: dict[str, Any], rows: Any) -> None:
+def test_a_rule_about_all_rows_holds_where_it_is_stated(
+    place: Place, check: dict[str, Any], rows: Any
+) -> None:
     with pytest.raises(DataError, match=f"breaks {check['rule']}"):
         seen(frame(rows), "mst_tabicl", {**SCHEMA, "checks": [check]})
 
 
 def test_rows_of_default_rules_are_single_ones(place: Place) -> None:
-    """The list that is applied to every contract has no rule that a row by itself neither keeps nor breaks."""
+    """The list that is applied to every contract has no rule that a row by itself neither keeps nor
+    breaks.
+    """
     from dpicl.engine.given import schema_contract
 
-    assert {rule.rule for rule in checks.rules_of(schema_contract(SCHEMA))} == {"no_missing", "known_categories", "in_bounds"}
+    assert {rule.rule for rule in checks.rules_of(schema_contract(SCHEMA))} == {
+        "no_missing",
+        "known_categories",
+        "in_bounds",
+    }
 
 
-def test_a_default_rule_about_all_rows_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_default_rule_about_all_rows_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fault as it was, in a mutant."""
     rules = checks.rules_of
 
@@ -182,7 +248,11 @@ def test_a_default_rule_about_all_rows_would_be_seen(place: Place, monkeypatch: 
         more = (Check(rule="row_count"), Check(rule="both_labels"))
         return rules(contract.model_copy(update={"checks": (*more, *contract.checks)}))
 
-    for module in ("dpicl.engine.stages.validate", "dpicl.tabular.reading.checks", "dpicl.tabular.reading.batches"):
+    for module in (
+        "dpicl.engine.stages.validate",
+        "dpicl.tabular.reading.checks",
+        "dpicl.tabular.reading.batches",
+    ):
         monkeypatch.setattr(f"{module}.rules_of", with_defaults)
     for name in ("no row", "one row", "one label"):
         with pytest.raises(DataError, match="breaks (row_count|both_labels)"):

@@ -1,4 +1,6 @@
-"""A1: texts are released however few there are, and an ensemble answers; reports are counted where there are none."""
+"""A1: texts are released however few there are, and an ensemble answers; reports are counted where
+there are none.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ def charges(account: str) -> list[float]:
         return [entry.release.guarantee.epsilon for entry in ledger.entries(account)]
 
 
-def generated(place: Place, texts: list[dict[str, Any]], name: str, change: Any = lambda content: None, **options: Any) -> dict[str, Any]:
+def generated(
+    place: Place,
+    texts: list[dict[str, Any]],
+    name: str,
+    change: Any = lambda content: None,
+    **options: Any,
+) -> dict[str, Any]:
     content = letters(name, private=True)
     change(content)
     install_texts(place, content, lines(texts), lines(records(4)))
@@ -59,7 +67,11 @@ def generated(place: Place, texts: list[dict[str, Any]], name: str, change: Any 
     )
     (path,) = run.glob("units/*/released_texts.json")
     (written,) = json.loads(path.read_text()).values()
-    return {"labels": sorted(one["label"] for one in written), "charged": charges(name), "report": (run / "report.md").exists()}
+    return {
+        "labels": sorted(one["label"] for one in written),
+        "charged": charges(name),
+        "report": (run / "report.md").exists(),
+    }
 
 
 @pytest.mark.exhaustive
@@ -87,7 +99,9 @@ def test_by_every_mechanism(place: Place, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("texts", [[], MANY[:1], [{**one, "slots": {}} for one in MANY[:5]]])
 def test_of_open_answers(place: Place, texts: list[dict[str, Any]]) -> None:
-    """Records without an answer are none of the task; that no record has one is nobody's to know."""
+    """Records without an answer are none of the task; that no record has one is nobody's to
+    know.
+    """
 
     def change(content: dict[str, Any]) -> None:
         as_extraction(content)
@@ -98,21 +112,34 @@ def test_of_open_answers(place: Place, texts: list[dict[str, Any]]) -> None:
 
 
 def answered(
-    place: Place, texts: list[dict[str, Any]], name: str, change: Any = lambda content: None, **options: Any
+    place: Place,
+    texts: list[dict[str, Any]],
+    name: str,
+    change: Any = lambda content: None,
+    **options: Any,
 ) -> tuple[int, list[float]]:
     content = letters(name, privacy={"budget": {"epsilon": 5, "delta": 0.05}})
     change(content)
     install_texts(place, content, lines(texts), lines(records(4)))
     contract = Settings.from_environment().texts(name).model_copy(update={"query_count": 3})
-    asked = EnsembleRequest(contract, Cell("icl", 2.0, 1), ModelSpec(name="fake", kind="fake"), EnsembleOptions(**options))
-    return len(list(QuerySession(asked, Settings.from_environment()).answer(["one", "two", "three"]))), charges(name)
+    asked = EnsembleRequest(
+        contract,
+        Cell("icl", 2.0, 1),
+        ModelSpec(name="fake", kind="fake"),
+        EnsembleOptions(**options),
+    )
+    return len(
+        list(QuerySession(asked, Settings.from_environment()).answer(["one", "two", "three"]))
+    ), charges(name)
 
 
 @pytest.mark.quick("no text", "one label")
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_ensemble_answers(place: Place, name: str) -> None:
     options = {"noise": "exponential"}
-    assert answered(place, TEXTS[name], "few", **options) == answered(place, MANY, "usual", **options)
+    assert answered(place, TEXTS[name], "few", **options) == answered(
+        place, MANY, "usual", **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +169,15 @@ def as_csv(texts: list[dict[str, Any]]) -> bytes:
 
 def as_parquet(texts: list[dict[str, Any]]) -> bytes:
     file = io.BytesIO()
-    pq.write_table(pa.table({name: pa.array([one[name] for one in texts], pa.string()) for name in ("class", "head", "body")}), file)
+    pq.write_table(
+        pa.table(
+            {
+                name: pa.array([one[name] for one in texts], pa.string())
+                for name in ("class", "head", "body")
+            }
+        ),
+        file,
+    )
     return file.getvalue()
 
 
@@ -164,24 +199,35 @@ def test_every_form_may_hold_none(place: Place, file: str, count: int) -> None:
     install_texts(place, content, b"", lines(records(4)))
     (place.root / "data" / "letters" / file).write_bytes(FORMS[file](MANY[:count]))
     with place.entered():
-        table = read.load_texts(Settings.from_environment().texts("letters"), data_folder=place.root / "data")
+        table = read.load_texts(
+            Settings.from_environment().texts("letters"), data_folder=place.root / "data"
+        )
     assert table.column("part").to_pylist().count("train") == count
 
 
-@pytest.mark.parametrize(("file", "data"), [("train.csv", b""), ("train.csv", b"\n"), ("train.csv", b"a,b\n"), ("train.parquet", b"")])
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [("train.csv", b""), ("train.csv", b"\n"), ("train.csv", b"a,b\n"), ("train.parquet", b"")],
+)
 def test_a_file_without_a_header_holds_no_texts(place: Place, file: str, data: bytes) -> None:
     content = letters(private=True)
     content["source"]["train"] = {"file": f"letters/{file}"}
     install_texts(place, content, b"", lines(records(4)))
     (place.root / "data" / "letters" / file).write_bytes(data)
     with pytest.raises(DataError):
-        read.load_texts(Settings.from_environment().texts("letters"), data_folder=place.root / "data")
+        read.load_texts(
+            Settings.from_environment().texts("letters"), data_folder=place.root / "data"
+        )
 
 
 def test_rules_of_texts_are_of_single_ones() -> None:
     from tests.library.text_contracts import text_contract
 
-    assert {rule.rule for rule in checks.text_rules(text_contract())} == {"no_empty", "known_labels", "text_length"}
+    assert {rule.rule for rule in checks.text_rules(text_contract())} == {
+        "no_empty",
+        "known_labels",
+        "text_length",
+    }
 
 
 @pytest.mark.parametrize("content", ["", "\n", '{"schema": 1}\n', "no report\n"])
@@ -189,16 +235,28 @@ def test_rules_of_texts_are_of_single_ones() -> None:
 def test_reports_of_nobody_are_counted(place: Place, content: str, options: dict[str, Any]) -> None:
     install(place, shop(private=True), shop_rows(10))
     (place.root / "reports.jsonl").write_text(content)
-    release = collect("shop", str(place.root / "reports.jsonl"), Settings.from_environment(), epsilon=2, **options)
-    assert release.received.counted == 0 and len(release.table(20)) == 20 and len(release.demonstrations()) == 4
+    release = collect(
+        "shop", str(place.root / "reports.jsonl"), Settings.from_environment(), epsilon=2, **options
+    )
+    assert (
+        release.received.counted == 0
+        and len(release.table(20)) == 20
+        and len(release.demonstrations()) == 4
+    )
 
 
 @pytest.mark.parametrize("name", ["no text", "one text", "one label"])
-def test_a_bound_that_refuses_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_bound_that_refuses_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """The fault as it was, in a mutant: fewer texts than a label's `min_rows` are refused."""
 
     def short(table: pa.Table, contract: Any) -> Any:
-        labels = table.filter(pa.compute.equal(table.column("part"), "train")).column("label").to_pylist()
+        labels = (
+            table.filter(pa.compute.equal(table.column("part"), "train"))
+            .column("label")
+            .to_pylist()
+        )
         if any(labels.count(label) < least for label, least in contract.row_bounds.items()):
             raise DataError(contract.name, "breaks label_rows")
         return ()

@@ -1,4 +1,6 @@
-"""A database has one account, however its address is spelt: it is asked itself which one it is, on the connection that reads its rows."""
+"""A database has one account, however its address is spelt: it is asked itself which one it is, on
+the connection that reads its rows.
+"""
 
 from __future__ import annotations
 
@@ -42,31 +44,44 @@ CREATE FUNCTION evil.never(name, name) RETURNS boolean AS 'SELECT true' LANGUAGE
 CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = name, FUNCTION = evil.never);
 CREATE VIEW evil.pg_database AS SELECT 1::oid AS oid, 'shop'::name AS datname;
 GRANT USAGE ON SCHEMA evil TO me;
-GRANT SELECT ON evil.pg_database TO me"""
+GRANT SELECT ON evil.pg_database TO me"""  # noqa: E501
 
 
-def url_of(server: Server, name: str = "shop", *, port: int = 0, host: str = "127.0.0.1", more: str = "") -> str:
+def url_of(
+    server: Server, name: str = "shop", *, port: int = 0, host: str = "127.0.0.1", more: str = ""
+) -> str:
     return f"postgresql://me:pw@{host}:{port or server.port}/{name}{more}"
 
 
 def execute(server: Server, statements: str, name: str = "postgres") -> None:
-    with psycopg.connect(server.url().replace("/postgres", f"/{name}"), autocommit=True) as connection:
+    with psycopg.connect(
+        server.url().replace("/postgres", f"/{name}"), autocommit=True
+    ) as connection:
         for statement in statements.split(";\n"):
             connection.execute(statement.encode())
 
 
 def fill(server: Server) -> None:
     """Databases `shop` and `decoy` with the same rows, and a role `me` that may only read them."""
-    execute(server, "CREATE ROLE me LOGIN PASSWORD 'pw';\nCREATE ROLE you LOGIN PASSWORD 'pw' IN ROLE me")
+    execute(
+        server,
+        "CREATE ROLE me LOGIN PASSWORD 'pw';\nCREATE ROLE you LOGIN PASSWORD 'pw' IN ROLE me",
+    )
     for name in ("shop", "decoy"):
         execute(server, f"CREATE DATABASE {name}")
         execute(
-            server, "CREATE TABLE shop (age int, spent numeric, colour text, member text, bought text);\nGRANT SELECT ON shop TO me", name
+            server,
+            "CREATE TABLE shop (age int, spent numeric, colour text, member text, bought "
+            "text);\nGRANT SELECT ON shop TO me",
+            name,
         )
         copying = "COPY shop FROM STDIN WITH (FORMAT csv)"
         columns = pd.read_csv(StringIO(ROWS))[["age", "spent", "colour", "member", "bought"]]
         address = server.url().replace("/postgres", f"/{name}")
-        with psycopg.connect(address, autocommit=True) as connection, connection.cursor().copy(copying) as copy:
+        with (
+            psycopg.connect(address, autocommit=True) as connection,
+            connection.cursor().copy(copying) as copy,
+        ):
             copy.write(columns.to_csv(index=False, header=False))
     execute(server, EVIL, "shop")
 
@@ -88,7 +103,9 @@ def elsewhere() -> Iterator[Server]:
 
 @dataclass
 class Relay:
-    """A port that leads to one server, and to another one after so many connections: a pooler, a load balancer, a forwarded port."""
+    """A port that leads to one server, and to another one after so many connections: a pooler, a
+    load balancer, a forwarded port.
+    """
 
     ports: list[int]
     port: int = field(default_factory=free_port)
@@ -98,7 +115,9 @@ class Relay:
         with suppress(OSError):
             while True:
                 mine, _ = door.accept()
-                theirs = socket.create_connection(("127.0.0.1", self.ports[min(self.taken, len(self.ports) - 1)]))
+                theirs = socket.create_connection(
+                    ("127.0.0.1", self.ports[min(self.taken, len(self.ports) - 1)])
+                )
                 self.taken += 1
                 for one, other in ((mine, theirs), (theirs, mine)):
                     threading.Thread(target=_copy, args=(one, other), daemon=True).start()
@@ -144,7 +163,14 @@ def first(place: Place, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def service(place: Place, server: Server, **said_of: str) -> str:
     file = place.root / "services.conf"
-    lines = {"host": "127.0.0.1", "port": str(server.port), "dbname": "shop", "user": "me", "password": "pw", **said_of}
+    lines = {
+        "host": "127.0.0.1",
+        "port": str(server.port),
+        "dbname": "shop",
+        "user": "me",
+        "password": "pw",
+        **said_of,
+    }
     file.write_text("[svc]\n" + "\n".join(f"{key}={value}" for key, value in lines.items()))
     os.environ["PGSERVICEFILE"] = str(file)
     return "svc"
@@ -171,7 +197,9 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("way", SPELLINGS)
-def test_every_spelling_of_an_address_pays_from_the_database_s_account(place: Place, server: Server, way: str) -> None:
+def test_every_spelling_of_an_address_pays_from_the_database_s_account(
+    place: Place, server: Server, way: str
+) -> None:
     service(place, server)
     with relay(server.port) as pooler:
         admin = server.url().replace("/postgres", "/shop")
@@ -179,7 +207,9 @@ def test_every_spelling_of_an_address_pays_from_the_database_s_account(place: Pl
         assert payer(asking(place, "second", url)) == "first"
 
 
-def test_in_all_spellings_together_the_cap_is_spent_once(place: Place, capsys: Capture, server: Server) -> None:
+def test_in_all_spellings_together_the_cap_is_spent_once(
+    place: Place, capsys: Capture, server: Server
+) -> None:
     """The five that were charged 5 of 1."""
     code, sentence = spend(place, capsys, "first")
     assert code == 0, sentence
@@ -193,18 +223,32 @@ def test_in_all_spellings_together_the_cap_is_spent_once(place: Place, capsys: C
     for number, way in enumerate(ways):
         name = asking(place, f"again{number}", SPELLINGS[way].format(port=server.port))
         code, sentence = spend(place, capsys, name)
-        assert code == 2 and "account 'first': a new release costs epsilon=1, spent 1 of cap 1" in sentence, (way, sentence)
+        assert (
+            code == 2
+            and "account 'first': a new release costs epsilon=1, spent 1 of cap 1" in sentence
+        ), (way, sentence)
     assert accounts(capsys) == {"first": 1.0}
 
 
-def test_another_database_is_another_asset_even_behind_the_same_parameters(place: Place, server: Server) -> None:
+def test_another_database_is_another_asset_even_behind_the_same_parameters(
+    place: Place, server: Server
+) -> None:
     assert payer(asking(place, "decoy", url_of(server, "shop", more="?dbname=decoy"))) == "decoy"
     assert payer(asking(place, "plain", url_of(server, "decoy"))) == "decoy"
     assert payer("first") == "first"
 
 
-def test_two_servers_behind_the_same_parameters_are_two_assets(place: Place, elsewhere: Server) -> None:
-    assert payer(asking(place, "second", f"postgresql://me:pw@/shop?host=127.0.0.1&port={elsewhere.port}")) == "second"
+def test_two_servers_behind_the_same_parameters_are_two_assets(
+    place: Place, elsewhere: Server
+) -> None:
+    assert (
+        payer(
+            asking(
+                place, "second", f"postgresql://me:pw@/shop?host=127.0.0.1&port={elsewhere.port}"
+            )
+        )
+        == "second"
+    )
 
 
 # What libpq knows, by its own list
@@ -234,25 +278,48 @@ def values_of(server: Server) -> dict[str, str]:
     }
 
 
-KEYWORDS = {one.keyword.decode(): one.envvar.decode() if one.envvar else None for one in Conninfo.get_defaults()}
+KEYWORDS = {
+    one.keyword.decode(): one.envvar.decode() if one.envvar else None
+    for one in Conninfo.get_defaults()
+}
 
 
-def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(place: Place, server: Server) -> None:
-    """In the address and in the environment, toward this database and away from a wrong one in the path."""
+def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(
+    place: Place, server: Server
+) -> None:
+    """In the address and in the environment, toward this database and away from a wrong one in the
+    path.
+    """
     service(place, server)
-    right = {"host": "127.0.0.1", "port": str(server.port), "dbname": "shop", "user": "me", "password": "pw"}
-    wrong = {"host": "elsewhere.example", "port": "1", "dbname": "decoy", "user": "nobody", "password": "no"}
+    right = {
+        "host": "127.0.0.1",
+        "port": str(server.port),
+        "dbname": "shop",
+        "user": "me",
+        "password": "pw",
+    }
+    wrong = {
+        "host": "elsewhere.example",
+        "port": "1",
+        "dbname": "decoy",
+        "user": "nobody",
+        "password": "no",
+    }
     for keyword, variable in KEYWORDS.items():
         value = values_of(server).get(keyword, "1")
         base = right | ({keyword: wrong[keyword]} if keyword in wrong else {})
-        spelt = [f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"]
-        spelt += [f"postgresql://{_parameters(right)}&{keyword}={value}"] if keyword not in right else []
+        spelt = [
+            f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"
+        ]
+        spelt += (
+            [f"postgresql://{_parameters(right)}&{keyword}={value}"] if keyword not in right else []
+        )
         for number, url in enumerate(spelt):
             _is_first_or_refused(asking(place, f"url{number}", url))
         if variable is not None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv(variable, value)
-                url = f"postgresql://{_parameters({name: value for name, value in right.items() if name != keyword})}"
+                url = f"postgresql://{_parameters({name: value for name, value in right.items() if name != keyword})}"  # noqa: E501
                 _is_first_or_refused(asking(place, "environment", url))
 
 
@@ -269,12 +336,28 @@ def _is_first_or_refused(name: str) -> None:
             assert [account.name for account in ledger.accounts()] == ["first"]
 
 
-@pytest.mark.parametrize("keyword", ["host", "hostaddr", "port", "dbname", "user", "password", "service", "options"])
-def test_the_keywords_that_lead_somewhere_are_answered_and_not_refused(place: Place, server: Server, keyword: str) -> None:
+@pytest.mark.parametrize(
+    "keyword", ["host", "hostaddr", "port", "dbname", "user", "password", "service", "options"]
+)
+def test_the_keywords_that_lead_somewhere_are_answered_and_not_refused(
+    place: Place, server: Server, keyword: str
+) -> None:
     service(place, server)
     value = values_of(server)[keyword].replace(" ", "%20").replace("=", "%3D")
-    wrong = {"host": "elsewhere.example", "port": "1", "dbname": "decoy", "user": "nobody", "password": "no"}
-    base = {"host": "127.0.0.1", "port": str(server.port), "dbname": "shop", "user": "me", "password": "pw"}
+    wrong = {
+        "host": "elsewhere.example",
+        "port": "1",
+        "dbname": "decoy",
+        "user": "nobody",
+        "password": "no",
+    }
+    base = {
+        "host": "127.0.0.1",
+        "port": str(server.port),
+        "dbname": "shop",
+        "user": "me",
+        "password": "pw",
+    }
     base |= {keyword: wrong[keyword]} if keyword in wrong else {}
     url = f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"
     assert payer(asking(place, "second", url)) == "first"
@@ -292,7 +375,9 @@ def test_a_database_that_is_renamed_is_the_same(place: Place, server: Server) ->
 
 
 def test_a_database_that_is_made_anew_in_its_place_goes_on(place: Place, server: Server) -> None:
-    """As a file that is replaced: a nightly restore, or an upgrade of the server, is no new budget."""
+    """As a file that is replaced: a nightly restore, or an upgrade of the server, is no new
+    budget.
+    """
     execute(server, "CREATE DATABASE nightly TEMPLATE decoy")
     name = asking(place, "nightly", url_of(server, "nightly"))
     assert payer(name) == "nightly"
@@ -303,7 +388,9 @@ def test_a_database_that_is_made_anew_in_its_place_goes_on(place: Place, server:
     execute(server, "DROP DATABASE moved")
 
 
-def test_a_forwarded_port_that_leads_to_known_servers_in_turn_is_each_of_them(place: Place, server: Server, elsewhere: Server) -> None:
+def test_a_forwarded_port_that_leads_to_known_servers_in_turn_is_each_of_them(
+    place: Place, server: Server, elsewhere: Server
+) -> None:
     assert payer(asking(place, "second", url_of(elsewhere))) == "second"
     with relay(server.port, elsewhere.port, server.port, elsewhere.port) as forwarded:
         name = asking(place, "third", url_of(server, port=forwarded.port))
@@ -314,7 +401,9 @@ def test_a_forwarded_port_that_leads_to_known_servers_in_turn_is_each_of_them(pl
 
 def test_a_logical_copy_is_another_asset(place: Place, server: Server) -> None:
     execute(server, "CREATE DATABASE copied TEMPLATE shop")
-    assert payer(asking(place, "second", url_of(server, "copied"))) == "second", "documented: a copy is not noticed"
+    assert payer(asking(place, "second", url_of(server, "copied"))) == "second", (
+        "documented: a copy is not noticed"
+    )
     execute(server, "DROP DATABASE copied")
 
 
@@ -340,12 +429,28 @@ def test_a_physical_clone_or_replica_is_the_same_and_says_so(place: Place, serve
         "--no-sync",
     ]
     subprocess.run(taking, check=True, capture_output=True, env=environment, cwd=home, **who)
-    settings = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off"]
-    process = subprocess.Popen([programs / "postgres", "-D", home / "data", *settings], stderr=subprocess.DEVNULL, cwd=home, **who)
+    settings = [
+        "-c",
+        f"port={port}",
+        "-c",
+        "listen_addresses=127.0.0.1",
+        "-c",
+        "unix_socket_directories=",
+        "-c",
+        "fsync=off",
+    ]
+    process = subprocess.Popen(
+        [programs / "postgres", "-D", home / "data", *settings],
+        stderr=subprocess.DEVNULL,
+        cwd=home,
+        **who,
+    )
     try:
         until(lambda: _answers(url_of(server, port=port)), 60, "the clone")
         assert payer(asking(place, "second", url_of(server, port=port))) == "first"
-        assert "or a replica or restored clone of it" in dry(named(place, "third", url_of(server, port=port), account="third"))
+        assert "or a replica or restored clone of it" in dry(
+            named(place, "third", url_of(server, port=port), account="third")
+        )
     finally:
         process.terminate()
         process.wait(60)
@@ -362,16 +467,22 @@ def _answers(url: str) -> bool:
 
 def named(place: Place, name: str, url: str, account: str) -> str:
     asking(place, name, url)
-    return contract(place, name, {"query": {"url_env": f"DB_{name.upper()}", "sql": SQL}}, account=account)
+    return contract(
+        place, name, {"query": {"url_env": f"DB_{name.upper()}", "sql": SQL}}, account=account
+    )
 
 
-def test_what_an_earlier_program_bound_by_its_address_still_pays(place: Place, server: Server, elsewhere: Server) -> None:
+def test_what_an_earlier_program_bound_by_its_address_still_pays(
+    place: Place, server: Server, elsewhere: Server
+) -> None:
     earlier = Account("earlier", "row", Neighbours.ADD_OR_REMOVE_ONE, 1.0)
     with open_ledger(Settings.current()) as ledger:
         ledger.ensure_account(earlier)
         ledger.bind("earlier", [f"postgresql://localhost:{elsewhere.port}/shop"])
     assert payer(asking(place, "second", url_of(elsewhere))) == "earlier"
-    assert payer(asking(place, "third", url_of(elsewhere, "none", more="?dbname=shop"))) == "earlier", "and by now the server is bound too"
+    assert (
+        payer(asking(place, "third", url_of(elsewhere, "none", more="?dbname=shop"))) == "earlier"
+    ), "and by now the server is bound too"
     with open_ledger(Settings.current()) as ledger:
         kinds = {address.split(":")[0] for address in ledger.addresses("earlier")}
     assert kinds == {"postgresql", "pg", "pg-at"}
@@ -379,18 +490,28 @@ def test_what_an_earlier_program_bound_by_its_address_still_pays(place: Place, s
 
 def test_a_named_account_takes_no_database_of_another(place: Place, server: Server) -> None:
     sentence = dry(named(place, "second", url_of(server, "x", more="?dbname=shop"), account="mine"))
-    assert "its rows belong to account 'first'" in sentence and "expected `account: first`" in sentence
-    assert payer(named(place, "second", url_of(server, "x", more="?dbname=shop"), account="first")) == "first"
+    assert (
+        "its rows belong to account 'first'" in sentence and "expected `account: first`" in sentence
+    )
+    assert (
+        payer(named(place, "second", url_of(server, "x", more="?dbname=shop"), account="first"))
+        == "first"
+    )
 
 
-def test_one_that_may_not_say_which_it_is_is_refused_with_the_grant(place: Place, server: Server) -> None:
+def test_one_that_may_not_say_which_it_is_is_refused_with_the_grant(
+    place: Place, server: Server
+) -> None:
     for function, role in (("pg_catalog.pg_control_system()", "PUBLIC"),):
         execute(server, f"REVOKE EXECUTE ON FUNCTION {function} FROM {role}", "decoy")
         try:
             sentence = dry(asking(place, "second", url_of(server, "decoy")))
         finally:
             execute(server, f"GRANT EXECUTE ON FUNCTION {function} TO {role}", "decoy")
-    assert "does not say which one it is" in sentence and "GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO" in sentence
+    assert (
+        "does not say which one it is" in sentence
+        and "GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO" in sentence
+    )
     assert payer("second") == "second"
 
 
@@ -400,7 +521,9 @@ def test_one_that_may_not_say_which_it_is_is_refused_with_the_grant(place: Place
 def scans(server: Server) -> int:
     with psycopg.connect(server.url().replace("/postgres", "/shop"), autocommit=True) as connection:
         connection.execute("SELECT pg_stat_clear_snapshot()")
-        row = connection.execute("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'shop'").fetchone()
+        row = connection.execute(
+            "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'shop'"
+        ).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -409,23 +532,35 @@ def scans(server: Server) -> int:
 def test_an_address_that_leads_elsewhere_gives_no_row_that_its_account_does_not_pay_for(
     place: Place, capsys: Capture, server: Server, elsewhere: Server, switched: int
 ) -> None:
-    """A balancer goes on to another server after so many connections: 1 and 2 are of the price, 3 is of the rows."""
+    """A balancer goes on to another server after so many connections: 1 and 2 are of the price, 3
+    is of the rows.
+    """
     before = scans(elsewhere)
     with relay(*[server.port] * switched, elsewhere.port) as balancer:
-        code, sentence = spend(place, capsys, asking(place, "second", url_of(server, port=balancer.port)))
+        code, sentence = spend(
+            place, capsys, asking(place, "second", url_of(server, port=balancer.port))
+        )
         assert balancer.taken >= 3
     if switched == 2:
-        assert code == 2 and "is not the one that its account was told by" in sentence and scans(elsewhere) == before, sentence
+        assert (
+            code == 2
+            and "is not the one that its account was told by" in sentence
+            and scans(elsewhere) == before
+        ), sentence
         assert payer(asking(place, "third", url_of(elsewhere))) == "third"
     else:
         assert code == 0 and accounts(capsys) == {"first": 1.0}, sentence
-        assert payer(asking(place, "third", url_of(elsewhere))) == "first", "who paid when it was asked pays for both"
+        assert payer(asking(place, "third", url_of(elsewhere))) == "first", (
+            "who paid when it was asked pays for both"
+        )
 
 
 # What is not known is said
 
 
-def test_without_a_database_nothing_is_guessed(place: Place, capsys: Capture, server: Server) -> None:
+def test_without_a_database_nothing_is_guessed(
+    place: Place, capsys: Capture, server: Server
+) -> None:
     gone = asking(place, "gone", url_of(server, port=free_port()))
     asking(place, "first", url_of(server, port=free_port()))
     for command in (
@@ -433,13 +568,18 @@ def test_without_a_database_nothing_is_guessed(place: Place, capsys: Capture, se
         ("protect", gone, "--epsilon", "1", "--out", str(place.root / "out.jsonl")),
     ):
         sentence = refusal(capsys, *command)
-        assert sentence.startswith("gone: no database answers at the address in DB_GONE (OperationalError)")
+        assert sentence.startswith(
+            "gone: no database answers at the address in DB_GONE (OperationalError)"
+        )
         assert (
             sentence.endswith("before it does, nobody can tell which account pays for its rows")
             and "pw" not in sentence.split("in DB_GONE")[1]
         )
     out = said(capsys, "budget")
-    assert "first: no database answers at the address in DB_FIRST" in out and "its cap is compared with no account's" in out
+    assert (
+        "first: no database answers at the address in DB_FIRST" in out
+        and "its cap is compared with no account's" in out
+    )
     code, err = call_main(("budget", "first", "--json"), capsys)
     assert code == 0 and "its cap is compared with no account's" in err
     del os.environ["DB_FIRST"]
@@ -447,10 +587,15 @@ def test_without_a_database_nothing_is_guessed(place: Place, capsys: Capture, se
 
 
 @pytest.mark.exhaustive
-def test_a_plan_says_that_it_asked_no_database(place: Place, capsys: Capture, server: Server) -> None:
+def test_a_plan_says_that_it_asked_no_database(
+    place: Place, capsys: Capture, server: Server
+) -> None:
     name = asking(place, "gone", url_of(server, port=free_port()))
     out = said(capsys, "plan", name, "--rows", "500", "--epsilons", "1")
-    assert "no database was asked: which account pays, and what it has left, is told by `dpicl protect gone --dry-run`" in out
+    assert (
+        "no database was asked: which account pays, and what it has left, is told by `dpicl "
+        "protect gone --dry-run`" in out
+    )
 
 
 def test_a_price_reads_no_row(place: Place, capsys: Capture, server: Server) -> None:
@@ -464,26 +609,53 @@ WRONG = {
     "no address": ("nonsense", "is no database address"),
     "two hosts in the place": ("postgresql://a:1,b:2/shop", "is no database address"),
     "another engine": ("mysql://h/shop", "could be written to"),
-    "a role that is not there": ("postgresql://nobody:x@127.0.0.1:{port}/shop", "no database answers"),
-    "a database that is not there": ("postgresql://me:pw@127.0.0.1:{port}/nothing", "no database answers"),
+    "a role that is not there": (
+        "postgresql://nobody:x@127.0.0.1:{port}/shop",
+        "no database answers",
+    ),
+    "a database that is not there": (
+        "postgresql://me:pw@127.0.0.1:{port}/nothing",
+        "no database answers",
+    ),
     "letters in percent": ("postgresql://me:pw@127.0.0.1:{port}/%73hop", "no database answers"),
-    "an unknown parameter": ("postgresql://me:pw@127.0.0.1:{port}/shop?flavour=sweet", "no database answers"),
+    "an unknown parameter": (
+        "postgresql://me:pw@127.0.0.1:{port}/shop?flavour=sweet",
+        "no database answers",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_an_address_that_leads_nowhere_is_refused_in_one_sentence(place: Place, server: Server, case: str) -> None:
+def test_an_address_that_leads_nowhere_is_refused_in_one_sentence(
+    place: Place, server: Server, case: str
+) -> None:
     url, expected = WRONG[case]
     sentence = dry(asking(place, "second", url.format(port=server.port)))
     assert expected in sentence and "pw" not in sentence and "127.0.0.1" not in sentence
 
 
-def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same fault, of the ledger that a contract names."""
-    contract_of = Settings.current().declared("first").model_copy(update={"ledger": "postgresql://db.example/budgets"})
-    for parameters in ("?dbname=mine", "?host=here", "?hostaddr=127.0.0.1", "?port=1", "?service=svc"):
-        settings = replace(Settings.current(), ledger=f"postgresql://db.example/budgets{parameters}")
-        with pytest.raises(LedgerRefusedError, match="in the ledger postgresql://db.example/budgets only"):
+    contract_of = (
+        Settings.current()
+        .declared("first")
+        .model_copy(update={"ledger": "postgresql://db.example/budgets"})
+    )
+    for parameters in (
+        "?dbname=mine",
+        "?host=here",
+        "?hostaddr=127.0.0.1",
+        "?port=1",
+        "?service=svc",
+    ):
+        settings = replace(
+            Settings.current(), ledger=f"postgresql://db.example/budgets{parameters}"
+        )
+        with pytest.raises(
+            LedgerRefusedError, match="in the ledger postgresql://db.example/budgets only"
+        ):
             check_ledger(contract_of, settings)
     settings = replace(Settings.current(), ledger="postgresql://db.example/budgets?sslmode=require")
     check_ledger(contract_of, settings)
@@ -499,12 +671,20 @@ def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(place
 def _by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """An account is found by the spelling."""
     spelt = database.earlier_address
-    monkeypatch.setattr(database, "database_addresses", lambda query, name: tuple(f"spelt:{one}" for one in spelt(query, name)))
+    monkeypatch.setattr(
+        database,
+        "database_addresses",
+        lambda query, name: tuple(f"spelt:{one}" for one in spelt(query, name)),
+    )
 
 
 def _unqualified(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection's own settings say what the words mean."""
-    monkeypatch.setattr(postgresql, "_WHICH", postgresql._WHICH.replace("pg_catalog.", "").replace("OPERATOR(=)", "="))
+    monkeypatch.setattr(
+        postgresql,
+        "_WHICH",
+        postgresql._WHICH.replace("pg_catalog.", "").replace("OPERATOR(=)", "="),
+    )
 
 
 @pytest.mark.parametrize(
@@ -516,10 +696,14 @@ def _unqualified(monkeypatch: pytest.MonkeyPatch) -> None:
         (_unqualified, "names of its own first"),
     ],
 )
-def test_mutants_open_a_second_budget(place: Place, server: Server, monkeypatch: pytest.MonkeyPatch, mutant: Mutant, way: str) -> None:
+def test_mutants_open_a_second_budget(
+    place: Place, server: Server, monkeypatch: pytest.MonkeyPatch, mutant: Mutant, way: str
+) -> None:
     mutant(monkeypatch)
     url = SPELLINGS[way].format(port=server.port, relay=0, admin="")
-    assert payer(asking(place, "second", url)) == "second", "the mutant, which the tests above refuse"
+    assert payer(asking(place, "second", url)) == "second", (
+        "the mutant, which the tests above refuse"
+    )
 
 
 def test_a_mutant_that_goes_by_the_database_s_name_forgets_what_a_renamed_one_spent(
@@ -527,7 +711,10 @@ def test_a_mutant_that_goes_by_the_database_s_name_forgets_what_a_renamed_one_sp
 ) -> None:
     execute(server, "CREATE DATABASE named TEMPLATE decoy")
     monkeypatch.setattr(
-        postgresql, "_WHICH", "SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), current_database()"
+        postgresql,
+        "_WHICH",
+        "SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), "
+        "current_database()",
     )
     assert payer(asking(place, "second", url_of(server, "named"))) == "second"
     execute(server, "ALTER DATABASE named RENAME TO otherwise")
@@ -536,7 +723,11 @@ def test_a_mutant_that_goes_by_the_database_s_name_forgets_what_a_renamed_one_sp
 
 
 def test_a_mutant_that_does_not_ask_the_connection_that_reads_reads_another_s_rows(
-    place: Place, capsys: Capture, server: Server, elsewhere: Server, monkeypatch: pytest.MonkeyPatch
+    place: Place,
+    capsys: Capture,
+    server: Server,
+    elsewhere: Server,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ingest_module, "check_payer", lambda contract_of, settings, addresses: None)
     before = scans(elsewhere)

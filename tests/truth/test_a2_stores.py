@@ -1,4 +1,6 @@
-"""An object or prefix of a store has one account, at whatever endpoint: of each there is one spelling, and others are refused."""
+"""An object or prefix of a store has one account, at whatever endpoint: of each there is one
+spelling, and others are refused.
+"""
 
 from __future__ import annotations
 
@@ -63,18 +65,27 @@ REFUSED = [
     "s3://my-lambda--ol-s3/2027/sales",
     "s3://abcdefghij.mrap/2027/sales",
 ]
-OTHERS = ["s3://shop-rows/2027/sales2", "s3://shop-rows2/2027/sales", "s3://shop-rows/2027/Sales", "s3://shop-rows/2028/sales/"]
+OTHERS = [
+    "s3://shop-rows/2027/sales2",
+    "s3://shop-rows2/2027/sales",
+    "s3://shop-rows/2027/Sales",
+    "s3://shop-rows/2028/sales/",
+]
 
 
 @pytest.mark.parametrize("source", SAME, ids=str)
-def test_a_prefix_and_what_lies_in_it_have_one_account(place: Place, source: dict[str, str]) -> None:
+def test_a_prefix_and_what_lies_in_it_have_one_account(
+    place: Place, source: dict[str, str]
+) -> None:
     assert payer(contract(place, "second", source)) == "first"
 
 
 @pytest.mark.parametrize("spelt", REFUSED)
 def test_another_spelling_of_a_key_is_refused_by_the_contract(place: Place, spelt: str) -> None:
     for kind in ("folder", "file"):
-        assert dry(contract(place, "second", {kind: spelt})).startswith(f"second.yaml: source.{kind}")
+        assert dry(contract(place, "second", {kind: spelt})).startswith(
+            f"second.yaml: source.{kind}"
+        )
 
 
 @pytest.mark.parametrize("spelt", OTHERS)
@@ -106,12 +117,17 @@ ENDPOINTS = [
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_at_every_endpoint_the_account_is_the_bucket_s(place: Place, monkeypatch: pytest.MonkeyPatch, endpoint: str, variable: str) -> None:
+def test_at_every_endpoint_the_account_is_the_bucket_s(
+    place: Place, monkeypatch: pytest.MonkeyPatch, endpoint: str, variable: str
+) -> None:
     monkeypatch.setenv(variable, endpoint)
     store_settings()
     for region in ("us-east-1", "eu-west-1"):
         monkeypatch.setenv("AWS_REGION", region)
-        assert payer(contract(place, "second", {"file": "s3://shop-rows/2027/sales/part-0.parquet"})) == "first"
+        assert (
+            payer(contract(place, "second", {"file": "s3://shop-rows/2027/sales/part-0.parquet"}))
+            == "first"
+        )
 
 
 NAME_A_BUCKET = [
@@ -138,18 +154,27 @@ NAME_A_BUCKET = [
 def test_an_endpoint_that_names_a_bucket_is_refused_before_anything_is_charged(
     place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
-    """There `s3://2027/sales` would be the object `2027/sales` of that bucket, under an account of its own."""
+    """There `s3://2027/sales` would be the object `2027/sales` of that bucket, under an account of
+    its own.
+    """
     name = contract(place, "second", {"folder": "s3://2027/sales/"})
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    sentence = refusal(capsys, "protect", name, "--epsilon", "1", "--method", "mst_tabicl", "--dry-run")
-    assert "AWS_ENDPOINT_URL: its host names a bucket or an access point" in sentence and "shop-rows" not in sentence
+    sentence = refusal(
+        capsys, "protect", name, "--epsilon", "1", "--method", "mst_tabicl", "--dry-run"
+    )
+    assert (
+        "AWS_ENDPOINT_URL: its host names a bucket or an access point" in sentence
+        and "shop-rows" not in sentence
+    )
 
 
 def test_what_was_bound_before_still_pays(place: Place) -> None:
     """The address of an object is spelt as it was."""
     from dpicl.engine.accounts import addresses_of
 
-    assert addresses_of(Settings.current().declared("first"), Settings.current()) == ("s3://shop-rows/2027/sales",)
+    assert addresses_of(Settings.current().declared("first"), Settings.current()) == (
+        "s3://shop-rows/2027/sales",
+    )
 
 
 def test_mutants_open_a_second_budget(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,4 +185,11 @@ def test_mutants_open_a_second_budget(place: Place, monkeypatch: pytest.MonkeyPa
     with pytest.raises(DpiclError):
         payer(contract(place, "third", {"folder": "s3://shop-rows/2027//sales"}))
     monkeypatch.setattr(sources, "_ALIASES", ("-nothing",))
-    assert payer(contract(place, "fourth", {"folder": "s3://my-access-point-abcdefghij-s3alias/2027/sales"})) == "fourth"
+    assert (
+        payer(
+            contract(
+                place, "fourth", {"folder": "s3://my-access-point-abcdefghij-s3alias/2027/sales"}
+            )
+        )
+        == "fourth"
+    )

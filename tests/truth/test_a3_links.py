@@ -1,4 +1,6 @@
-"""A file or folder has one account, by whichever of its paths it is reached; what became of one that is gone is stated, not guessed."""
+"""A file or folder has one account, by whichever of its paths it is reached; what became of one
+that is gone is stated, not guessed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def first(place: Place) -> None:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", b"k" * 32, tmp_path / "anchor.json") as ledger:
+    with Ledger.open(
+        f"sqlite:///{tmp_path / 'ledger.db'}", b"k" * 32, tmp_path / "anchor.json"
+    ) as ledger:
         yield ledger
 
 
@@ -109,12 +113,16 @@ SECOND = [
 
 
 @pytest.mark.parametrize("way", SECOND)
-def test_a_second_path_of_a_file_pays_from_its_account(place: Place, capsys: Capture, way: Callable[[Place], str]) -> None:
+def test_a_second_path_of_a_file_pays_from_its_account(
+    place: Place, capsys: Capture, way: Callable[[Place], str]
+) -> None:
     first(place)
     assert payer(contract(place, "second", {"file": way(place)})) == "first"
 
 
-def test_what_was_bound_before_inodes_were_is_found_as_well(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_bound_before_inodes_were_is_found_as_well(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as earlier:
         earlier.setattr(assets, "inode_address", lambda path: None)
         first(place)
@@ -125,23 +133,41 @@ def test_a_hard_link_spends_nothing_beside_the_file(place: Place, capsys: Captur
     first(place)
     code, sentence = spend(place, capsys, "first")
     assert code == 0, sentence
-    code, sentence = spend(place, capsys, contract(place, "second", {"file": hard_link(place), "title": "Others"}))
+    code, sentence = spend(
+        place, capsys, contract(place, "second", {"file": hard_link(place), "title": "Others"})
+    )
     assert code == 2 and "a new release costs epsilon=1, spent 1 of cap 1" in sentence, sentence
     assert accounts(capsys) == {"first": 1.0}
 
 
-def test_an_sqlite_file_is_one_by_all_its_names(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_sqlite_file_is_one_by_all_its_names(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with sqlite3.connect(data(place, "shop.db")) as connection:
         pd.read_csv(StringIO(ROWS)).to_sql("shop", connection)
     os.link(data(place, "shop.db"), data(place, "hard.db"))
     data(place, "soft.db").symlink_to("hard.db")
-    spellings = [f"sqlite:///{place.root}/data/{name}" for name in ("shop.db", "hard.db", "soft.db", "../data/hard.db", "./shop.db")]
+    spellings = [
+        f"sqlite:///{place.root}/data/{name}"
+        for name in ("shop.db", "hard.db", "soft.db", "../data/hard.db", "./shop.db")
+    ]
     spellings += [f"sqlite+pysqlite:///{os.path.relpath(data(place, 'hard.db'))}"]
-    refused = [f"sqlite:///file:{place.root}/data/shop.db?mode=ro&uri=true", f"sqlite:///{place.root}/data/shop.db?mode=ro", "sqlite://"]
+    refused = [
+        f"sqlite:///file:{place.root}/data/shop.db?mode=ro&uri=true",
+        f"sqlite:///{place.root}/data/shop.db?mode=ro",
+        "sqlite://",
+    ]
     for number, url in enumerate(spellings + refused):
         monkeypatch.setenv(f"DB_{number}", url)
         name = contract(
-            place, f"db{number}", {"query": {"url_env": f"DB_{number}", "sql": "SELECT age, spent, colour, member, bought FROM shop"}}
+            place,
+            f"db{number}",
+            {
+                "query": {
+                    "url_env": f"DB_{number}",
+                    "sql": "SELECT age, spent, colour, member, bought FROM shop",
+                }
+            },
         )
         if url in refused:
             assert "names no file alone" in dry(name)
@@ -166,12 +192,16 @@ def test_a_file_that_is_replaced_every_night_stays_the_asset(place: Place, capsy
         kept.append(data(place, "a.csv").open())  # so that no inode is used again
         replaced(data(place, "a.csv"), shop_rows(100 + night))
         assert payer("first") == "first"
-    assert payer(contract(place, "second", {"file": hard_link(place)})) == "first", "of tonight's file"
+    assert payer(contract(place, "second", {"file": hard_link(place)})) == "first", (
+        "of tonight's file"
+    )
     for file in kept:
         file.close()
 
 
-def test_two_files_that_are_replaced_in_turn_may_swap_their_inodes(place: Place, capsys: Capture) -> None:
+def test_two_files_that_are_replaced_in_turn_may_swap_their_inodes(
+    place: Place, capsys: Capture
+) -> None:
     first(place)
     data(place, "b.csv").write_text(ROWS)
     assert payer(contract(place, "second", {"file": "b.csv"})) == "second"
@@ -182,13 +212,17 @@ def test_two_files_that_are_replaced_in_turn_may_swap_their_inodes(place: Place,
         assert (payer("first"), payer("second")) == ("first", "second")
 
 
-def test_yesterdays_file_that_a_backup_links_to_is_asked_about(place: Place, capsys: Capture) -> None:
+def test_yesterdays_file_that_a_backup_links_to_is_asked_about(
+    place: Place, capsys: Capture
+) -> None:
     """`rsync --link-dest` and `cp -al` leave earlier nights under other names."""
     first(place)
     os.link(data(place, "a.csv"), data(place, "yesterday.csv"))
     replaced(data(place, "a.csv"))
     assert payer("first") == "first"
-    assert "dpicl budget first --other-file" in dry(contract(place, "second", {"file": "yesterday.csv"}))
+    assert "dpicl budget first --other-file" in dry(
+        contract(place, "second", {"file": "yesterday.csv"})
+    )
 
 
 def gone_and_renamed(place: Place) -> str:
@@ -241,20 +275,31 @@ def test_an_inode_without_a_living_path_is_refused_with_the_command_that_states_
     command = command or sentence.split("`dpicl ")[1]
     command = command.split("`")[0]
     assert command == f"budget first --other-file {data(place, name).resolve()}"
-    for source, account in (({"file": name, "moved_from": "a.csv"}, None), ({"file": name}, "first")):
+    for source, account in (
+        ({"file": name, "moved_from": "a.csv"}, None),
+        ({"file": name}, "first"),
+    ):
         more = {} if account is None else {"account": account}
-        assert payer(contract(place, "moved", source, **more)) == "first", "the same rows, at another place"
+        assert payer(contract(place, "moved", source, **more)) == "first", (
+            "the same rows, at another place"
+        )
 
 
 @pytest.mark.parametrize("way", GONE)
-def test_what_is_stated_to_be_another_file_has_an_account_of_its_own(place: Place, capsys: Capture, way: Callable[[Place], str]) -> None:
+def test_what_is_stated_to_be_another_file_has_an_account_of_its_own(
+    place: Place, capsys: Capture, way: Callable[[Place], str]
+) -> None:
     first(place)
     name = contract(place, "second", {"file": (path := way(place))})
     dry(name)
     assert "another file" in said(capsys, "budget", "first", "--other-file", str(data(place, path)))
     assert payer(name) == "second"
-    assert set(accounts(capsys)) >= {"first", "second"}, "and the chain, which keeps the statement, is intact"
-    assert "nothing to state" in refusal(capsys, "budget", "first", "--other-file", str(data(place, path)))
+    assert set(accounts(capsys)) >= {"first", "second"}, (
+        "and the chain, which keeps the statement, is intact"
+    )
+    assert "nothing to state" in refusal(
+        capsys, "budget", "first", "--other-file", str(data(place, path))
+    )
 
 
 def test_a_living_path_cannot_be_stated_to_be_another_file(place: Place, capsys: Capture) -> None:
@@ -263,7 +308,9 @@ def test_a_living_path_cannot_be_stated_to_be_another_file(place: Place, capsys:
     for path in (str(data(place, "a.csv")), link):
         assert "account 'first'" in refusal(capsys, "budget", "first", "--other-file", path)
     assert "has paid for no file" in refusal(capsys, "budget", "first", "--other-file", __file__)
-    assert "expected a file" in refusal(capsys, "budget", "first", "--other-file", str(data(place, "none.csv")))
+    assert "expected a file" in refusal(
+        capsys, "budget", "first", "--other-file", str(data(place, "none.csv"))
+    )
     assert "not open" in refusal(capsys, "budget", "nobody", "--other-file", link)
     assert "stands alone" in refusal(capsys, "budget", "first", "--other-file", link, "--cap", "3")
     assert "needs an account" in refusal(capsys, "budget", "--other-file", link)
@@ -272,27 +319,35 @@ def test_a_living_path_cannot_be_stated_to_be_another_file(place: Place, capsys:
 
 def test_a_set_of_texts_is_one_by_all_its_names(place: Place) -> None:
     for name in ("letters", "linked"):
-        install_texts(place, letters(name, private=True), b'{"text": "made up", "label": "no"}\n', b"")
+        install_texts(
+            place, letters(name, private=True), b'{"text": "made up", "label": "no"}\n', b""
+        )
     data(place, "linked/train.jsonl").unlink()
     os.link(data(place, "letters/train.jsonl"), data(place, "linked/train.jsonl"))
     paying = accounts_of([("letters", "dp_icl"), ("linked", "dp_icl")], Settings.current())
     assert {account.name for account in paying} == {"letters"}
 
 
-def test_an_inode_that_two_accounts_had_leaves_both_their_budgets_when_a_lost_ledger_is_made_anew(place: Place, capsys: Capture) -> None:
+def test_an_inode_that_two_accounts_had_leaves_both_their_budgets_when_a_lost_ledger_is_made_anew(
+    place: Place, capsys: Capture
+) -> None:
     first(place)
     data(place, "b.csv").write_text(ROWS)
     assert payer(contract(place, "second", {"file": "b.csv"})) == "second"
     assert spend(place, capsys, "first")[0] == 0
     for one, other in (("a.csv", "aside"), ("b.csv", "a.csv"), ("aside", "b.csv")):
         data(place, one).rename(data(place, other))
-    assert spend(place, capsys, "second")[0] == 0  # its receipt names the inode that the first one's names
+    assert (
+        spend(place, capsys, "second")[0] == 0
+    )  # its receipt names the inode that the first one's names
     (place.home / "ledger.db").unlink()
     said(capsys, "ledger", "adopt")
     assert accounts(capsys) == {"first": 1.0, "second": 1.0}
     assert (payer("first"), payer("second")) == ("first", "second")
     with open_ledger(Settings.current()) as ledger:
-        assert {account.epsilon_cap for account in ledger.accounts()} == {1.0}, "neither is closed for want of proof"
+        assert {account.epsilon_cap for account in ledger.accounts()} == {1.0}, (
+            "neither is closed for want of proof"
+        )
 
 
 # Folders
@@ -339,14 +394,18 @@ def file_below_a_link(place: Place, folder: Path) -> dict[str, str]:
     return {"file": "soft/p1.parquet"}
 
 
-@pytest.mark.parametrize("way", [part_alone, folder_of_links, folder_with_one_link, linked, file_below_a_link])
+@pytest.mark.parametrize(
+    "way", [part_alone, folder_of_links, folder_with_one_link, linked, file_below_a_link]
+)
 def test_what_shares_a_file_with_a_folder_pays_from_its_account(
     place: Place, capsys: Capture, folder: Path, way: Callable[[Place, Path], dict[str, str]]
 ) -> None:
     assert payer(contract(place, "second", way(place, folder))) == "first"
 
 
-def test_a_folder_that_is_renamed_is_asked_about(place: Place, capsys: Capture, folder: Path) -> None:
+def test_a_folder_that_is_renamed_is_asked_about(
+    place: Place, capsys: Capture, folder: Path
+) -> None:
     folder.rename(data(place, "renamed"))
     assert "--other-file" in dry(contract(place, "second", {"folder": "renamed"}))
     assert payer(contract(place, "third", {"folder": "renamed", "moved_from": "parts"})) == "first"
@@ -355,13 +414,19 @@ def test_a_folder_that_is_renamed_is_asked_about(place: Place, capsys: Capture, 
 def test_a_folder_beside_it_is_another_asset(place: Place, capsys: Capture, folder: Path) -> None:
     data(place, "beside").mkdir()
     pd.read_csv(StringIO(ROWS)).to_parquet(data(place, "beside/p0.parquet"))
-    assert payer(contract(place, "second", {"folder": "beside"})) == "second", "a copy is another place"
+    assert payer(contract(place, "second", {"folder": "beside"})) == "second", (
+        "a copy is another place"
+    )
 
 
 @pytest.mark.parametrize("source", [{"folder": "bound"}, {"file": "bound/p0.parquet"}])
-def test_a_folder_that_is_mounted_twice_is_one(place: Place, capsys: Capture, folder: Path, source: dict[str, str]) -> None:
+def test_a_folder_that_is_mounted_twice_is_one(
+    place: Place, capsys: Capture, folder: Path, source: dict[str, str]
+) -> None:
     data(place, "bound").mkdir()
-    if subprocess.run(["mount", "--bind", folder, data(place, "bound")], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "--bind", folder, data(place, "bound")], check=False, capture_output=True
+    ).returncode:
         pytest.skip("nothing can be mounted here")
     try:
         assert payer(contract(place, "second", source)) == "first"
@@ -369,12 +434,21 @@ def test_a_folder_that_is_mounted_twice_is_one(place: Place, capsys: Capture, fo
         subprocess.run(["umount", data(place, "bound")], check=True)
 
 
-def test_a_file_system_that_ignores_case_has_one_account_for_all_spellings(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_a_file_system_that_ignores_case_has_one_account_for_all_spellings(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
     image, at = tmp_path / "image", place.root / "data" / "any"
     at.mkdir()
     image.write_bytes(b"\0" * (4 << 20))
-    made = subprocess.run(["mkfs.ext4", "-q", "-O", "casefold", image], check=False, capture_output=True)
-    if made.returncode or subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode:
+    made = subprocess.run(
+        ["mkfs.ext4", "-q", "-O", "casefold", image], check=False, capture_output=True
+    )
+    if (
+        made.returncode
+        or subprocess.run(
+            ["mount", "-o", "loop", image, at], check=False, capture_output=True
+        ).returncode
+    ):
         pytest.skip("no file system that ignores case can be mounted here")
     try:
         (at / "Folder").mkdir()
@@ -396,11 +470,22 @@ def test_where_case_is_ignored_in_appearance_alone_the_account_is_one_too(
     for name in ("stat", "statvfs"):
         whatever = getattr(os, name)
         monkeypatch.setattr(
-            os, name, lambda path, *, of=whatever, **how: of(str(tmp_path) + str(path).removeprefix(str(tmp_path)).lower(), **how)
+            os,
+            name,
+            lambda path, *, of=whatever, **how: of(
+                str(tmp_path) + str(path).removeprefix(str(tmp_path)).lower(), **how
+            ),
         )
     ledger.ensure_account(SHOP, [f"file:{tmp_path}/folder/shop.csv"])
-    for number, spelt in enumerate(("folder/Shop.csv", "FOLDER/shop.csv", "Folder/SHOP.CSV", "Folder", "FOLDER")):
-        assert ledger.ensure_account(replace(SHOP, name=f"other{number}"), [f"file:{tmp_path}/{spelt}"]).name == "first", spelt
+    for number, spelt in enumerate(
+        ("folder/Shop.csv", "FOLDER/shop.csv", "Folder/SHOP.CSV", "Folder", "FOLDER")
+    ):
+        assert (
+            ledger.ensure_account(
+                replace(SHOP, name=f"other{number}"), [f"file:{tmp_path}/{spelt}"]
+            ).name
+            == "first"
+        ), spelt
 
 
 # Hosts, and what the ledger keeps
@@ -417,17 +502,29 @@ def test_another_host_s_file_of_the_same_device_and_inode_is_another(
     ledger.ensure_account(SHOP, [f"file:{tmp_path}/a"])
     (tmp_path / "a").rename(tmp_path / "b")
     monkeypatch.setattr(same_file, "host", lambda: "f" * 16)
-    assert ledger.ensure_account(replace(SHOP, name="second"), [f"file:{tmp_path}/b"]).name == "second"
-    assert len(bound(ledger)) == 1 and len({one.split(":")[1] for one in (*bound(ledger), str(inode_address(f"{tmp_path}/b")))}) == 2
+    assert (
+        ledger.ensure_account(replace(SHOP, name="second"), [f"file:{tmp_path}/b"]).name == "second"
+    )
+    assert (
+        len(bound(ledger)) == 1
+        and len(
+            {one.split(":")[1] for one in (*bound(ledger), str(inode_address(f"{tmp_path}/b")))}
+        )
+        == 2
+    )
 
 
-def test_an_account_remembers_the_newest_inodes_and_its_chain_stays_intact(ledger: Ledger, tmp_path: Path) -> None:
+def test_an_account_remembers_the_newest_inodes_and_its_chain_stays_intact(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     kept = []
     for night in range(assets.MOST_INODES + 8):
         replaced(tmp_path / "a", str(night))
         kept.append((tmp_path / "a").open())
         ledger.ensure_account(SHOP, [f"file:{tmp_path}/a"])
-    assert len(bound(ledger)) == assets.MOST_INODES and inode_address(f"{tmp_path}/a") in bound(ledger)
+    assert len(bound(ledger)) == assets.MOST_INODES and inode_address(f"{tmp_path}/a") in bound(
+        ledger
+    )
     ledger.verify()
     for file in kept:
         file.close()
@@ -464,7 +561,12 @@ def _inode_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mutant", "way"),
-    [(_no_living, hard_link), (_no_living, link_to_hard_link), (_no_inodes, gone_and_renamed), (_inode_decides, rotated)],
+    [
+        (_no_living, hard_link),
+        (_no_living, link_to_hard_link),
+        (_no_inodes, gone_and_renamed),
+        (_inode_decides, rotated),
+    ],
 )
 def test_mutants_open_a_second_budget(
     place: Place,
@@ -475,7 +577,9 @@ def test_mutants_open_a_second_budget(
 ) -> None:
     mutant(monkeypatch)
     first(place)
-    assert payer(contract(place, "second", {"file": way(place)})) == "second", "the mutant, which the tests above refuse"
+    assert payer(contract(place, "second", {"file": way(place)})) == "second", (
+        "the mutant, which the tests above refuse"
+    )
 
 
 def test_a_mutant_that_looks_at_no_file_in_folders_opens_a_second_budget(

@@ -1,5 +1,6 @@
-"""A4: how many rows a folder or query has decides nothing that can be seen: not whether there is a release, not the pieces of work, not
-which checks there may be. Its contract decides, by what it says of its `population`.
+"""A4: how many rows a folder or query has decides nothing that can be seen: not whether there is a
+release, not the pieces of work, not which checks there may be. Its contract decides, by what it
+says of its `population`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def declared(kind: str, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """Batches of a few rows, and what was once the limit of what is read whole, which rows cross here."""
+    """Batches of a few rows, and what was once the limit of what is read whole, which rows cross
+    here.
+    """
     monkeypatch.setattr(survey, "BATCH_ROWS", BATCH)
     return new_place(tmp_path / "place")
 
@@ -60,7 +63,9 @@ def put(place: Place, kind: str, rows: int, **changes: Any) -> None:
     """A contract and so many rows."""
     table = pa_csv.read_csv(pa.BufferReader(shop_rows(rows).encode()))
     data = place.root / "data"
-    (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(declared(kind, **changes), sort_keys=False))
+    (place.root / "contracts" / "shop.yaml").write_text(
+        yaml.safe_dump(declared(kind, **changes), sort_keys=False)
+    )
     (data / "shop_queries.csv").write_text(shop_rows(12, seed=99))
     if kind == "file":
         pa_csv.write_csv(table, data / "shop.csv")
@@ -72,21 +77,36 @@ def put(place: Place, kind: str, rows: int, **changes: Any) -> None:
         pieces = 3 if kind == "folder of three files" else 1
         for number in range(pieces):
             start, stop = number * rows // pieces, (number + 1) * rows // pieces
-            pq.write_table(table.slice(start, stop - start), data / "shop" / f"{number}.parquet", row_group_size=7)
+            pq.write_table(
+                table.slice(start, stop - start),
+                data / "shop" / f"{number}.parquet",
+                row_group_size=7,
+            )
 
 
 def shown(place: Place, method: str, caplog: pytest.LogCaptureFixture) -> Shown:
-    """All steps up to a release, what they say, and the names of the files that are there to be seen then; or the refusal."""
+    """All steps up to a release, what they say, and the names of the files that are there to be
+    seen then; or the refusal.
+    """
     caplog.clear()
     caplog.set_level(logging.INFO, logger="dpicl")
     steps: list[tuple[str, tuple[Any, ...]]] = []
     with place.entered(SHOP=f"sqlite:///{place.root / 'data' / 'shop.db'}"):
-        options: dict[str, Any] = {"methods": [method], "datasets": ["shop"], "epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
+        options: dict[str, Any] = {
+            "methods": [method],
+            "datasets": ["shop"],
+            "epsilons": [1],
+            "shots": [2],
+            "seeds": [0],
+            "model": "fake",
+        }
         run = make_plan("private", options, "r")
         (unit,) = read_plan(run).units
         refusal = ""
         try:
-            for step in chain.from_iterable(chain(rows_ready(str(run), "shop"), published(str(run), unit))):
+            for step in chain.from_iterable(
+                chain(rows_ready(str(run), "shop"), published(str(run), unit))
+            ):
                 steps.append((step.stage.name, step.references[1:]))
                 step.stage(*step.references)
         except Exception as error:
@@ -96,7 +116,9 @@ def shown(place: Place, method: str, caplog: pytest.LogCaptureFixture) -> Shown:
     return {"steps": steps, "refusal": refusal, "files": files, "lines": lines}
 
 
-def at_the_border(tmp_path: Path, method: str, kind: str, caplog: pytest.LogCaptureFixture, **changes: Any) -> list[Shown]:
+def at_the_border(
+    tmp_path: Path, method: str, kind: str, caplog: pytest.LogCaptureFixture, **changes: Any
+) -> list[Shown]:
     """With one row less than the limit, with as many, and with one more."""
     seen = []
     for rows in (LIMIT - 1, LIMIT, LIMIT + 1) if kind == "folder" else (LIMIT, LIMIT + 1):
@@ -113,16 +135,29 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [*((method, "folder") for method in METHOD_NAMES), ("tab_pe", "query"), ("gdp_tabicl", "query")]
+    ("method", "kind"),
+    [
+        *((method, "folder") for method in METHOD_NAMES),
+        ("tab_pe", "query"),
+        ("gdp_tabicl", "query"),
+    ],
 )
 @pytest.mark.usefixtures("small_limit")
-def test_one_row_more_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, kind: str) -> None:
+def test_one_row_more_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, kind: str
+) -> None:
     first, *others = at_the_border(tmp_path, method, kind, caplog)
     assert first["refusal"] == "" and all(other == first for other in others)
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("tab_pe", "file"), ("gdp_tabicl", "folder of three files"), ("tab_pate", "folder"), ("tab_pe", "query")]
+    ("method", "kind"),
+    [
+        ("tab_pe", "file"),
+        ("gdp_tabicl", "folder of three files"),
+        ("tab_pate", "folder"),
+        ("tab_pe", "query"),
+    ],
 )
 @pytest.mark.usefixtures("small_limit")
 def test_nor_where_the_contract_says_that_the_table_is_large(
@@ -134,9 +169,20 @@ def test_nor_where_the_contract_says_that_the_table_is_large(
 
 
 @pytest.mark.parametrize("rows", [1, 3, BATCH, 7 * BATCH + 1, 20 * BATCH])
-def test_so_many_pieces_whatever_the_rows(place: Place, caplog: pytest.LogCaptureFixture, rows: int) -> None:
+def test_so_many_pieces_whatever_the_rows(
+    place: Place, caplog: pytest.LogCaptureFixture, rows: int
+) -> None:
     """Also where there are fewer batches than pieces, or more."""
-    put(place, "folder", rows, checks=[{"rule": "both_labels", "severity": "warn"}, {"rule": "row_count", "severity": "warn"}], **LARGE)
+    put(
+        place,
+        "folder",
+        rows,
+        checks=[
+            {"rule": "both_labels", "severity": "warn"},
+            {"rule": "row_count", "severity": "warn"},
+        ],
+        **LARGE,
+    )
     seen = shown(place, "mst_tabicl" if rows == 1 else "gdp_tabicl", caplog)
     assert [name for name, _ in seen["steps"]].count("prepare") == 16
     assert not any(str(rows) in line for line in seen["lines"] if line.startswith("ingest"))
@@ -146,7 +192,10 @@ RULES: dict[str, tuple[dict[str, Any], bool]] = {
     "nothing": ({}, False),
     "as many as are read whole": ({"population": WHOLE_ROWS}, False),
     "one more": ({"population": WHOLE_ROWS + 1}, True),
-    "a check of a column's values": ({**LARGE, "checks": [{"rule": "unique", "column": "age"}]}, False),
+    "a check of a column's values": (
+        {**LARGE, "checks": [{"rule": "unique", "column": "age"}]},
+        False,
+    ),
     "a check of whole rows": ({**LARGE, "checks": [{"rule": "unique"}]}, False),
     "another check": ({**LARGE, "checks": [{"rule": "in_bounds", "severity": "fail"}]}, True),
 }
@@ -156,12 +205,18 @@ RULES: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize("kind", ["file", "folder", "query"])
 def test_the_contract_says_how_it_is_read(name: str, kind: str) -> None:
     changes, expected = RULES[name]
-    assert in_batches(parse_contract(declared(kind, **changes), "shop.yaml")) == (expected and kind != "file")
+    assert in_batches(parse_contract(declared(kind, **changes), "shop.yaml")) == (
+        expected and kind != "file"
+    )
 
 
 def test_persons_and_digests_of_sorted_rows_are_read_whole() -> None:
     content = declared("folder", **LARGE)
-    content["privacy"] |= {"unit": "person", "neighbours": "replace-one", "person": {"id_column": "who", "max_rows": 2}}
+    content["privacy"] |= {
+        "unit": "person",
+        "neighbours": "replace-one",
+        "person": {"id_column": "who", "max_rows": 2},
+    }
     assert not in_batches(parse_contract(content, "shop.yaml"))
     stated = {**shop(), **LARGE}
     stated["source"] = {**declared("folder")["source"], "content_sha256": "0" * 64}
@@ -170,29 +225,54 @@ def test_persons_and_digests_of_sorted_rows_are_read_whole() -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "query"])
 @pytest.mark.usefixtures("small_limit")
-def test_a_check_of_all_rows_is_made_at_any_size(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+def test_a_check_of_all_rows_is_made_at_any_size(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
     unique = {"checks": [{"rule": "unique", "column": "age"}]}
     for seen in at_the_border(tmp_path, "mst_tabicl", kind, caplog, **unique):
-        assert seen["refusal"].startswith("DataError: shop: column 'age': breaks unique"), seen["refusal"]
+        assert seen["refusal"].startswith("DataError: shop: column 'age': breaks unique"), seen[
+            "refusal"
+        ]
 
 
-@pytest.mark.parametrize("rows", [WHOLE_ROWS - 1, WHOLE_ROWS, WHOLE_ROWS + 1, WHOLE_ROWS + BATCH_ROWS])
+@pytest.mark.parametrize(
+    "rows", [WHOLE_ROWS - 1, WHOLE_ROWS, WHOLE_ROWS + 1, WHOLE_ROWS + BATCH_ROWS]
+)
 def test_at_the_limit_of_before(tmp_path: Path, rows: int) -> None:
     """With so many rows: as many pieces of work as with a few, which are none."""
     place = new_place(tmp_path / "place")
     put(place, "folder", 1)
     chance, words = (
         np.random.default_rng(0),
-        {"colour": ["red", "green", "blue"], "member": ["no", "yes"], "bought": ["no", "yes", "twice"]},
+        {
+            "colour": ["red", "green", "blue"],
+            "member": ["no", "yes"],
+            "bought": ["no", "yes", "twice"],
+        },
     )
     numbers = {"age": chance.integers(0, 120, rows), "spent": chance.integers(0, 90, rows)}
-    chosen = {name: pa.DictionaryArray.from_arrays(chance.integers(0, len(one), rows), one) for name, one in words.items()}
+    chosen = {
+        name: pa.DictionaryArray.from_arrays(chance.integers(0, len(one), rows), one)
+        for name, one in words.items()
+    }
     pq.write_table(pa.table({**numbers, **chosen}), place.root / "data" / "shop" / "0.parquet")
     with place.entered():
-        run = make_plan("private", {"methods": ["tab_pe"], "datasets": ["shop"], "epsilons": [1], "shots": [2], "model": "fake"}, "r")
+        run = make_plan(
+            "private",
+            {
+                "methods": ["tab_pe"],
+                "datasets": ["shop"],
+                "epsilons": [1],
+                "shots": [2],
+                "model": "fake",
+            },
+            "r",
+        )
         said = ingest.ingest(str(run), "shop")
         assert said == "rows read"
-        assert [step.stage.name for group in rows_ready(str(run), "shop") for step in group][1:] == ["validate", "split"]
+        assert [step.stage.name for group in rows_ready(str(run), "shop") for step in group][
+            1:
+        ] == ["validate", "split"]
 
 
 def by_rows(contract: Any) -> bool:
@@ -224,9 +304,17 @@ def mutant(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("method", "what"), [("tab_pe", "refusal"), ("tab_pate", "refusal"), ("gdp_tabicl", "steps"), ("mst_tabicl", "lines")]
+    ("method", "what"),
+    [
+        ("tab_pe", "refusal"),
+        ("tab_pate", "refusal"),
+        ("gdp_tabicl", "steps"),
+        ("mst_tabicl", "lines"),
+    ],
 )
 @pytest.mark.usefixtures("small_limit", "mutant")
-def test_the_fault_is_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, what: str) -> None:
+def test_the_fault_is_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, what: str
+) -> None:
     before, at, after = at_the_border(tmp_path, method, "folder", caplog)
     assert before == at and at[what] != after[what]

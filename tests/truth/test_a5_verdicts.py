@@ -1,7 +1,8 @@
-"""A5: what holds of private rows, and how long it took to read them, is told to their holder and to nobody else.
+"""A5: what holds of private rows, and how long it took to read them, is told to their holder and to
+nobody else.
 
-Neighbouring sources of which one breaks a rule that only warns: everything that leaves is the same, once the draw is, and the verdict in the
-private home is not.
+Neighbouring sources of which one breaks a rule that only warns: everything that leaves is the same,
+once the draw is, and the verdict in the private home is not.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from dpicl.report.load import load_run
 from dpicl.tabular.reading import survey
 
 Change = Callable[[list[SourceRow]], list[SourceRow]]
-WARN: dict[str, dict[str, Any]] = {rule: {"rule": rule, "severity": "warn"} for rule in ("in_bounds", "row_count", "both_labels", "unique")}
+WARN: dict[str, dict[str, Any]] = {
+    rule: {"rule": rule, "severity": "warn"}
+    for rule in ("in_bounds", "row_count", "both_labels", "unique")
+}
 
 
 def first(**values: Any) -> Change:
@@ -66,25 +70,77 @@ CASES: dict[str, tuple[Declaration, list[dict[str, Any]], Change | None, Change,
     "in a query": (Declaration("query"), [], None, first(spent=104), run("gdp_tabicl")),
     "in batches": (Declaration("batches"), [], None, first(spent=104), run("gdp_tabicl")),
     "of a person": (Declaration(person=True), [], None, first(spent=104), run("mst_tabicl")),
-    "of rows held out too": (Declaration(measured="held-out rows"), [], None, first(spent=104), run("gdp_tabicl")),
-    "where rows are replaced": (Declaration(neighbours="replace-one"), [], None, first(spent=104), run("ldp_tabicl")),
+    "of rows held out too": (
+        Declaration(measured="held-out rows"),
+        [],
+        None,
+        first(spent=104),
+        run("gdp_tabicl"),
+    ),
+    "where rows are replaced": (
+        Declaration(neighbours="replace-one"),
+        [],
+        None,
+        first(spent=104),
+        run("ldp_tabicl"),
+    ),
     "a row twice": (Declaration(), [WARN["unique"]], different, again, run("gdp_tabicl")),
-    "a value twice": (Declaration(), [{**WARN["unique"], "column": "spent"}], different, again, run("mst_tabicl")),
-    "a row too few": (Declaration(), [{**WARN["row_count"], "at_least": 40}], None, lambda rows: rows[1:], run("gdp_tabicl")),
-    "a label of no row": (Declaration(), [WARN["both_labels"]], of_one_label, first(member="yes"), run("gdp_tabicl")),
-    "a label of too few": (Declaration(), [{**WARN["both_labels"], "at_least": 20}], None, first(member="yes"), run("mst_tabicl")),
-    "a text too long": (Declaration("texts"), [], None, first(body="x" * 61), run("few_shot_generation")),
+    "a value twice": (
+        Declaration(),
+        [{**WARN["unique"], "column": "spent"}],
+        different,
+        again,
+        run("mst_tabicl"),
+    ),
+    "a row too few": (
+        Declaration(),
+        [{**WARN["row_count"], "at_least": 40}],
+        None,
+        lambda rows: rows[1:],
+        run("gdp_tabicl"),
+    ),
+    "a label of no row": (
+        Declaration(),
+        [WARN["both_labels"]],
+        of_one_label,
+        first(member="yes"),
+        run("gdp_tabicl"),
+    ),
+    "a label of too few": (
+        Declaration(),
+        [{**WARN["both_labels"], "at_least": 20}],
+        None,
+        first(member="yes"),
+        run("mst_tabicl"),
+    ),
+    "a text too long": (
+        Declaration("texts"),
+        [],
+        None,
+        first(body="x" * 61),
+        run("few_shot_generation"),
+    ),
     "in a release by itself": (Declaration(), [], None, first(spent=104), protect("gdp_tabicl")),
 }
 
 
 @contextmanager
 def apart(declaration: Declaration, checks: list[dict[str, Any]]) -> Iterator[World]:
-    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), pytest.MonkeyPatch.context() as patch:
+    with (
+        new_world(declaration) as world,
+        world.entered(),
+        nothing_slow(),
+        standing_clock(),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(survey, "BATCH_ROWS", 8)
         if checks:
             file = world.root / "contracts" / f"{NAME}.yaml"
-            file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "checks": checks}, sort_keys=False))
+            file.write_text(
+                yaml.safe_dump(
+                    {**yaml.safe_load(file.read_text()), "checks": checks}, sort_keys=False
+                )
+            )
         yield world
 
 
@@ -100,7 +156,9 @@ def seen(name: str) -> tuple[list[Observation], list[Any]]:
             with replay.recorded():
                 shown.append(observed(world, command))
             file = world.home / "private" / VERDICTS / "audited" / "validation" / f"{NAME}.json"
-            verdicts.append([one["holds"] for one in json.loads(file.read_text())] if file.exists() else None)
+            verdicts.append(
+                [one["holds"] for one in json.loads(file.read_text())] if file.exists() else None
+            )
     return shown, verdicts
 
 
@@ -121,15 +179,22 @@ def beside_the_report(run: Path, declared: Declared, settings: Settings) -> Verd
     return Verdicts(run, PUBLIC_MODE, run.name)
 
 
-@pytest.mark.parametrize("name", ["a number too large", "in batches", "of a person", "a label of no row", "a text too long"])
+@pytest.mark.parametrize(
+    "name",
+    ["a number too large", "in batches", "of a person", "a label of no row", "a text too long"],
+)
 def test_verdicts_beside_the_report_are_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(Verdicts, "of", staticmethod(beside_the_report))
     (one, other), _ = seen(name)
     assert any("validation" in difference for difference in one.differing(other))
 
 
-@pytest.mark.parametrize("name", ["a number too large", "in a query", "a row too few", "in a release by itself"])
-def test_warnings_that_are_counted_in_a_log_are_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["a number too large", "in a query", "a row too few", "in a release by itself"]
+)
+def test_warnings_that_are_counted_in_a_log_are_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr(Verdicts, "is_public", property(lambda _: True))
     (one, other), _ = seen(name)
     assert {difference.partition(":")[0] for difference in one.differing(other)} == {"log", "tasks"}
@@ -141,13 +206,29 @@ def test_a_benchmark_s_verdicts_stand_in_its_run(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(60))
     with place.entered():
-        folder = run_here("r", **{**SMALL, "datasets": ["shop"], "methods": ["gdp_tabicl"], "baselines": False})
+        folder = run_here(
+            "r", **{**SMALL, "datasets": ["shop"], "methods": ["gdp_tabicl"], "baselines": False}
+        )
     assert json.loads((folder / "validation" / "shop.json").read_text())
-    assert {"ingest", "validate", "split", "aggregate"} <= {one["stage"] for one in timings_of(folder, read_plan(folder).units)}
+    assert {"ingest", "validate", "split", "aggregate"} <= {
+        one["stage"] for one in timings_of(folder, read_plan(folder).units)
+    }
     assert not (place.home / "private" / VERDICTS).exists()
 
 
-OF_ROWS = {"ingest", "prepare", "validate", "split", "subsample", "count", "aggregate", "measure", "serialize", "release", "randomise"}
+OF_ROWS = {
+    "ingest",
+    "prepare",
+    "validate",
+    "split",
+    "subsample",
+    "count",
+    "aggregate",
+    "measure",
+    "serialize",
+    "release",
+    "randomise",
+}
 
 
 @pytest.mark.parametrize(
@@ -155,20 +236,29 @@ OF_ROWS = {"ingest", "prepare", "validate", "split", "subsample", "count", "aggr
     [
         (Declaration(), "mst_tabicl", {"charge", "reconstruct", "evaluate"}),
         (Declaration(measured="public queries"), "gdp_tabicl", {"charge", "score", "evaluate"}),
-        (Declaration("batches", measured="public queries"), "gdp_tabicl", {"charge", "score", "evaluate"}),
+        (
+            Declaration("batches", measured="public queries"),
+            "gdp_tabicl",
+            {"charge", "score", "evaluate"},
+        ),
         (Declaration(measured="held-out rows"), "gdp_tabicl", set()),
         (Declaration("texts"), "few_shot_generation", {"charge", "score", "evaluate"}),
     ],
     ids=["rows alone", "public queries", "batches", "held-out rows", "texts"],
 )
-def test_no_file_of_a_run_says_how_long_rows_were_read(declaration: Declaration, method: str, public: set[str]) -> None:
+def test_no_file_of_a_run_says_how_long_rows_were_read(
+    declaration: Declaration, method: str, public: set[str]
+) -> None:
     with apart(declaration, []) as world:
         world.put(base_rows(declaration), declaration.kind)
         assert run(method)().code == 0
         folder = Settings.current().runs / "audited"
         assert {one["stage"] for one in timings_of(folder, read_plan(folder).units)} == public
         assert set(load_run(folder).timings["stage"]) == public
-        private = {path.stem.split("-")[0] for path in (world.home / "private" / VERDICTS / "audited" / "timings").rglob("*.json")}
+        private = {
+            path.stem.split("-")[0]
+            for path in (world.home / "private" / VERDICTS / "audited" / "timings").rglob("*.json")
+        }
         assert {"ingest", "validate", "split"} <= private and not private & public
 
 
@@ -179,15 +269,24 @@ def test_what_stays_is_for_its_owner_until_the_run_goes() -> None:
         assert run("gdp_tabicl")().code == 0
         private = world.home / "private"
         assert not (private / NAME / "audited").exists(), "the rows are gone"
-        assert {path.stat().st_mode & 0o777 for path in (private / VERDICTS).rglob("*") if path.is_file()} == {0o600}
-        assert {path.stat().st_mode & 0o777 for path in (private, *private.rglob("*")) if path.is_dir()} == {0o700}
+        assert {
+            path.stat().st_mode & 0o777
+            for path in (private / VERDICTS).rglob("*")
+            if path.is_file()
+        } == {0o600}
+        assert {
+            path.stat().st_mode & 0o777 for path in (private, *private.rglob("*")) if path.is_dir()
+        } == {0o700}
         settings = Settings.current()
         list(clean(settings, 1))
         assert (private / VERDICTS / "audited" / "validation").exists()
         for path in (*settings.runs.rglob("*"), *private.rglob("*")):
             os.utime(path, (time.time() - 40 * 86_400,) * 2)
         list(clean(settings, 30))
-        assert not (settings.runs / "audited").exists() and not (private / VERDICTS / "audited").exists()
+        assert (
+            not (settings.runs / "audited").exists()
+            and not (private / VERDICTS / "audited").exists()
+        )
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -211,16 +310,27 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("kind", ["csv", "batches", "texts"])
 def test_a_person_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
-    declaration, spoilt = Declaration(kind), {"spent": 104} if kind != "texts" else {"body": "x" * 61}
+    declaration, spoilt = (
+        Declaration(kind),
+        {"spent": 104} if kind != "texts" else {"body": "x" * 61},
+    )
     with apart(declaration, []) as world:
         world.put(first(**spoilt)(base_rows(declaration)), kind)
         monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-        folder = make_plan("audited", {"methods": ["few_shot_generation" if kind == "texts" else "gdp_tabicl"]}, "audited")
+        folder = make_plan(
+            "audited",
+            {"methods": ["few_shot_generation" if kind == "texts" else "gdp_tabicl"]},
+            "audited",
+        )
         from dpicl.engine.stages.validate import validate
 
         ingest(str(folder), NAME)
         said = validate(str(folder), NAME)
-    assert "only warn: " in terminal.getvalue() and "(1)" in terminal.getvalue() and f"private/{VERDICTS}/audited" in terminal.getvalue()
+    assert (
+        "only warn: " in terminal.getvalue()
+        and "(1)" in terminal.getvalue()
+        and f"private/{VERDICTS}/audited" in terminal.getvalue()
+    )
     assert said.endswith("rules checked")
 
 
@@ -232,29 +342,49 @@ def test_a_refusal_by_a_rule_that_is_stated_says_which() -> None:
         refused = observed(world, run("gdp_tabicl"))
         assert refused.code == 2 and "breaks in_bounds" in refused.error
         assert not [file for file in refused.seen if "validation" in file]
-        assert (world.home / "private" / VERDICTS / "audited" / "validation" / f"{NAME}.json").exists()
+        assert (
+            world.home / "private" / VERDICTS / "audited" / "validation" / f"{NAME}.json"
+        ).exists()
         assert command_line("budget").code == 0
 
 
 MEAN = "expect_column_mean_to_be_between"
 OWN: dict[str, tuple[str, dict[str, Any], Change]] = {
     "a mean": (MEAN, {"column": "spent", "max_value": 10}, first(spent=100)),
-    "a sum": ("expect_column_sum_to_be_between", {"column": "spent", "min_value": 300}, lambda rows: rows[:-12]),
+    "a sum": (
+        "expect_column_sum_to_be_between",
+        {"column": "spent", "min_value": 300},
+        lambda rows: rows[:-12],
+    ),
     "a number of rows": ("expect_table_row_count_to_equal", {"value": 40}, lambda rows: rows[1:]),
-    "a value": ("expect_column_values_to_not_be_in_set", {"column": "spent", "value_set": [77]}, first(spent=77)),
-    "a greatest": ("expect_column_max_to_be_between", {"column": "spent", "max_value": 90}, first(spent=99)),
+    "a value": (
+        "expect_column_values_to_not_be_in_set",
+        {"column": "spent", "value_set": [77]},
+        first(spent=77),
+    ),
+    "a greatest": (
+        "expect_column_max_to_be_between",
+        {"column": "spent", "max_value": 90},
+        first(spent=99),
+    ),
 }
 
 
-def expected(world: World, name: str, severity: dict[str, str], source: list[SourceRow], arrived: list[Any]) -> tuple[Any, Any, Any]:
-    """What the stage says, the public files and the private verdict on an own expectation; `arrived` gets what an orchestrator would."""
+def expected(
+    world: World, name: str, severity: dict[str, str], source: list[SourceRow], arrived: list[Any]
+) -> tuple[Any, Any, Any]:
+    """What the stage says, the public files and the private verdict on an own expectation;
+    `arrived` gets what an orchestrator would.
+    """
     from tasks import publish
     from tasks.validate import validate
 
     kind, arguments, _ = OWN[name]
     folder = world.root / "contracts" / "expectations"
     folder.mkdir(exist_ok=True)
-    (folder / f"{NAME}.own.json").write_text(json.dumps({"expectations": [{"type": kind, "kwargs": arguments, **severity}]}))
+    (folder / f"{NAME}.own.json").write_text(
+        json.dumps({"expectations": [{"type": kind, "kwargs": arguments, **severity}]})
+    )
     world.forget()
     world.put(source, "csv")
     run_folder = make_plan("audited", {"methods": ["gdp_tabicl"]}, "audited")
@@ -267,8 +397,16 @@ def expected(world: World, name: str, severity: dict[str, str], source: list[Sou
         patch.setattr(publish, "create_table_artifact", lambda **artifact: arrived.append(artifact))
         patch.setattr(publish, "emit_event", lambda *event, **more: arrived.append((event, more)))
         publish.show_checks.fn(str(run_folder), NAME)
-    public = {str(path.relative_to(run_folder)): path.read_bytes() for path in run_folder.rglob("*") if path.is_file()}
-    verdicts = json.loads((world.home / "private" / VERDICTS / "audited" / "expectations" / f"{NAME}.json").read_text())
+    public = {
+        str(path.relative_to(run_folder)): path.read_bytes()
+        for path in run_folder.rglob("*")
+        if path.is_file()
+    }
+    verdicts = json.loads(
+        (
+            world.home / "private" / VERDICTS / "audited" / "expectations" / f"{NAME}.json"
+        ).read_text()
+    )
     return said, public, [one["holds"] for one in verdicts if one["own"]]
 
 
@@ -286,7 +424,9 @@ def test_an_own_expectation_that_warns_is_the_holder_s(name: str) -> None:
     assert not any("expectations" in file or "validation" in file for file in after[1])
 
 
-@pytest.mark.parametrize("severity", [{}, {"severity": "critical"}], ids=["nothing said", "critical"])
+@pytest.mark.parametrize(
+    "severity", [{}, {"severity": "critical"}], ids=["nothing said", "critical"]
+)
 def test_one_that_is_critical_stops_a_run(severity: dict[str, str]) -> None:
     with apart(Declaration(), []) as world:
         rows = base_rows(Declaration())
@@ -295,10 +435,14 @@ def test_one_that_is_critical_stops_a_run(severity: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a mean", "a value"])
-def test_pages_of_an_orchestrator_that_show_verdicts_are_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_pages_of_an_orchestrator_that_show_verdicts_are_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr(Verdicts, "is_public", property(lambda _: True))
     with apart(Declaration(), []) as world:
         rows, arrived = base_rows(Declaration()), list[Any]()
         expected(world, name, {"severity": "warning"}, rows, arrived)
-        expected(world, name, {"severity": "warning"}, first(spent=104)(OWN[name][2](rows)), arrived)
+        expected(
+            world, name, {"severity": "warning"}, first(spent=104)(OWN[name][2](rows)), arrived
+        )
     assert arrived[0] != arrived[1]

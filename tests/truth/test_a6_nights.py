@@ -1,4 +1,6 @@
-"""A6: in a series, a delivery and a set of texts, a night with a row that breaks the contract by itself is released like one without."""
+"""A6: in a series, a delivery and a set of texts, a night with a row that breaks the contract by
+itself is released like one without.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ def rows_read() -> int:
     from dpicl.tabular.reading.source import load_source
 
     settings = Settings.current()
-    return int(load_source(settings.contract(NAME), data_folder=settings.data, cache_folder=settings.cache).num_rows)
+    return int(
+        load_source(
+            settings.contract(NAME), data_folder=settings.data, cache_folder=settings.cache
+        ).num_rows
+    )
 
 
 @pytest.mark.parametrize("name", GONE)
@@ -65,14 +71,23 @@ def test_a_night_with_such_a_row_is_a_night_like_others(place: Place, name: str)
     put(place, [*visits(2), visit("new", 2) | GONE[name]])
     assert rows_read() == len(visits(2))
     said, (epsilon, releases) = counted()
-    assert "2 periods released now" in said[1] and releases == 3 and epsilon == pytest.approx(2, rel=0.01)
+    assert (
+        "2 periods released now" in said[1]
+        and releases == 3
+        and epsilon == pytest.approx(2, rel=0.01)
+    )
 
 
 @pytest.mark.parametrize("sign", ["0", "2", "", "+", "-1.5", "minus one"])
 def test_a_row_of_no_sign_is_left_out(place: Place, sign: str) -> None:
     person = {"id_column": "who", "max_rows": 2, "max_rows_in_horizon": 4}
     privacy = {"unit": "person", "person": person, "budget": {"epsilon": 3, "delta": 1e-6}}
-    declare(place, series_tree(source={"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}, privacy=privacy))
+    declare(
+        place,
+        series_tree(
+            source={"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}, privacy=privacy
+        ),
+    )
     good = [row | {"sign": 1} for row in visits(2)]
     put(place, [*good, visit("new", 2) | {"sign": sign}])
     assert rows_read() == len(good) and "2 periods released now" in counted()[0][1]
@@ -80,7 +95,9 @@ def test_a_row_of_no_sign_is_left_out(place: Place, sign: str) -> None:
 
 @pytest.mark.parametrize("name", ["an empty id", "no number", "an unknown label"])
 def test_a_horizon_may_refuse_where_it_says_so(place: Place, name: str) -> None:
-    declare(place, series_tree(source={"file": f"{NAME}.csv", "arrived": "day", "invalid": "refuse"}))
+    declare(
+        place, series_tree(source={"file": f"{NAME}.csv", "arrived": "day", "invalid": "refuse"})
+    )
     put(place, [*visits(2), visit("new", 2) | GONE[name]])
     with pytest.raises(DataError):
         night(2)
@@ -102,16 +119,22 @@ def test_so_are_deliveries(place: Place, name: str) -> None:
     declare(place, series_tree(source={"deliveries": "visits"}))
     folder = place.root / "data" / "visits"
     folder.mkdir()
-    good = [f"{row['age']},{row['city']},{row['sex']},{row['buys']},{row['who']}" for row in visits(2)]
+    good = [
+        f"{row['age']},{row['city']},{row['sex']},{row['buys']},{row['who']}" for row in visits(2)
+    ]
     for day in ("01", "02"):
-        (folder / f"2026-03-{day}.csv").write_bytes("\n".join(["age,city,sex,buys,who", *good, DELIVERED[name], ""]).encode("latin-1"))
+        (folder / f"2026-03-{day}.csv").write_bytes(
+            "\n".join(["age,city,sex,buys,who", *good, DELIVERED[name], ""]).encode("latin-1")
+        )
     assert "2 periods released now" in counted()[0][1]
 
 
 def test_a_refusing_night_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault as it was, in a mutant."""
     valid = parse._valid
-    monkeypatch.setattr(parse, "_valid", lambda values, read, *, refuse: valid(values, read, refuse=True))
+    monkeypatch.setattr(
+        parse, "_valid", lambda values, read, *, refuse: valid(values, read, refuse=True)
+    )
     for name in ("an unknown label", "an empty id", "no day"):
         with pytest.raises(DataError):
             test_a_night_with_such_a_row_is_a_night_like_others(place, name)
@@ -121,7 +144,10 @@ def nightly(change: Callable[[dict[str, Any]], object] = lambda content: None) -
     def recurring(content: dict[str, Any]) -> None:
         change(content)
         del content["source"]["test"]
-        content |= {"releases": {"every": "month"}, "privacy": {"budget": {"epsilon": 3, "delta": 0.01}}}
+        content |= {
+            "releases": {"every": "month"},
+            "privacy": {"budget": {"epsilon": 3, "delta": 0.01}},
+        }
 
     return text_contract(recurring)
 
@@ -177,18 +203,26 @@ def test_and_an_answer_that_is_none(change: Callable[[dict[str, Any]], None]) ->
 def test_a_writer_without_a_name_is_nobody() -> None:
     def persons(content: dict[str, Any]) -> None:
         content |= {"releases": {"every": "month"}}
-        content["privacy"] = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}, "budget": {"epsilon": 3, "delta": 0.01}}
+        content["privacy"] = {
+            "unit": "person",
+            "person": {"id_column": "who", "max_rows": 2},
+            "budget": {"epsilon": 3, "delta": 0.01},
+        }
         del content["source"]["test"], content["generation"], content["prompts"]["generation"]
         content["ensemble"] = {"subsets": 2, "delta": "1/100"}
 
-    texts = [{**one, "who": who} for one, who in zip(records(4), ("a", "", "b", "\ud800"), strict=True)]
+    texts = [
+        {**one, "who": who} for one, who in zip(records(4), ("a", "", "b", "\ud800"), strict=True)
+    ]
     del texts[2]["who"]
     assert parse_texts(lines(texts), text_contract(persons), "x.jsonl").num_rows == 2
 
 
 def test_lines_of_csv_too() -> None:
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["class", "head", "body"], extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(
+        text, ["class", "head", "body"], extrasaction="ignore", lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(records(3))
     content = text.getvalue().encode() + b"good,too few\ngood,a,b,c\nugly,a,b\ngood,a,\xff\n"
@@ -198,7 +232,9 @@ def test_lines_of_csv_too() -> None:
 @pytest.mark.parametrize("odd", [3, None, [1], "a text", {"class": "ugly"}])
 def test_and_members_of_a_list(odd: Any) -> None:
     content = json.dumps([*records(2), odd, records(3)[2]]).encode()
-    assert parse_texts(content, nightly(), "x.json").equals(parse_texts(lines(records(3)), text_contract(), "x.jsonl"))
+    assert parse_texts(content, nightly(), "x.json").equals(
+        parse_texts(lines(records(3)), text_contract(), "x.jsonl")
+    )
     with pytest.raises(DataError):
         parse_texts(content, text_contract(), "x.json")
 
@@ -207,9 +243,14 @@ def test_and_members_of_a_list(odd: Any) -> None:
 def test_and_bytes_of_no_text_in_parquet(column: str) -> None:
     rows = [*records(3), {**ONE, column: "\udcff"}]
     names, file = ("class", "head", "body"), io.BytesIO()
-    table = {name: pa.array([row[name].encode(errors="surrogateescape") for row in rows], pa.binary()) for name in names}
+    table = {
+        name: pa.array([row[name].encode(errors="surrogateescape") for row in rows], pa.binary())
+        for name in names
+    }
     pq.write_table(pa.table(table), file)
-    assert parse_texts(file.getvalue(), nightly(), "x.parquet").equals(parse_texts(lines(records(3)), text_contract(), "x.jsonl"))
+    assert parse_texts(file.getvalue(), nightly(), "x.parquet").equals(
+        parse_texts(lines(records(3)), text_contract(), "x.jsonl")
+    )
     with pytest.raises(DataError):
         parse_texts(file.getvalue(), text_contract(), "x.parquet")
 
@@ -220,7 +261,10 @@ def test_public_texts_are_refused_as_ever(tmp_path: Path) -> None:
 
     def queried(content: dict[str, Any]) -> None:
         content["source"]["queries"] = content["source"].pop("test")
-        content |= {"releases": {"every": "month"}, "privacy": {"budget": {"epsilon": 3, "delta": 0.01}}}
+        content |= {
+            "releases": {"every": "month"},
+            "privacy": {"budget": {"epsilon": 3, "delta": 0.01}},
+        }
 
     (tmp_path / "queries.jsonl").write_bytes(lines([*records(3), {**ONE, "class": "ugly"}]))
     with pytest.raises(DataError, match="is not one of the 2 labels"):
@@ -235,8 +279,13 @@ def test_a_day_beyond_the_calendar_stops_nothing(place: Place, day: int | None) 
     """Parquet holds days that no calendar has: they belong to no night, or to the first."""
     declare(place, series_tree(source={"file": f"{NAME}.parquet", "arrived": "day"}))
     rows = pa.Table.from_pylist([*visits(2), visit("new", 2)])
-    days = [date.fromisoformat(one).toordinal() - date(1970, 1, 1).toordinal() for one in rows.column("day").to_pylist()[:-1]]
+    days = [
+        date.fromisoformat(one).toordinal() - date(1970, 1, 1).toordinal()
+        for one in rows.column("day").to_pylist()[:-1]
+    ]
     place_of_day = rows.column_names.index("day")
-    rows = rows.set_column(place_of_day, "day", pa.array([*days, day], pa.int32()).cast(pa.date32()))
+    rows = rows.set_column(
+        place_of_day, "day", pa.array([*days, day], pa.int32()).cast(pa.date32())
+    )
     pq.write_table(rows, place.root / "data" / f"{NAME}.parquet")
     assert "2 periods released now" in counted()[0][1]

@@ -1,4 +1,6 @@
-"""A6: what becomes of a row that breaks the contract by itself is stated, and follows from that row alone."""
+"""A6: what becomes of a row that breaks the contract by itself is stated, and follows from that row
+alone.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ NULLABLE = {"age", "when", "city"}
 PERSON = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}, "budget": {"epsilon": 3}}
 
 
-def contract(columns: dict[str, Any] = GAPS, *, source: dict[str, Any] | None = None, **changes: Any) -> Contract:
+def contract(
+    columns: dict[str, Any] = GAPS, *, source: dict[str, Any] | None = None, **changes: Any
+) -> Contract:
     content = {
         "name": "shop",
         "source": {"file": "shop.csv", **(source or {})},
@@ -87,7 +91,12 @@ def with_value(column: str, value: str) -> list[str]:
 
 
 def as_table(rows: list[list[str]], names: tuple[str, ...] = tuple(GAPS)) -> pa.Table:
-    return pa.table({name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)})
+    return pa.table(
+        {
+            name: pa.array([row[place] for row in rows], pa.string())
+            for place, name in enumerate(names)
+        }
+    )
 
 
 def as_csv(rows: list[list[str]], names: tuple[str, ...] = tuple(GAPS)) -> str:
@@ -112,13 +121,17 @@ def test_where_one_release_is_made_all_rows_are_refused_in_one_sentence(name: st
         typed_table(as_table([GOOD, with_value(column, value)]), ONCE, "rows")
     assert refused.value.column == column and refused.value.details().endswith("(1 value)")
     assert len(value) < 3 or value[:20] not in str(refused.value) + refused.value.details()
-    assert refused.value.__context__ is None and refused.value.__cause__ is None, "which rows it was is forgotten"
+    assert refused.value.__context__ is None and refused.value.__cause__ is None, (
+        "which rows it was is forgotten"
+    )
 
 
 @pytest.mark.parametrize("fate", ["refuse", "leave-out", "missing"])
 @pytest.mark.parametrize("every", ["once", "month"])
 def test_a_column_may_say_otherwise(fate: str, every: str) -> None:
-    stated = contract({**GAPS, "city": {**GAPS["city"], "invalid": fate}}, releases={"every": every})
+    stated = contract(
+        {**GAPS, "city": {**GAPS["city"], "invalid": fate}}, releases={"every": every}
+    )
     rows = as_table([GOOD, with_value("city", "e")])
     if fate == "refuse":
         with pytest.raises(DataError, match="is not one of the"):
@@ -129,7 +142,8 @@ def test_a_column_may_say_otherwise(fate: str, every: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "every", "left"), [("leave-out", "once", 1), ("refuse", "day", None), (None, "day", 1), (None, "once", None)]
+    ("stated", "every", "left"),
+    [("leave-out", "once", 1), ("refuse", "day", None), (None, "day", 1), (None, "once", None)],
 )
 def test_the_source_says_for_all_columns(stated: str | None, every: str, left: int | None) -> None:
     said = contract(source={"invalid": stated} if stated else {}, releases={"every": every})
@@ -147,8 +161,13 @@ def test_missing_needs_a_column_that_can_miss() -> None:
 
 
 def test_numbers_out_of_bounds_are_clipped_as_ever() -> None:
-    read = typed_table(as_table([with_value("age", "4000"), with_value("spent", "-7")]), NIGHTLY, "rows")
-    assert read.column("age").to_pylist() == [4000, 20] and read.column("spent").to_pylist() == [3.5, -7.0]
+    read = typed_table(
+        as_table([with_value("age", "4000"), with_value("spent", "-7")]), NIGHTLY, "rows"
+    )
+    assert read.column("age").to_pylist() == [4000, 20] and read.column("spent").to_pylist() == [
+        3.5,
+        -7.0,
+    ]
 
 
 def test_names_of_releases_stay_where_no_key_is_used() -> None:
@@ -157,14 +176,25 @@ def test_names_of_releases_stay_where_no_key_is_used() -> None:
     assert contract_digest(contract(source={"invalid": "leave-out"})) != contract_digest(ONCE)
 
 
-VALUES = st.sampled_from(["20", "", "old", "9" * 30, "2024-05-01", "3.5", "1e999", "n", "e", "no", "yes", "perhaps", "?"])
+VALUES = st.sampled_from(
+    ["20", "", "old", "9" * 30, "2024-05-01", "3.5", "1e999", "n", "e", "no", "yes", "perhaps", "?"]
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(*[VALUES] * len(GAPS)), max_size=6), st.sampled_from(["day", "once"]), st.sampled_from([None, "?"]))
-def test_a_rows_fate_is_its_own(rows: list[tuple[str, ...]], every: str, missing: str | None) -> None:
+@given(
+    st.lists(st.tuples(*[VALUES] * len(GAPS)), max_size=6),
+    st.sampled_from(["day", "once"]),
+    st.sampled_from([None, "?"]),
+)
+def test_a_rows_fate_is_its_own(
+    rows: list[tuple[str, ...]], every: str, missing: str | None
+) -> None:
     """All rows together give what each gives alone, one after another."""
-    said = contract(source={"invalid": "leave-out", **({"missing": missing} if missing else {})}, releases={"every": every})
+    said = contract(
+        source={"invalid": "leave-out", **({"missing": missing} if missing else {})},
+        releases={"every": every},
+    )
     alone = [typed_table(as_table([list(row)]), said, "rows") for row in rows]
     together = typed_table(as_table([list(row) for row in rows]), said, "rows")
     assert together.num_rows <= len(rows)
@@ -174,7 +204,9 @@ def test_a_rows_fate_is_its_own(rows: list[tuple[str, ...]], every: str, missing
 @pytest.mark.parametrize("value", ["", None])
 def test_a_row_of_nobody_is_left_out(value: str | None) -> None:
     nightly = contract(privacy=PERSON, releases={"every": "day"})
-    rows = as_table([[*GOOD, "ada"], [*GOOD, "bob"]], (*GAPS, "who")).set_column(5, "who", pa.array(["ada", value], pa.string()))
+    rows = as_table([[*GOOD, "ada"], [*GOOD, "bob"]], (*GAPS, "who")).set_column(
+        5, "who", pa.array(["ada", value], pa.string())
+    )
     assert typed_table(rows, nightly, "rows").num_rows == 1
     with pytest.raises(DataError, match="column 'who': is empty"):
         typed_table(rows, contract(privacy=PERSON), "rows")
@@ -184,8 +216,16 @@ def test_who_is_on_both_sides_of_a_split_is_on_neither() -> None:
     from dpicl.tabular.reading.split import split_table
 
     columns = {**GAPS, "part": {"type": "category", "categories": ["train", "test"]}}
-    said = contract(columns, privacy=PERSON, releases={"every": "day"}, split={"column": "part", "train": "train", "test": "test"})
-    rows = [[*GOOD, part, who] for part, who in (("train", "a"), ("test", "b"), ("train", "c"), ("test", "c"))]
+    said = contract(
+        columns,
+        privacy=PERSON,
+        releases={"every": "day"},
+        split={"column": "part", "train": "train", "test": "test"},
+    )
+    rows = [
+        [*GOOD, part, who]
+        for part, who in (("train", "a"), ("test", "b"), ("train", "c"), ("test", "c"))
+    ]
     read = typed_table(as_table(rows, (*columns, "who")), said, "rows")
     assert split_table(read, said, key=b"k" * 32).train.row_count == 1
 
@@ -195,12 +235,16 @@ EXCHANGED = {"neighbours": "replace-one", "budget": {"epsilon": 3}}
 
 @pytest.mark.parametrize("name", BAD)
 def test_where_rows_are_only_exchanged_none_goes(name: str) -> None:
-    """Their number is public, as that of clients is: the first category or the lower bound stands in."""
+    """Their number is public, as that of clients is: the first category or the lower bound stands
+    in.
+    """
     column, value = BAD[name]
     said = contract(privacy=EXCHANGED, releases={"every": "day"})
     read = typed_table(as_table([with_value(column, value)]), said, "rows")
     stand_in = "" if column in NULLABLE else {"spent": "0", "bought": "no"}[column]
-    assert said.tells_row_count and read.equals(typed_table(as_table([with_value(column, stand_in)]), ONCE, "rows"))
+    assert said.tells_row_count and read.equals(
+        typed_table(as_table([with_value(column, stand_in)]), ONCE, "rows")
+    )
 
 
 FILES: dict[str, bytes] = {
@@ -221,30 +265,45 @@ def test_a_line_that_is_no_row_is_left_out(tmp_path: Path, name: str) -> None:
     good = as_csv([GOOD] * 3).encode()
     head, rest = good[: good.index(b"\n") + 1], good[good.index(b"\n") + 1 :]
     (tmp_path / "shop.csv").write_bytes(head + FILES[name] + rest)
-    assert read_table(tmp_path / "shop.csv", NIGHTLY).equals(typed_table(as_table([GOOD] * 3), ONCE, "rows"))
+    assert read_table(tmp_path / "shop.csv", NIGHTLY).equals(
+        typed_table(as_table([GOOD] * 3), ONCE, "rows")
+    )
     with pytest.raises(DataError):
         read_table(tmp_path / "shop.csv", ONCE)
 
 
 def test_bytes_of_no_text_in_a_column_that_is_ignored_are_nothing(tmp_path: Path) -> None:
-    (tmp_path / "shop.csv").write_bytes(as_csv([[*GOOD, "note"]], (*GAPS, "note")).encode() + b"20,2024-05-01,3.5,n,no,caf\xe9\n")
+    (tmp_path / "shop.csv").write_bytes(
+        as_csv([[*GOOD, "note"]], (*GAPS, "note")).encode() + b"20,2024-05-01,3.5,n,no,caf\xe9\n"
+    )
     said = contract(source={"ignore": ["note"]}, releases={"every": "day"})
     assert read_table(tmp_path / "shop.csv", said).num_rows == 2
 
 
 @pytest.mark.parametrize("row", [b'20,2024-05-01,3.5,n,"no\n', b'"20,2024-05-01,3.5,n,no\n'])
 @pytest.mark.parametrize("said", [NIGHTLY, ONCE], ids=["nightly", "once"])
-def test_a_quote_that_is_never_closed_is_the_files(tmp_path: Path, row: bytes, said: Contract) -> None:
+def test_a_quote_that_is_never_closed_is_the_files(
+    tmp_path: Path, row: bytes, said: Contract
+) -> None:
     """Where a row ends is no longer known, so that others would go with it."""
     (tmp_path / "shop.csv").write_bytes(as_csv([GOOD] * 3).encode() + row + as_csv([GOOD]).encode())
     with pytest.raises(DataError, match="closed quotes"):
         read_table(tmp_path / "shop.csv", said)
 
 
-@pytest.mark.parametrize("row", [b'20,2024-05-01,3.5,"n,no,a\n', b'20,2024-05-01,3.5,n,no,"a\n', b'"20,2024-05-01,3.5,n,no,a\r\n'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'20,2024-05-01,3.5,"n,no,a\n',
+        b'20,2024-05-01,3.5,n,no,"a\n',
+        b'"20,2024-05-01,3.5,n,no,a\r\n',
+    ],
+)
 @pytest.mark.parametrize("between", [0, 1, 5])
 @pytest.mark.parametrize("said", [{"every": "day"}, {"every": "once"}], ids=["nightly", "once"])
-def test_so_is_one_that_another_row_s_quote_would_close(tmp_path: Path, row: bytes, between: int, said: dict[str, str]) -> None:
+def test_so_is_one_that_another_row_s_quote_would_close(
+    tmp_path: Path, row: bytes, between: int, said: dict[str, str]
+) -> None:
     """The rows between, which others wrote, would be one field of it."""
     rows = [*[b"20,2024-05-01,3.5,n,no,b\n"] * between, b'20,2024-05-01,3.5,n,no,"a, b"\n']
     (tmp_path / "shop.csv").write_bytes(b"age,when,spent,city,bought,note\n" + row + b"".join(rows))
@@ -252,21 +311,41 @@ def test_so_is_one_that_another_row_s_quote_would_close(tmp_path: Path, row: byt
         read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases=said))
 
 
-def test_rows_that_another_s_quote_swallows_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_another_s_quote_swallows_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fault as it was, in a mutant: five rows of others go with one."""
     monkeypatch.setattr("dpicl.files.csv_text._QUOTED", re.compile(b"(?!)"))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        test_so_is_one_that_another_row_s_quote_would_close(tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"})
+        test_so_is_one_that_another_row_s_quote_would_close(
+            tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"}
+        )
 
 
-@pytest.mark.parametrize("field", ['"a, b"', '"a\n\nb"', '""', '"a ""b"" c\r\n"', 'a "b" c', '"a"b', "\u201ca"])
+@pytest.mark.parametrize(
+    "field", ['"a, b"', '"a\n\nb"', '""', '"a ""b"" c\r\n"', 'a "b" c', '"a"b', "\u201ca"]
+)
 def test_a_quote_that_is_closed_is_its_rows_own(tmp_path: Path, field: str) -> None:
-    rows = f'age,when,spent,city,bought,note\n20,2024-05-01,3.5,n,no,{field}\n20,2024-05-01,3.5,n,no,"a, b"\n'
+    rows = (
+        f'age,when,spent,city,bought,note\n20,2024-05-01,3.5,n,no,{field}\n20,2024-05-01,3.5,n,no,"a, '  # noqa: E501
+        f""
+        f""
+        f""
+        f""
+        f'b"\n'
+    )
     (tmp_path / "shop.csv").write_text(rows, newline="")
-    assert read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases={"every": "day"})).num_rows == 2
+    assert (
+        read_table(
+            tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases={"every": "day"})
+        ).num_rows
+        == 2
+    )
 
 
-@pytest.mark.parametrize("content", [as_csv([GOOD]).encode("utf-16"), b"age\n20\n", b"age,age,when,spent,city,bought\n"])
+@pytest.mark.parametrize(
+    "content", [as_csv([GOOD]).encode("utf-16"), b"age\n20\n", b"age,age,when,spent,city,bought\n"]
+)
 def test_a_file_of_another_form_is_refused_as_ever(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "shop.csv").write_bytes(content)
     with pytest.raises(DataError):
@@ -309,14 +388,22 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_so_is_a_row_of_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_so_is_a_row_of_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """SQLite holds values of any type in a column of one."""
-    columns = {name: {**column, "nullable": False} for name, column in GAPS.items() if name != "when"}
-    good = [{"age": 20, "spent": 3.5, "city": "n", "bought": "no"}, {"age": 2**40 + 1, "spent": 4.0, "city": "w", "bought": "yes"}]
+    columns = {
+        name: {**column, "nullable": False} for name, column in GAPS.items() if name != "when"
+    }
+    good = [
+        {"age": 20, "spent": 3.5, "city": "n", "bought": "no"},
+        {"age": 2**40 + 1, "spent": 4.0, "city": "w", "bought": "yes"},
+    ]
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE shop (age, spent, city, bought)")
         database.executemany(
-            "INSERT INTO shop VALUES (:age, :spent, CAST(:city AS TEXT), CAST(:bought AS TEXT))", [*good, {**good[0], **ODD[name]}]
+            "INSERT INTO shop VALUES (:age, :spent, CAST(:city AS TEXT), CAST(:bought AS TEXT))",
+            [*good, {**good[0], **ODD[name]}],
         )
     monkeypatch.setenv("SHOP_URL", f"sqlite:///{tmp_path / 'shop.db'}")
     query = {"query": {"url_env": "SHOP_URL", "sql": "SELECT * FROM shop ORDER BY rowid"}}
@@ -345,8 +432,12 @@ def test_by_every_method(place: Place, method: str) -> None:
     assert {**found, "names": 1} == {**usual, "names": 1}
 
 
-def test_how_many_were_left_out_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = as_table([GOOD, with_value("spent", "much"), with_value("spent", ""), with_value("city", "e")])
+def test_how_many_were_left_out_is_shown_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = as_table(
+        [GOOD, with_value("spent", "much"), with_value("spent", ""), with_value("city", "e")]
+    )
     typed_table(rows, NIGHTLY, "rows")
     assert capsys.readouterr() == ("", "")
     ours, theirs = pty.openpty()
@@ -358,7 +449,10 @@ def test_how_many_were_left_out_is_shown_on_a_terminal_alone(monkeypatch: pytest
         while shown.count("\n") < 2:  # a terminal gives line by line
             shown += os.read(ours, 4096).decode()
     os.close(ours)
-    assert "rows: 2 rows that break the contract by themselves are left out" in shown and "1 values" in shown
+    assert (
+        "rows: 2 rows that break the contract by themselves are left out" in shown
+        and "1 values" in shown
+    )
 
 
 CELLS: dict[str, Any] = {
@@ -385,8 +479,13 @@ CELLS: dict[str, Any] = {
 
 @pytest.mark.parametrize("column", ["age", "city"])
 @pytest.mark.parametrize("name", CELLS)
-def test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault(name: str, column: str) -> None:
-    nightly, once = schema_contract({**SCHEMA, "releases": {"every": "day"}}), schema_contract(SCHEMA)
+def test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault(
+    name: str, column: str
+) -> None:
+    nightly, once = (
+        schema_contract({**SCHEMA, "releases": {"every": "day"}}),
+        schema_contract(SCHEMA),
+    )
     rows = frame(ROWS[:5]).astype(object)
     good = typed_table(as_arrow(rows.drop(index=2)), once, "rows")
     rows.at[2, column] = CELLS[name]  # noqa: PD008 - a list is one cell
@@ -398,11 +497,18 @@ def test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault(name: 
 
 @pytest.mark.parametrize("suffix", ["binary", "large_binary", "dictionary"])
 def test_so_are_bytes_of_arrow(suffix: str) -> None:
-    kind = pa.dictionary(pa.int8(), pa.binary()) if suffix == "dictionary" else getattr(pa, suffix)()
+    kind = (
+        pa.dictionary(pa.int8(), pa.binary()) if suffix == "dictionary" else getattr(pa, suffix)()
+    )
     good = pa.Table.from_pandas(frame(ROWS[:4]), preserve_index=False)
-    city = pa.array([b"\xff", *(one.encode() for one in good["city"].to_pylist())], pa.binary()).cast(kind)
+    city = pa.array(
+        [b"\xff", *(one.encode() for one in good["city"].to_pylist())], pa.binary()
+    ).cast(kind)
     rows = pa.concat_tables([good.slice(0, 1), good]).set_column(2, "city", city)
-    nightly, once = schema_contract({**SCHEMA, "releases": {"every": "day"}}), schema_contract(SCHEMA)
+    nightly, once = (
+        schema_contract({**SCHEMA, "releases": {"every": "day"}}),
+        schema_contract(SCHEMA),
+    )
     assert typed_table(rows, nightly, "rows").equals(typed_table(good, once, "rows"))
 
 
@@ -410,7 +516,10 @@ def test_what_a_cell_is_to_others_changes_no_other() -> None:
     """A driver's values of one type, and beside one of another."""
     for one in (b"n", "n", 7, 7.0, 2.5, True, Decimal("1.50"), UUID(int=7), None):
         alone = of_objects([one]).cast(pa.string()).to_pylist()
-        assert all(of_objects([one, other]).cast(pa.string()).to_pylist()[:1] == alone for other in ([1], b"\xff", "x", {"a": 1}, None))
+        assert all(
+            of_objects([one, other]).cast(pa.string()).to_pylist()[:1] == alone
+            for other in ([1], b"\xff", "x", {"a": 1}, None)
+        )
 
 
 def refused_as_a_whole(values: Any) -> Any:

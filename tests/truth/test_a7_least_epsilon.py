@@ -1,4 +1,6 @@
-"""A7: an epsilon that no noise fits is refused before it is charged, and is a number as JSON writes it."""
+"""A7: an epsilon that no noise fits is refused before it is charged, and is a number as JSON writes
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from dpicl.pipeline import read_epsilon
 from tests.harness import Place, install, new_place, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
-CENTRAL = [name for name, method in METHODS.items() if method.data == "table" and method.trust == "central"]
+CENTRAL = [
+    name for name, method in METHODS.items() if method.data == "table" and method.trust == "central"
+]
 NO_EPSILON = [
     "1_0",
     "+1",
@@ -58,21 +62,44 @@ def test_another_epsilon_is_refused(text: str) -> None:
         read_epsilon(text)
 
 
-@pytest.mark.parametrize("value", [*NO_EPSILON, True, np.True_, b"1", [1], None, np.array([1.0]), 1j, 10**400, Decimal("1e-400"), math.nan])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *NO_EPSILON,
+        True,
+        np.True_,
+        b"1",
+        [1],
+        None,
+        np.array([1.0]),
+        1j,
+        10**400,
+        Decimal("1e-400"),
+        math.nan,
+    ],
+)
 def test_nor_is_it_taken_from_a_program(place: Place, value: Any) -> None:
-    session, rows, schema = dpicl.Session(), pd.DataFrame({"x": [0, 1]}), {"columns": {"x": {"type": "integer", "bounds": [0, 1]}}}
+    session, rows, schema = (
+        dpicl.Session(),
+        pd.DataFrame({"x": [0, 1]}),
+        {"columns": {"x": {"type": "integer", "bounds": [0, 1]}}},
+    )
     calls: list[Callable[[], object]] = [
         lambda: session.protect(rows, schema, epsilon=value, account="a", budget=9),
         lambda: session.quote(rows, schema, epsilon=value, account="a", budget=9),
         lambda: session.collect("shop", "reports.jsonl", epsilon=value),
         lambda: session.ask("shop", ["who?"], epsilon=value),
-        lambda: session.collect("shop", "reports.jsonl", epsilon=1, sending_epsilon="0.5" if value is None else value),
+        lambda: session.collect(
+            "shop", "reports.jsonl", epsilon=1, sending_epsilon="0.5" if value is None else value
+        ),
     ]
     for call in calls:
         with pytest.raises(ParameterError, match="epsilon=.*expected a (finite )?number >"):
             call()
     with pytest.raises(DpiclError, match="epsilon: got"):
-        session.protect(rows, schema, epsilon=1, account="a", budget="9" if value is None else value)
+        session.protect(
+            rows, schema, epsilon=1, account="a", budget="9" if value is None else value
+        )
     assert session.budget() == ()
 
 
@@ -81,7 +108,10 @@ def test_a_number_of_a_program_is_one_of_any_type(value: Any) -> None:
     assert read_epsilon(value) == 1
 
 
-@pytest.mark.parametrize(("text", "epsilon"), [("1", 1.0), ("0.5", 0.5), ("1e-6", 1e-6), ("1E2", 100.0), ("inf", math.inf)])
+@pytest.mark.parametrize(
+    ("text", "epsilon"),
+    [("1", 1.0), ("0.5", 0.5), ("1e-6", 1e-6), ("1E2", 100.0), ("inf", math.inf)],
+)
 def test_an_epsilon_is_a_number_of_json(text: str, epsilon: float) -> None:
     assert read_epsilon(text) == epsilon
 
@@ -99,11 +129,22 @@ def _released(epsilon: float, method: str) -> dpicl.Release:
         "label": "y",
         "source": {"ignore": ["who"]},
     }
-    return dpicl.protect(frame, schema, epsilon=epsilon, account="least", budget=50, method=method, shots=2, anyway=True)
+    return dpicl.protect(
+        frame,
+        schema,
+        epsilon=epsilon,
+        account="least",
+        budget=50,
+        method=method,
+        shots=2,
+        anyway=True,
+    )
 
 
 @pytest.mark.parametrize("method", CENTRAL)
-def test_the_least_epsilon_is_released_and_a_smaller_one_is_never_charged(place: Place, method: str) -> None:
+def test_the_least_epsilon_is_released_and_a_smaller_one_is_never_charged(
+    place: Place, method: str
+) -> None:
     assert len(_released(pipeline.LEAST_EPSILON, method).demonstrations(2).text().splitlines()) == 2
     spent = list(dpicl.Session().budget())
     with pytest.raises(ParameterError, match="epsilon"):

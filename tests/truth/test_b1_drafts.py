@@ -1,4 +1,6 @@
-"""A first contract writes booleans and whole numbers as such where the rows or their schema have them, and texts as texts."""
+"""A first contract writes booleans and whole numbers as such where the rows or their schema have
+them, and texts as texts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from dpicl.yaml_file import parse_yaml
 
 def read_back(column: DraftColumn) -> CategoryColumn:
     """As the draft's text is read."""
-    draft = Draft("rows", "rows.csv", (column, DraftColumn("z", "integer", (0, 9))), None, (), origin="a schema")
+    draft = Draft(
+        "rows",
+        "rows.csv",
+        (column, DraftColumn("z", "integer", (0, 9))),
+        None,
+        (),
+        origin="a schema",
+    )
     contract = parse_contract(parse_yaml(draft.text.encode(), "rows.yaml"), "rows.yaml")
     assert isinstance(contract, Contract)
     read = contract.columns[column.name]
@@ -54,18 +63,42 @@ def test_rows_of_one_type_are_drafted_in_it(name: str) -> None:
 
 SCHEMAS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "a boolean": ({"type": "boolean"}, "boolean", ["false", "true"]),
-    "a boolean of other words": ({"type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]}, "category", ["no", "yes"]),
+    "a boolean of other words": (
+        {"type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]},
+        "category",
+        ["no", "yes"],
+    ),
     "a boolean in the words of the standard": (
-        {"type": "boolean", "trueValues": ["true", "True", "TRUE", "1"], "falseValues": ["false", "False", "FALSE", "0"]},
+        {
+            "type": "boolean",
+            "trueValues": ["true", "True", "TRUE", "1"],
+            "falseValues": ["false", "False", "FALSE", "0"],
+        },
         "boolean",
         ["false", "true"],
     ),
-    "a boolean that may be missing": ({"type": "boolean", "constraints": {"required": False}}, "boolean", ["false", "true", "(missing)"]),
-    "a boolean that is listed": ({"type": "boolean", "constraints": {"enum": [True, False]}}, "boolean", ["false", "true"]),
+    "a boolean that may be missing": (
+        {"type": "boolean", "constraints": {"required": False}},
+        "boolean",
+        ["false", "true", "(missing)"],
+    ),
+    "a boolean that is listed": (
+        {"type": "boolean", "constraints": {"enum": [True, False]}},
+        "boolean",
+        ["false", "true"],
+    ),
     "whole numbers": ({"type": "integer", "constraints": {"enum": [1, 2]}}, "integer", ["1", "2"]),
     "real numbers": ({"type": "number", "constraints": {"enum": [0.5, 1]}}, "real", ["0.5", "1"]),
-    "texts of numbers": ({"type": "string", "constraints": {"enum": ["1", "2"]}}, "category", ["1", "2"]),
-    "codes": ({"type": "string", "constraints": {"enum": ["007", "01"]}}, "category", ["007", "01"]),
+    "texts of numbers": (
+        {"type": "string", "constraints": {"enum": ["1", "2"]}},
+        "category",
+        ["1", "2"],
+    ),
+    "codes": (
+        {"type": "string", "constraints": {"enum": ["007", "01"]}},
+        "category",
+        ["007", "01"],
+    ),
 }
 
 
@@ -78,7 +111,12 @@ def test_a_schema_is_drafted_in_its_types(name: str, tmp_path: Path) -> None:
     assert not ignored and read.value_type == expected and list(read.categories) == categories
 
 
-def test_a_parquet_file_s_booleans_are_booleans_and_its_durations_are_left_out(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"y": [True, False], "stay": pa.array([1, 2], pa.duration("s"))}), tmp_path / "rows.parquet")
+def test_a_parquet_file_s_booleans_are_booleans_and_its_durations_are_left_out(
+    tmp_path: Path,
+) -> None:
+    pq.write_table(
+        pa.table({"y": [True, False], "stay": pa.array([1, 2], pa.duration("s"))}),
+        tmp_path / "rows.parquet",
+    )
     (described,), ignored = columns_of_schema(tmp_path / "rows.parquet", "rows.parquet")
     assert read_back(described).type == "boolean" and set(ignored) == {"stay"}

@@ -1,7 +1,8 @@
 """scikit-learn's own checks of estimators, on predictors of contracts as wide as the checks' data.
 
-A predictor takes the columns of its contract and nothing else, while every check has data of another width: `OfItsData` makes the contract
-that the data would have, which is public, and hands everything on to a `Predictor`. Checks that cannot apply stand in `NOT_APPLICABLE`.
+A predictor takes the columns of its contract and nothing else, while every check has data of
+another width: `OfItsData` makes the contract that the data would have, which is public, and hands
+everything on to a `Predictor`. Checks that cannot apply stand in `NOT_APPLICABLE`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from dpicl.tabular.values import Meaning
 
 _TYPES: dict[str, ValueType] = {"i": "integer", "u": "integer", "f": "real", "b": "boolean"}
 NOT_APPLICABLE = {
-    "check_dtype_object": "a cell that is a mapping is refused as a ValueError in a sentence without it; the check expects a TypeError of float()",
+    "check_dtype_object": "a cell that is a mapping is refused as a ValueError in a sentence without it; the check "  # noqa: E501
+    "expects a TypeError of float()",
 }
 """{check: why it cannot apply}."""
 
@@ -47,10 +49,16 @@ class OfItsData(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = check_array(X, dtype=None, ensure_all_finite=False).shape[1]
         if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
             self.feature_names_in_ = np.array(X.columns, dtype=object)
-        names = getattr(self, "feature_names_in_", [str(place) for place in range(self.n_features_in_)])
-        meanings = tuple(Meaning(name, "real", True, edges=tuple(np.linspace(-5, 5, 33))) for name in names)
+        names = getattr(
+            self, "feature_names_in_", [str(place) for place in range(self.n_features_in_)]
+        )
+        meanings = tuple(
+            Meaning(name, "real", True, edges=tuple(np.linspace(-5, 5, 33))) for name in names
+        )
         labels, model = self._labels(column_or_1d(np.asarray(y)))
-        self.predictor_ = Predictor([("bins", Bins(meanings, indicators=not labels.is_number)), ("model", model)], labels).fit(X, y)
+        self.predictor_ = Predictor(
+            [("bins", Bins(meanings, indicators=not labels.is_number)), ("model", model)], labels
+        ).fit(X, y)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -70,8 +78,12 @@ class Classes(ClassifierMixin, OfItsData):  # type: ignore[misc]
     def _labels(self, y: Any) -> tuple[Labels, Any]:
         check_classification_targets(y)
         kind = _TYPES.get(y.dtype.kind, "category")
-        meaning = Meaning("y", kind, categories=tuple((as_written(one),) for one in np.unique(y).tolist()))
-        return Labels(meaning, tuple(meaning.value(one) for (one,) in meaning.categories), False), LogisticRegression(max_iter=1000)
+        meaning = Meaning(
+            "y", kind, categories=tuple((as_written(one),) for one in np.unique(y).tolist())
+        )
+        return Labels(
+            meaning, tuple(meaning.value(one) for (one,) in meaning.categories), False
+        ), LogisticRegression(max_iter=1000)
 
     @property
     def classes_(self) -> Any:
@@ -84,8 +96,12 @@ class Classes(ClassifierMixin, OfItsData):  # type: ignore[misc]
 
 class Numbers(RegressorMixin, OfItsData):  # type: ignore[misc]
     def _labels(self, y: Any) -> tuple[Labels, Any]:
-        model = HistGradientBoostingRegressor(max_iter=20, max_leaf_nodes=8, early_stopping=False, random_state=0, min_samples_leaf=5)
-        return Labels(Meaning("y", "real", edges=tuple(np.linspace(-500, 500, 33))), (), True), model
+        model = HistGradientBoostingRegressor(
+            max_iter=20, max_leaf_nodes=8, early_stopping=False, random_state=0, min_samples_leaf=5
+        )
+        return Labels(
+            Meaning("y", "real", edges=tuple(np.linspace(-500, 500, 33))), (), True
+        ), model
 
 
 @pytest.mark.filterwarnings("ignore")

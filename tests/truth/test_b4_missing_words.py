@@ -1,4 +1,6 @@
-"""B4: a word that stands for a missing value is no value, and which word it is can differ from column to column."""
+"""B4: a word that stands for a missing value is no value, and which word it is can differ from
+column to column.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def declared(x: Column, *, missing: str | None = None, **more: Any) -> Contract:
         "name": "shop",
         "source": {"file": "shop.csv", **({} if missing is None else {"missing": missing})},
         "privacy": {"budget": {"epsilon": 5}},
-        "columns": {"x": x, "z": {"type": "integer", "bounds": [0, 9], "nullable": True}, "y": NO_YES},
+        "columns": {
+            "x": x,
+            "z": {"type": "integer", "bounds": [0, 9], "nullable": True},
+            "y": NO_YES,
+        },
         "label": "y",
         **more,
     }
@@ -34,7 +40,9 @@ def declared(x: Column, *, missing: str | None = None, **more: Any) -> Contract:
     return contract
 
 
-def read(contract: Contract, x: Sequence[Any], z: Sequence[Any] | None = None) -> list[tuple[Any, Any]]:
+def read(
+    contract: Contract, x: Sequence[Any], z: Sequence[Any] | None = None
+) -> list[tuple[Any, Any]]:
     """Columns x and z of the rows that are read."""
     rows = pa.table({"x": pa.array(x), "z": pa.array(z or ["1"] * len(x)), "y": ["no"] * len(x)})
     table = typed_table(rows, contract, "shop.csv")
@@ -53,7 +61,14 @@ CONTRADICTIONS: dict[str, tuple[Column, str | None]] = {
     "a number's own word": ({"type": "real", "bounds": [0, 9], "missing": ["1e0"]}, None),
     "a number without quotes": ({"type": "integer", "bounds": [0, 9], "missing": [7]}, None),
     "a day": ({"type": "date", "bounds": ["1900-01-01", "2030-01-01"]}, "1900-01-01"),
-    "a time": ({"type": "datetime", "bounds": ["1900-01-01", "2030-01-01"], "missing": ["1999-12-31T00:00:00"]}, None),
+    "a time": (
+        {
+            "type": "datetime",
+            "bounds": ["1900-01-01", "2030-01-01"],
+            "missing": ["1999-12-31T00:00:00"],
+        },
+        None,
+    ),
     "a boolean": ({"type": "boolean"}, "0"),
     "a whole number as a category": ({"type": "category", "categories": [0, 1, 9]}, "9"),
     "a real number as a category": ({"type": "category", "categories": [0.5, 9.0]}, "9"),
@@ -63,7 +78,11 @@ CONTRADICTIONS: dict[str, tuple[Column, str | None]] = {
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_word_that_is_a_value_too_is_refused(name: str) -> None:
     column, missing = CONTRADICTIONS[name]
-    with pytest.raises(DeclarationError, match=r"^shop.yaml: columns\.x\.(categories|bounds): has .* stands for a missing one; expected "):
+    with pytest.raises(
+        DeclarationError,
+        match=r"^shop.yaml: columns\.x\.(categories|bounds): has .* stands for a missing one; "
+        r"expected ",
+    ):
         declared(column, missing=missing)
 
 
@@ -83,19 +102,39 @@ CONSISTENT: dict[str, tuple[Column, str | None]] = {
 def test_a_word_that_is_none_is_not(name: str) -> None:
     column, missing = CONSISTENT[name]
     if column is CITY and missing == "?":
-        assert read(declared(column, missing=missing), ["NA", "?", "n/a"]) == [("NA", 1), ("n/a", 1)]
-    assert declared({**column, "nullable": True}, missing=missing).missing_words("x") == tuple(column.get("missing", [missing]))
+        assert read(declared(column, missing=missing), ["NA", "?", "n/a"]) == [
+            ("NA", 1),
+            ("n/a", 1),
+        ]
+    assert declared({**column, "nullable": True}, missing=missing).missing_words("x") == tuple(
+        column.get("missing", [missing])
+    )
 
 
 def test_namibia_stays_where_numbers_miss_values() -> None:
     """One word of the table, none of a column that means something by it."""
     contract = declared({**CITY, "missing": []}, missing="NA")
-    assert read(contract, ["NA", "DE", "NA"], ["NA", "3", "4"]) == [("NA", None), ("DE", 3), ("NA", 4)]
+    assert read(contract, ["NA", "DE", "NA"], ["NA", "3", "4"]) == [
+        ("NA", None),
+        ("DE", 3),
+        ("NA", 4),
+    ]
 
 
 def test_a_column_has_several_words() -> None:
-    contract = declared({"type": "integer", "bounds": [0, 9], "nullable": True, "missing": ["NULL", "n/a", -9, "-9.0"]})
-    assert read(contract, ["NULL", "1", "n/a", "-9", "", "-9.0"]) == [(None, 1), (1, 1), *[(None, 1)] * 4]
+    contract = declared(
+        {
+            "type": "integer",
+            "bounds": [0, 9],
+            "nullable": True,
+            "missing": ["NULL", "n/a", -9, "-9.0"],
+        }
+    )
+    assert read(contract, ["NULL", "1", "n/a", "-9", "", "-9.0"]) == [
+        (None, 1),
+        (1, 1),
+        *[(None, 1)] * 4,
+    ]
     assert read(contract, pa.array([-9, 1, None])) == [(None, 1), (1, 1), (None, 1)]
     assert read(contract, pa.array([-9.0, 1.0, None])) == [(None, 1), (1, 1), (None, 1)]
 
@@ -107,50 +146,93 @@ def test_a_row_with_a_word_in_a_column_without_gaps_is_left_out() -> None:
 
 def test_names_of_releases_change_only_where_the_key_is_used() -> None:
     number: Column = {"type": "integer", "bounds": [0, 9]}
-    plain, own = declared(number, missing="NA"), declared({**number, "missing": ["NA"]}, missing="NA")
+    plain, own = (
+        declared(number, missing="NA"),
+        declared({**number, "missing": ["NA"]}, missing="NA"),
+    )
     assert "missing" not in plain.model_dump()["columns"]["x"]
     assert contract_digest(plain) != contract_digest(own)
 
 
 @pytest.mark.parametrize(
-    ("word", "nullable", "told"), [(None, (), True), ("?", (), False), ("?", ("x",), False), ("?", ("x", "y", "z"), True)]
+    ("word", "nullable", "told"),
+    [(None, (), True), ("?", (), False), ("?", ("x",), False), ("?", ("x", "y", "z"), True)],
 )
-def test_the_number_of_rows_is_not_told_where_a_word_leaves_some_out(word: str | None, nullable: Sequence[str], told: bool) -> None:
+def test_the_number_of_rows_is_not_told_where_a_word_leaves_some_out(
+    word: str | None, nullable: Sequence[str], told: bool
+) -> None:
     """Of exchanged rows it is public, else: whether one of them holds the word would be seen."""
     number: Column = {"type": "integer", "bounds": [0, 9]}
-    columns = {name: {**column, "nullable": name in nullable} for name, column in {"x": number, "y": NO_YES, "z": number}.items()}
+    columns = {
+        name: {**column, "nullable": name in nullable}
+        for name, column in {"x": number, "y": NO_YES, "z": number}.items()
+    }
     privacy = {"neighbours": "replace-one", "budget": {"epsilon": 5}}
     contract = declared(number, missing=word, privacy=privacy, columns=columns)
     assert contract.exchanges and contract.tells_row_count is told
 
 
-def test_contract_check_refuses_and_says_how_to_mend_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contract_check_refuses_and_says_how_to_mend_it(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     content = {
         "name": "trips",
         "source": {"file": "trips.csv", "missing": "NA"},
         "privacy": {"budget": {"epsilon": 2000}},
-        "columns": {"country": dict(CITY), "nights": {"type": "integer", "bounds": [0, 9], "nullable": True}, "y": dict(NO_YES)},
+        "columns": {
+            "country": dict(CITY),
+            "nights": {"type": "integer", "bounds": [0, 9], "nullable": True},
+            "y": dict(NO_YES),
+        },
         "label": "y",
     }
-    rows = pd.DataFrame({"country": ["NA", "DE", "n/a"] * 100, "nights": ["1", "NA", "3"] * 100, "y": ["no", "yes", "no"] * 100})
+    rows = pd.DataFrame(
+        {
+            "country": ["NA", "DE", "n/a"] * 100,
+            "nights": ["1", "NA", "3"] * 100,
+            "y": ["no", "yes", "no"] * 100,
+        }
+    )
     name = install(place, content, rows.to_csv(index=False))
     sentence = complaint(call_main(("contract", "check", name), capsys))
-    assert "columns.country.categories: has 'NA' among its values" in sentence and "`missing: [...]` in this column" in sentence
+    assert (
+        "columns.country.categories: has 'NA' among its values" in sentence
+        and "`missing: [...]` in this column" in sentence
+    )
     content["columns"]["country"]["missing"] = []
     install(place, content, rows.to_csv(index=False))
     said(capsys, "contract", "check", name)
-    said(capsys, "synth", name, "--epsilon", "1000", "--rows", "600", "--out", str(place.root / "out.csv"))
+    said(
+        capsys,
+        "synth",
+        name,
+        "--epsilon",
+        "1000",
+        "--rows",
+        "600",
+        "--out",
+        str(place.root / "out.csv"),
+    )
     released = pd.read_csv(place.root / "out.csv", keep_default_na=False)
     assert (released.country == "NA").mean() > 0.25 and (released.nights == "").mean() > 0.25
 
 
-def test_mutant_a_contradiction_that_is_let_through_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_a_contradiction_that_is_let_through_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(rules, "_check_missing", lambda *_: None)
     contract = declared(CITY, missing="n/a")
-    assert read(contract, ["NA", "DE", "n/a"]) == [("NA", 1), ("DE", 1)]  # a third of the rows gone, no word
+    assert read(contract, ["NA", "DE", "n/a"]) == [
+        ("NA", 1),
+        ("DE", 1),
+    ]  # a third of the rows gone, no word
 
 
 def test_mutant_one_word_for_the_whole_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contract, "missing_words", lambda self, _: () if self.source.missing is None else (self.source.missing,))
+    monkeypatch.setattr(
+        Contract,
+        "missing_words",
+        lambda self, _: () if self.source.missing is None else (self.source.missing,),
+    )
     with pytest.raises(DeclarationError):
         declared({**CITY, "missing": []}, missing="NA")

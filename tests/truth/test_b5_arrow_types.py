@@ -1,4 +1,6 @@
-"""Types of Arrow are let in by a list for each type of column: what only casts to a number is refused, before a charge, in one sentence."""
+"""Types of Arrow are let in by a list for each type of column: what only casts to a number is
+refused, before a charge, in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ NEVER: dict[str, pa.Array] = {
     "struct": pa.array([{"secret": 1}, {"secret": 2}]),
     "map": pa.array([[("secret", 1)], [("secret", 2)]], pa.map_(pa.string(), pa.int64())),
     "sparse union": pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])]),
-    "dense union": pa.UnionArray.from_dense(pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array([1, 2])]),
+    "dense union": pa.UnionArray.from_dense(
+        pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array([1, 2])]
+    ),
     "run ends of numbers": runs(pa.array([1, 2])),
     "run ends of text": runs(pa.array(["1", "2"])),
     "uuid": pa.array([b"1" * 16, b"2" * 16], pa.uuid()),
@@ -75,8 +79,15 @@ TEXTS = {
     "bytes view": pa.array([b"1", b"2"], pa.binary_view()),
     "text in a dictionary": pa.array(["1", "2"]).dictionary_encode(),
 }
-WHOLE = {str(kind): pa.array([1, 2], kind) for kind in (pa.int8(), pa.uint8(), pa.int16(), pa.uint32(), pa.int64(), pa.uint64())}
-FLOATS = {"half": pa.array(np.array([1, 2], np.float16)), "float": pa.array([1, 2], pa.float32()), "double": pa.array([1.0, 2])}
+WHOLE = {
+    str(kind): pa.array([1, 2], kind)
+    for kind in (pa.int8(), pa.uint8(), pa.int16(), pa.uint32(), pa.int64(), pa.uint64())
+}
+FLOATS = {
+    "half": pa.array(np.array([1, 2], np.float16)),
+    "float": pa.array([1, 2], pa.float32()),
+    "double": pa.array([1.0, 2]),
+}
 DECIMALS = {
     str(kind): pa.array([Decimal(1), Decimal(2)], kind)
     for kind in (pa.decimal32(5, 2), pa.decimal64(5, 0), pa.decimal128(5, 1), pa.decimal256(60, 2))
@@ -87,12 +98,17 @@ DAYS = {
     "timestamp": pa.array([1, 2], pa.timestamp("ns", "America/New_York")),
     "dates in a dictionary": pa.array([1, 2], pa.date32()).dictionary_encode(),
 }
-BOOLEANS = {"bool": pa.array([True, False]), "booleans in a dictionary": pa.array([True, False]).dictionary_encode()}
+BOOLEANS = {
+    "bool": pa.array([True, False]),
+    "booleans in a dictionary": pa.array([True, False]).dictionary_encode(),
+}
 
 
 def refusal(values: pa.Array, column: dict[str, Any]) -> str | None:
     """What is said of a column of this type, whatever it holds."""
-    contract = schema_contract({"columns": {"x": column, "y": {"type": "category", "categories": ["a"]}}})
+    contract = schema_contract(
+        {"columns": {"x": column, "y": {"type": "category", "categories": ["a"]}}}
+    )
     said = []
     for some in (values, values[:0] if not pa.types.is_union(values.type) else values):
         try:
@@ -108,27 +124,48 @@ def refusal(values: pa.Array, column: dict[str, Any]) -> str | None:
 @pytest.mark.parametrize("name", NEVER)
 def test_what_is_no_plain_value_is_refused_by_its_type(name: str, kind: str) -> None:
     sentence = refusal(NEVER[name], KINDS[kind])
-    assert sentence is not None and sentence.startswith("rows: column 'x': holds neither ") and "; expected " in sentence
+    assert (
+        sentence is not None
+        and sentence.startswith("rows: column 'x': holds neither ")
+        and "; expected " in sentence
+    )
     assert "secret" not in sentence and "\n" not in sentence
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_plain_is_let_in_where_it_means_what_the_column_holds(kind: str) -> None:
     is_number, is_date = kind in NUMBERS, kind in DATES
-    for values in (*TEXTS.values(), *WHOLE.values(), *FLOATS.values(), *DECIMALS.values(), pa.nulls(2)):
+    for values in (
+        *TEXTS.values(),
+        *WHOLE.values(),
+        *FLOATS.values(),
+        *DECIMALS.values(),
+        pa.nulls(2),
+    ):
         assert refusal(values, KINDS[kind]) is None, values.type
     for values in DAYS.values():
         assert (refusal(values, KINDS[kind]) is None) == (not is_number), values.type
     for values in BOOLEANS.values():
-        assert (refusal(values, KINDS[kind]) is None) == (not is_number and not is_date), values.type
+        assert (refusal(values, KINDS[kind]) is None) == (not is_number and not is_date), (
+            values.type
+        )
 
 
-@pytest.mark.parametrize("some", [TEXTS, WHOLE, FLOATS, DECIMALS], ids=["texts", "whole", "floats", "decimals"])
+@pytest.mark.parametrize(
+    "some", [TEXTS, WHOLE, FLOATS, DECIMALS], ids=["texts", "whole", "floats", "decimals"]
+)
 def test_what_is_let_in_is_read_as_what_it_is(some: dict[str, pa.Array]) -> None:
     for name, values in some.items():
         rows = pa.table({"x": values, "z": values, "y": ["a", "a"]})
-        columns = {"x": KINDS["integer"], "z": KINDS["whole category"], "y": {"type": "category", "categories": ["a", "b"]}}
-        assert Plain.of(rows, columns).table().select(["x", "z"]).to_pydict() == {"x": [1, 2], "z": [1, 2]}, name
+        columns = {
+            "x": KINDS["integer"],
+            "z": KINDS["whole category"],
+            "y": {"type": "category", "categories": ["a", "b"]},
+        }
+        assert Plain.of(rows, columns).table().select(["x", "z"]).to_pydict() == {
+            "x": [1, 2],
+            "z": [1, 2],
+        }, name
 
 
 CELLS: dict[str, Any] = {
@@ -169,26 +206,47 @@ def test_plain_objects_are_read_as_they_are_written() -> None:
     ]
     values = np.empty(len(cells), dtype=object)
     values[:] = cells
-    expected = ["2020-02-29T00:00:00", "2020-02-29T00:00:00", "2020-02-29T12:00:00", "2020-02-29", "1.50", "3", "true"]
+    expected = [
+        "2020-02-29T00:00:00",
+        "2020-02-29T00:00:00",
+        "2020-02-29T12:00:00",
+        "2020-02-29",
+        "1.50",
+        "3",
+        "true",
+    ]
     assert as_arrow(pd.DataFrame({"x": values})).column("x").to_pylist() == expected
 
 
 FRAMES: dict[str, Callable[[], Any]] = {
     "timedelta": lambda: pd.DataFrame({"x": pd.to_timedelta([1, 2] * 20, "h")}),
-    "timedelta of Arrow": lambda: pd.DataFrame({"x": pd.array([1, 2] * 20, dtype="duration[s][pyarrow]")}),
-    "timedelta as categories": lambda: pd.DataFrame({"x": pd.Categorical(pd.to_timedelta([1, 2] * 20, "h"))}),
+    "timedelta of Arrow": lambda: pd.DataFrame(
+        {"x": pd.array([1, 2] * 20, dtype="duration[s][pyarrow]")}
+    ),
+    "timedelta as categories": lambda: pd.DataFrame(
+        {"x": pd.Categorical(pd.to_timedelta([1, 2] * 20, "h"))}
+    ),
     "period": lambda: pd.DataFrame({"x": pd.period_range("2020", periods=40, freq="M")}),
     "complex": lambda: pd.DataFrame({"x": np.arange(40) * 1j}),
     "time of day": lambda: pa.table({"x": pa.array(range(40), pa.time64("us"))}),
-    "stream of durations": lambda: pa.RecordBatch.from_pydict({"x": pa.array(range(40), pa.duration("us"))}),
+    "stream of durations": lambda: pa.RecordBatch.from_pydict(
+        {"x": pa.array(range(40), pa.duration("us"))}
+    ),
 }
 
 
 def check_release(name: str, home: Path) -> None:
     """One sentence, and nothing is charged."""
     rows = FRAMES[name]()
-    rows = rows.assign(y=["a", "b"] * 20) if isinstance(rows, pd.DataFrame) else rows.append_column("y", pa.array(["a", "b"] * 20))
-    schema = {"columns": {"x": KINDS["integer"], "y": {"type": "category", "categories": ["a", "b"]}}, "label": "y"}
+    rows = (
+        rows.assign(y=["a", "b"] * 20)
+        if isinstance(rows, pd.DataFrame)
+        else rows.append_column("y", pa.array(["a", "b"] * 20))
+    )
+    schema = {
+        "columns": {"x": KINDS["integer"], "y": {"type": "category", "categories": ["a", "b"]}},
+        "label": "y",
+    }
     with pytest.raises(DpiclError) as refused:
         dpicl.protect(rows, schema, epsilon=1, account="stays", home=home)
     assert "column 'x': holds neither numbers nor text" in str(refused.value)
@@ -196,19 +254,35 @@ def check_release(name: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_release_of_another_type_is_refused_before_it_is_charged(name: str, tmp_path: Path) -> None:
+def test_a_release_of_another_type_is_refused_before_it_is_charged(
+    name: str, tmp_path: Path
+) -> None:
     check_release(name, tmp_path / "home")
 
 
-def test_a_parquet_file_of_durations_is_refused_also_beside_a_word_for_missing(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": pa.array(range(40), pa.duration("ns")), "y": ["a", "b"] * 20}), tmp_path / "stays.parquet")
+def test_a_parquet_file_of_durations_is_refused_also_beside_a_word_for_missing(
+    tmp_path: Path,
+) -> None:
+    pq.write_table(
+        pa.table({"x": pa.array(range(40), pa.duration("ns")), "y": ["a", "b"] * 20}),
+        tmp_path / "stays.parquet",
+    )
     for source in ({}, {"missing": "?"}):
-        schema = {"source": source, "columns": {"x": KINDS["integer"], "y": {"type": "category", "categories": ["a", "b"]}}}
-        with pytest.raises(DpiclError, match="column 'x': holds neither numbers nor text but duration"):
-            dpicl.protect(tmp_path / "stays.parquet", schema, epsilon=1, budget=2, home=tmp_path / "home")
+        schema = {
+            "source": source,
+            "columns": {"x": KINDS["integer"], "y": {"type": "category", "categories": ["a", "b"]}},
+        }
+        with pytest.raises(
+            DpiclError, match="column 'x': holds neither numbers nor text but duration"
+        ):
+            dpicl.protect(
+                tmp_path / "stays.parquet", schema, epsilon=1, budget=2, home=tmp_path / "home"
+            )
 
 
-def test_a_list_that_lets_all_in_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_list_that_lets_all_in_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(arrow_types, "check_taken", lambda *_: None)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_release("timedelta", tmp_path / "home")

@@ -1,4 +1,6 @@
-"""B8: a draft from rows loses no leading zero, and proposes to protect persons where an id repeats."""
+"""B8: a draft from rows loses no leading zero, and proposes to protect persons where an id
+repeats.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def drafted(folder: Path, capsys: Capture, columns: Columns) -> tuple[dict, str]
     place = new_place(folder / "place")
     with place.entered():
         data = place.root / "data" / "rows.csv"
-        lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        lines = [
+            ",".join(columns),
+            *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+        ]
         data.write_text("\n".join(lines) + "\n")
         out = said(capsys, "contract", "new", "rows.csv", "--label", "y", "--positive", "yes")
         written = place.root / "contracts" / "rows.yaml"
@@ -52,12 +57,16 @@ CODES: dict[str, list[object]] = {
     "account_number": [f"{_random.randint(0, 10**8):010d}" for _ in range(ROWS)],
     "one_of_them": ["007", *range(1000, 1000 + ROWS - 1)],
     "negative": [f"-0{_random.randint(1, 9999)}" for _ in range(ROWS)],
-    "with_gaps": ["" if number % 9 == 0 else f"{_random.randint(0, 99999):05d}" for number in range(ROWS)],
+    "with_gaps": [
+        "" if number % 9 == 0 else f"{_random.randint(0, 99999):05d}" for number in range(ROWS)
+    ],
 }
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_many_codes_with_leading_zeros_are_left_out_with_a_word(tmp_path: Path, capsys: Capture, name: str) -> None:
+def test_many_codes_with_leading_zeros_are_left_out_with_a_word(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
     contract, out = drafted(tmp_path, capsys, {name: CODES[name], "age": AGE, "y": NO})
     assert name not in contract["columns"] and contract["source"]["ignore"] == [name]
     assert f'left out: "{name}": digits with leading zeros' in out
@@ -79,35 +88,66 @@ NAMED: dict[str, list[object]] = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_codes_without_leading_zeros_are_known_by_their_name(tmp_path: Path, capsys: Capture, name: str) -> None:
+def test_codes_without_leading_zeros_are_known_by_their_name(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
     contract, out = drafted(tmp_path, capsys, {name: NAMED[name], "age": AGE, "y": NO})
     assert name not in contract["columns"] and contract["source"]["ignore"] == [name]
     assert f'left out: "{name}": digits that are no number by its name' in out
 
 
-@pytest.mark.parametrize("name", ["phone_calls", "zip_size", "hotel", "motel", "cards", "postage", "telling"])
-def test_what_only_sounds_like_a_code_is_a_number(tmp_path: Path, capsys: Capture, name: str) -> None:
-    contract, _ = drafted(tmp_path, capsys, {name: [_random.randint(0, 900) for _ in range(ROWS)], "age": AGE, "y": NO})
+@pytest.mark.parametrize(
+    "name", ["phone_calls", "zip_size", "hotel", "motel", "cards", "postage", "telling"]
+)
+def test_what_only_sounds_like_a_code_is_a_number(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
+    contract, _ = drafted(
+        tmp_path,
+        capsys,
+        {name: [_random.randint(0, 900) for _ in range(ROWS)], "age": AGE, "y": NO},
+    )
     assert contract["columns"][name]["type"] == "integer"
 
 
 def test_days_without_hyphens_are_dates_where_all_are_days(tmp_path: Path, capsys: Capture) -> None:
     """As a column of dates reads them: an integer would release the 57th of May."""
-    days = [f"{_random.randint(1930, 2010)}{_random.randint(1, 12):02d}{_random.randint(1, 28):02d}" for _ in range(ROWS)]
-    contract, _ = drafted(tmp_path, capsys, {"born": days, "amount": [*days[:-1], "20011301"], "y": NO})
-    assert contract["columns"]["born"]["type"] == "date" and contract["columns"]["amount"]["type"] == "integer"
+    days = [
+        f"{_random.randint(1930, 2010)}{_random.randint(1, 12):02d}{_random.randint(1, 28):02d}"
+        for _ in range(ROWS)
+    ]
+    contract, _ = drafted(
+        tmp_path, capsys, {"born": days, "amount": [*days[:-1], "20011301"], "y": NO}
+    )
+    assert (
+        contract["columns"]["born"]["type"] == "date"
+        and contract["columns"]["amount"]["type"] == "integer"
+    )
 
 
-@pytest.mark.parametrize("values", [("01", "02", "10"), ("007", "008"), ("00", "01", "11", ""), ("0", "00", "1")], ids=str)
-def test_a_few_codes_with_leading_zeros_are_categories(tmp_path: Path, capsys: Capture, values: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [("01", "02", "10"), ("007", "008"), ("00", "01", "11", ""), ("0", "00", "1")],
+    ids=str,
+)
+def test_a_few_codes_with_leading_zeros_are_categories(
+    tmp_path: Path, capsys: Capture, values: tuple[str, ...]
+) -> None:
     contract, _ = drafted(tmp_path, capsys, {"code": _of(*values), "age": AGE, "y": NO})
     assert contract["columns"]["code"]["type"] == "category"
     assert contract["columns"]["code"]["categories"] == sorted(value for value in values if value)
 
 
-@pytest.mark.parametrize("values", [("0", "5", "10"), ("0.5", "1.5"), ("-0.5", "2"), ("0", "-1", "7")], ids=str)
-def test_a_zero_before_a_point_leads_nothing(tmp_path: Path, capsys: Capture, values: tuple[str, ...]) -> None:
-    rows = [f"{_random.randint(0, 90)}" if number > 10 else values[number % len(values)] for number in range(ROWS)]
+@pytest.mark.parametrize(
+    "values", [("0", "5", "10"), ("0.5", "1.5"), ("-0.5", "2"), ("0", "-1", "7")], ids=str
+)
+def test_a_zero_before_a_point_leads_nothing(
+    tmp_path: Path, capsys: Capture, values: tuple[str, ...]
+) -> None:
+    rows = [
+        f"{_random.randint(0, 90)}" if number > 10 else values[number % len(values)]
+        for number in range(ROWS)
+    ]
     contract, _ = drafted(tmp_path, capsys, {"number": rows, "age": AGE, "y": NO})
     assert contract["columns"]["number"]["type"] in ("integer", "real")
 
@@ -122,9 +162,13 @@ NUMBERS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("text", ["00894", "01", "-07", "007.0", "00"])
 def test_a_number_with_leading_zeros_is_refused_in_words(kind: str, text: str) -> None:
     column = TypeAdapter(Column).validate_python(NUMBERS[kind])
-    with pytest.raises(DataError, match="has leading zeros, which a number would lose; expected `type: category`"):
+    with pytest.raises(
+        DataError, match="has leading zeros, which a number would lose; expected `type: category`"
+    ):
         typed_column(pa.chunked_array([["1", text]]), column, "zip", "rows.csv")
-    assert typed_column(pa.chunked_array([["0", "0.0", "-0", "10"]]), column, "zip", "rows.csv").to_pylist() == [0, 0, 0, 10]
+    assert typed_column(
+        pa.chunked_array([["0", "0.0", "-0", "10"]]), column, "zip", "rows.csv"
+    ).to_pylist() == [0, 0, 0, 10]
 
 
 def _repeating(persons: int, form: str = "{}") -> list[object]:
@@ -162,8 +206,14 @@ PERSONS: dict[str, list[object]] = {
 def test_an_id_that_repeats_proposes_persons(tmp_path: Path, capsys: Capture, name: str) -> None:
     contract, out = drafted(tmp_path, capsys, {name: PERSONS[name], "age": AGE, "y": NO})
     privacy = contract["privacy"]
-    assert privacy["unit"] == "person" and privacy["person"]["id_column"] == name and 2 <= privacy["person"]["max_rows"] <= 10
-    assert name not in contract["columns"] and re.search(rf"{name} repeats: the draft protects persons", out)
+    assert (
+        privacy["unit"] == "person"
+        and privacy["person"]["id_column"] == name
+        and 2 <= privacy["person"]["max_rows"] <= 10
+    )
+    assert name not in contract["columns"] and re.search(
+        rf"{name} repeats: the draft protects persons", out
+    )
 
 
 NO_PERSONS: dict[str, list[object]] = {
@@ -182,19 +232,27 @@ NO_PERSONS: dict[str, list[object]] = {
 
 
 @pytest.mark.parametrize("name", NO_PERSONS)
-def test_what_names_no_person_or_one_a_row_proposes_none(tmp_path: Path, capsys: Capture, name: str) -> None:
+def test_what_names_no_person_or_one_a_row_proposes_none(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
     contract, _ = drafted(tmp_path, capsys, {name: NO_PERSONS[name], "age": AGE, "y": NO})
     assert "unit" not in contract["privacy"]
 
 
-def test_mutant_codes_read_as_numbers_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_codes_read_as_numbers_are_caught(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(draft_rows, "_CODE", "^$")
     contract, _ = drafted(tmp_path, capsys, {"station": CODES["postcode"], "age": AGE, "y": NO})
     assert contract["columns"]["station"]["type"] == "integer"  # 894 for 00894
 
 
-def test_mutant_ids_as_features_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_ids_as_features_are_caught(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(draft_rows, "_MOST_ROWS", 0)
     monkeypatch.setattr(draft_rows, "_PERSON_ID", re.compile("$^"))
-    contract, _ = drafted(tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO})
+    contract, _ = drafted(
+        tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO}
+    )
     assert "patient_id" in contract["columns"]

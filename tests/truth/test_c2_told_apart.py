@@ -1,4 +1,6 @@
-"""A verdict has power or says that it has none: every answer beside a constant one, and every word of a verdict with one meaning."""
+"""A verdict has power or says that it has none: every answer beside a constant one, and every word
+of a verdict with one meaning.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,38 @@ from dpicl.report.reproduce import Made, Verdict, judged
 from dpicl.report.reproduce.computed import COMPUTED
 from dpicl.report.reproduce.constant import Beside, first_line
 from dpicl.report.reproduce.made import Measured
-from dpicl.report.reproduce.meanings import BOUNDED, COUNTED, DIFFERS, EQUAL, MEANINGS, NOT_RUN, SAME, UNCLEAR, WITHIN
+from dpicl.report.reproduce.meanings import (
+    BOUNDED,
+    COUNTED,
+    DIFFERS,
+    EQUAL,
+    MEANINGS,
+    NOT_RUN,
+    SAME,
+    UNCLEAR,
+    WITHIN,
+)
 from dpicl.report.reproduce.page import page_of, summary, verdicts_of
 from tests.library.examples import ROOT
-from tests.truth.paper_runs import MAJORITY, SETS, made_with, papers, row, rows_of, side_with, table, verdicts
+from tests.truth.paper_runs import (
+    MAJORITY,
+    SETS,
+    made_with,
+    papers,
+    row,
+    rows_of,
+    side_with,
+    table,
+    verdicts,
+)
 
 NAMES = ("II", "III", "XII", "XIII")
-PIPELINES = {"II": "table-2-as-printed", "XII": "table-2-as-printed", "III": "table-3-as-printed", "XIII": "table-3-as-printed"}
+PIPELINES = {
+    "II": "table-2-as-printed",
+    "XII": "table-2-as-printed",
+    "III": "table-3-as-printed",
+    "XIII": "table-3-as-printed",
+}
 Accuracy = Callable[[PrintedCell], float]
 Found = Sequence[tuple[PrintedTable, list[Verdict]]]
 REPRODUCES = "A constant answer reproduces this table, as far as these runs can tell: "
@@ -39,13 +66,19 @@ def constant(cell: PrintedCell) -> float:
 
 @cache
 def constant_model(name: str) -> tuple[Made, Found]:
-    """A table as a model that always gives the majority label answers it, with the papers' sizes, judged once."""
+    """A table as a model that always gives the majority label answers it, with the papers' sizes,
+    judged once.
+    """
     printed = table("dp-tabicl", name)
-    made = made_with(side_with(Path(tempfile.mkdtemp()), PIPELINES[name], rows_of(printed, constant)))
+    made = made_with(
+        side_with(Path(tempfile.mkdtemp()), PIPELINES[name], rows_of(printed, constant))
+    )
     return made, verdicts_of(papers()["dp-tabicl"], [name], made)
 
 
-def of_one_set(home: Path, name: str, dataset: str, accuracy: Accuracy = constant, **more: Any) -> tuple[Made, Found]:
+def of_one_set(
+    home: Path, name: str, dataset: str, accuracy: Accuracy = constant, **more: Any
+) -> tuple[Made, Found]:
     printed = table("dp-tabicl", name)
     rows = rows_of(printed, accuracy, datasets=(dataset,), **more)
     made = made_with(side_with(home, PIPELINES[name], rows, datasets=[dataset]))
@@ -59,23 +92,32 @@ def first_line_of(made: Made, found: Found) -> str:
 
 
 def answers(found: Found) -> list[Verdict]:
-    return [one for _, of in found for one in of if one.cell.system == "icl" and one.kind != NOT_RUN]
+    return [
+        one for _, of in found for one in of if one.cell.system == "icl" and one.kind != NOT_RUN
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_always_gives_the_majority_label_is_told_apart_nowhere(name: str) -> None:
     """Such a model was `within noise` pure in three cells of five."""
     found = answers(constant_model(name)[1])
-    assert len(found) == 192 and all(one.beside is not None and not one.beside.is_apart for one in found)
+    assert len(found) == 192 and all(
+        one.beside is not None and not one.beside.is_apart for one in found
+    )
     assert sum(one.kind == WITHIN for one in found) > 60, "the test alone has no power against it"
-    assert all("not told apart from the majority label" in one.beside.text for one in found if one.beside)
+    assert all(
+        "not told apart from the majority label" in one.beside.text for one in found if one.beside
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_that_a_constant_answer_reproduces_says_so(name: str) -> None:
     line = first_line([one.beside for one in answers(constant_model(name)[1]) if one.beside])
     assert line.startswith(f"{REPRODUCES}always the majority label is within noise of ")
-    assert re.search(r"of \d+ of 192 printed numbers of answers", line) and "0 of ours are told apart from it" in line
+    assert (
+        re.search(r"of \d+ of 192 printed numbers of answers", line)
+        and "0 of ours are told apart from it" in line
+    )
 
 
 @pytest.mark.parametrize("dataset", ["blood", "bank"])
@@ -86,11 +128,15 @@ def test_it_says_so_first_whoever_answered(tmp_path: Path, dataset: str) -> None
 
 def test_a_table_that_no_constant_answer_reproduces_does_not_say_so(tmp_path: Path) -> None:
     rare = dict.fromkeys(SETS, 0.1)  # a set of many labels: the most frequent is rare
-    line = first_line_of(*of_one_set(tmp_path, "II", "blood", lambda cell: cell.value, majority=rare))
+    line = first_line_of(
+        *of_one_set(tmp_path, "II", "blood", lambda cell: cell.value, majority=rare)
+    )
     assert line.startswith("### adult"), "the first fold follows at once"
 
 
-@pytest.mark.parametrize(("name", "dataset"), [(name, dataset) for name in ("II", "XIII") for dataset in SETS])
+@pytest.mark.parametrize(
+    ("name", "dataset"), [(name, dataset) for name in ("II", "XIII") for dataset in SETS]
+)
 def test_each_set_by_itself(tmp_path: Path, name: str, dataset: str) -> None:
     own = answers(of_one_set(tmp_path, name, dataset)[1])
     assert len(own) == 24 and not any(one.beside is None or one.beside.is_apart for one in own)
@@ -112,12 +158,20 @@ def test_each_set_by_itself(tmp_path: Path, name: str, dataset: str) -> None:
         (0.40, 0.65, 115, "below the majority label, 0.650"),
     ],
 )
-def test_told_apart_goes_by_the_queries(tmp_path: Path, mean: float, majority: float, queries: int, expected: str) -> None:
-    cell = PrintedCell("Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.05)
-    rows = [row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0) for seed in range(5)]
+def test_told_apart_goes_by_the_queries(
+    tmp_path: Path, mean: float, majority: float, queries: int, expected: str
+) -> None:
+    cell = PrintedCell(
+        "Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.05
+    )
+    rows = [
+        row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0)
+        for seed in range(5)
+    ]
     rows += [row("ldp_tabicl", "majority", "blood", seed, queries, majority) for seed in range(5)]
     (found,) = judged(
-        PrintedTable("0", "made up", (cell,), "table-2-as-printed"), made_with(side_with(tmp_path, "table-2-as-printed", rows))
+        PrintedTable("0", "made up", (cell,), "table-2-as-printed"),
+        made_with(side_with(tmp_path, "table-2-as-printed", rows)),
     )
     assert found.beside is not None and found.beside.text == expected
 
@@ -126,23 +180,37 @@ def test_texts_of_their_own_stand_beside_an_answer_that_was_shown_nothing(tmp_pa
     printed = table("dp-icl", "samsum")
     rows = []
     for cell in printed.cells:
-        answer = row("dp_icl", cell.system, "samsum", 0, 100, 0.5, shots=cell.shots, epsilon=cell.epsilon)
+        answer = row(
+            "dp_icl", cell.system, "samsum", 0, 100, 0.5, shots=cell.shots, epsilon=cell.epsilon
+        )
         rows.append({**answer, "accuracy": math.nan, cell.metric: 0.35})
     merged = [dict(one) for one in rows]
     side = side_with(tmp_path, "dp-icl-generation", merged, datasets=["samsum"], majority={})
     found = judged(printed, made_with(side, "llama-2-13b"))
     shown = [one for one in found if one.cell.system == "icl"]
-    assert shown and all(one.beside is not None and one.beside.name == "no demonstrations" for one in shown)
-    assert all(one.beside is None for one in found if one.cell.system == "zero-shot"), "it is that answer"
+    assert shown and all(
+        one.beside is not None and one.beside.name == "no demonstrations" for one in shown
+    )
+    assert all(one.beside is None for one in found if one.cell.system == "zero-shot"), (
+        "it is that answer"
+    )
 
 
-def test_baselines_stand_beside_the_majority_of_the_rows_that_they_are_tested_on(tmp_path: Path) -> None:
+def test_baselines_stand_beside_the_majority_of_the_rows_that_they_are_tested_on(
+    tmp_path: Path,
+) -> None:
     printed = table("dp-tabicl", "III")
-    rows = rows_of(printed, lambda cell: 0.9, majority=dict.fromkeys(SETS, 0.2), datasets=("blood", "adult"))
-    found = verdicts(printed, side_with(tmp_path, "table-3-as-printed", rows, majority={"blood": 0.76}))
+    rows = rows_of(
+        printed, lambda cell: 0.9, majority=dict.fromkeys(SETS, 0.2), datasets=("blood", "adult")
+    )
+    found = verdicts(
+        printed, side_with(tmp_path, "table-3-as-printed", rows, majority={"blood": 0.76})
+    )
     fitted = found["blood", "gnb-naive", None, 1.0]
     assert fitted.beside is not None and fitted.beside.value == 0.76 and fitted.beside.is_apart
-    assert found["adult", "gnb-naive", None, 1.0].beside is None, "of whose rows the run has no majority"
+    assert found["adult", "gnb-naive", None, 1.0].beside is None, (
+        "of whose rows the run has no majority"
+    )
 
 
 def test_a_table_s_first_line_counts_each_number_once() -> None:
@@ -154,8 +222,13 @@ def test_a_table_s_first_line_counts_each_number_once() -> None:
         beside(near=True, wide=True, apart=True),
         beside(near=False, wide=False, apart=False),
     ]
-    expected = "within noise of 1 of 3 printed numbers of answers, and too near to tell in 1; 1 of ours is told apart from it."
-    assert expected in first_line(found) and first_line(found).startswith("A constant answer reproduces this table")
+    expected = (
+        "within noise of 1 of 3 printed numbers of answers, and too near to tell in 1; 1 of ours "
+        "is told apart from it."
+    )
+    assert expected in first_line(found) and first_line(found).startswith(
+        "A constant answer reproduces this table"
+    )
     assert "; 0 of ours are told apart" in first_line([found[0]]) and first_line([found[2]]) == ""
 
 
@@ -163,14 +236,19 @@ def test_a_summary_counts_what_is_told_apart() -> None:
     found = constant_model("II")[1]
     within = [one for one in found[0][1] if one.kind == WITHIN]
     apart = sum(one.beside is not None and one.beside.is_apart for one in within)
-    assert f"{len(within)} are within noise ({apart} of these told apart from a constant answer)" in summary(found)
+    assert (
+        f"{len(within)} are within noise ({apart} of these told apart from a constant answer)"
+        in summary(found)
+    )
 
 
 # --- one meaning a word
 
 
 def test_numbers_without_noise_are_equal_or_differ_to_the_last_printed_digit() -> None:
-    (cell,) = (one for one in table("dp-tabicl", "V").cells if (one.dataset, one.epsilon) == ("adult", 1.0))
+    (cell,) = (
+        one for one in table("dp-tabicl", "V").cells if (one.dataset, one.epsilon) == ("adult", 1.0)
+    )
     assert abs(amplified_epsilon(1.0, 3016 / 30162) - 0.1586) < 1e-4
     for value, kind in ((0.159, EQUAL), (0.158, DIFFERS), (0.1592, DIFFERS), (0.160, DIFFERS)):
         (found,) = judged(PrintedTable("V", "", (replace(cell, value=value),)), Made({}, ("tiny",)))
@@ -178,53 +256,114 @@ def test_numbers_without_noise_are_equal_or_differ_to_the_last_printed_digit() -
 
 
 def test_noise_of_table_9_is_bounded_by_the_print_and_says_by_how_much() -> None:
-    cells = [one for one in table("dp-few-shot", "9").cells if one.dataset in ("dbpedia", "trec") and one.epsilon == 1.0]
-    found = {one.cell.dataset: one for one in judged(PrintedTable("9", "", tuple(cells)), Made({}, ("tiny",)))}
-    assert {one.kind for one in found.values()} == {BOUNDED} and found["dbpedia"].text == "bounded by: 10.6% less"
+    cells = [
+        one
+        for one in table("dp-few-shot", "9").cells
+        if one.dataset in ("dbpedia", "trec") and one.epsilon == 1.0
+    ]
+    found = {
+        one.cell.dataset: one
+        for one in judged(PrintedTable("9", "", tuple(cells)), Made({}, ("tiny",)))
+    }
+    assert {one.kind for one in found.values()} == {BOUNDED} and found[
+        "dbpedia"
+    ].text == "bounded by: 10.6% less"
     assert found["trec"].text.startswith("bounded by: ")
 
 
-@pytest.mark.parametrize(("value", "kind"), [(1.0, BOUNDED), (0.9, BOUNDED), (0.89, DIFFERS), (5.0, BOUNDED)])
-def test_an_epsilon_above_the_print_is_no_bound(value: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell,) = (one for one in table("dp-few-shot", "9").cells if (one.dataset, one.epsilon) == ("dbpedia", 1.0))
+@pytest.mark.parametrize(
+    ("value", "kind"), [(1.0, BOUNDED), (0.9, BOUNDED), (0.89, DIFFERS), (5.0, BOUNDED)]
+)
+def test_an_epsilon_above_the_print_is_no_bound(
+    value: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = (
+        one
+        for one in table("dp-few-shot", "9").cells
+        if (one.dataset, one.epsilon) == ("dbpedia", 1.0)
+    )
     monkeypatch.setitem(COMPUTED, "9", lambda _: 0.8935)
     (found,) = judged(PrintedTable("9", "", (replace(cell, value=value),)), Made({}, ("tiny",)))
     assert found.kind == kind
 
 
-@pytest.mark.parametrize(("share", "printed", "kind"), [(0.9, 0.01, SAME), (0.9, 0.2, DIFFERS), (0.2, 0.2, SAME), (0.2, 0.02, DIFFERS)])
-def test_p_values_lead_to_the_same_conclusion_or_differ(tmp_path: Path, share: float, printed: float, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "printed", "kind"),
+    [(0.9, 0.01, SAME), (0.9, 0.2, DIFFERS), (0.2, 0.2, SAME), (0.2, 0.02, DIFFERS)],
+)
+def test_p_values_lead_to_the_same_conclusion_or_differ(
+    tmp_path: Path, share: float, printed: float, kind: str
+) -> None:
     (cell,) = (one for one in table("dp-tabicl", "V-F1").cells if one.system == "lr")
     offsets = dict(zip(SETS, (0.0, 0.01, 0.02, 0.03, 0.0, 0.01, 0.02, 0.03), strict=True))
     rows = []
     for dataset in SETS:
-        rows.append(row("ldp_tabicl", "icl", dataset, 0, 100, share + offsets[dataset], shots=1.0, epsilon=1.0))
+        rows.append(
+            row(
+                "ldp_tabicl",
+                "icl",
+                dataset,
+                0,
+                100,
+                share + offsets[dataset],
+                shots=1.0,
+                epsilon=1.0,
+            )
+        )
         rows.append(row("ldp_tabicl", "lr", dataset, 0, 150, 0.5, epsilon=1.0))
     side = side_with(tmp_path, "table-2-as-printed", rows)
-    (found,) = judged(PrintedTable("V-F1", "", (replace(cell, value=printed),), "table-2-as-printed"), made_with(side))
-    assert found.kind == kind and WITHIN not in found.text and "below 0.05" in found.text + " below 0.05" * (printed >= 0.05)
+    (found,) = judged(
+        PrintedTable("V-F1", "", (replace(cell, value=printed),), "table-2-as-printed"),
+        made_with(side),
+    )
+    assert (
+        found.kind == kind
+        and WITHIN not in found.text
+        and "below 0.05" in found.text + " below 0.05" * (printed >= 0.05)
+    )
 
 
 @pytest.mark.parametrize(("queries", "kind"), [(112, EQUAL), (113, DIFFERS), (5, DIFFERS)])
 def test_numbers_of_queries_are_equal_or_differ(tmp_path: Path, queries: int, kind: str) -> None:
     (cell,) = (one for one in table("dp-tabicl", "VI").cells if one.dataset == "blood")
     rows = [row("gdp_tabicl", "zero-shot", "blood", 0, queries, 0.5, shots=0.0)]
-    (found,) = judged(PrintedTable("VI", "", (cell,), "table-3-as-printed"), made_with(side_with(tmp_path, "table-3-as-printed", rows)))
+    (found,) = judged(
+        PrintedTable("VI", "", (cell,), "table-3-as-printed"),
+        made_with(side_with(tmp_path, "table-3-as-printed", rows)),
+    )
     assert found.kind == kind and found.text.partition(";")[0] == kind
 
 
 @pytest.mark.parametrize(
     ("mean", "queries", "kind"),
-    [(0.76, 1506, WITHIN), (0.78, 1506, WITHIN), (0.90, 1506, DIFFERS), (0.7, 10, UNCLEAR), (0.0, 112, DIFFERS)],
+    [
+        (0.76, 1506, WITHIN),
+        (0.78, 1506, WITHIN),
+        (0.90, 1506, DIFFERS),
+        (0.7, 10, UNCLEAR),
+        (0.0, 112, DIFFERS),
+    ],
 )
-def test_means_are_within_noise_too_noisy_or_different(tmp_path: Path, mean: float, queries: int, kind: str) -> None:
-    cell = PrintedCell("Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.02)
-    rows = [row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0) for seed in range(3)]
-    (found,) = judged(PrintedTable("0", "", (cell,), "table-2-as-printed"), made_with(side_with(tmp_path, "table-2-as-printed", rows)))
+def test_means_are_within_noise_too_noisy_or_different(
+    tmp_path: Path, mean: float, queries: int, kind: str
+) -> None:
+    cell = PrintedCell(
+        "Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.02
+    )
+    rows = [
+        row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0)
+        for seed in range(3)
+    ]
+    (found,) = judged(
+        PrintedTable("0", "", (cell,), "table-2-as-printed"),
+        made_with(side_with(tmp_path, "table-2-as-printed", rows)),
+    )
     assert found.kind == kind
 
 
-def test_each_word_is_defined_once_on_the_page_and_in_the_same_words_in_the_docs(tmp_path: Path) -> None:
+def test_each_word_is_defined_once_on_the_page_and_in_the_same_words_in_the_docs(
+    tmp_path: Path,
+) -> None:
     assert MEANINGS.keys() == COUNTED.keys() and len(set(MEANINGS.values())) == len(MEANINGS)
     docs = (ROOT / "docs" / "how-to" / "reproduce.md").read_text()
     for kind, meaning in MEANINGS.items():
@@ -249,7 +388,9 @@ def test_no_table_says_within_noise_of_what_has_none() -> None:
 
 
 def test_equation_2_is_wide_enough_for_answers_that_exclude_each_other() -> None:
-    """Right on the rarer label only: every answer differs from the constant one, and the margin knows."""
+    """Right on the rarer label only: every answer differs from the constant one, and the margin
+    knows.
+    """
     ours = Measured(0.4, 0.0, 5, 100.0, "icl")
     exact = math.sqrt((1 - 0.2**2) / 100)
     assert ours.apart(0.6) == pytest.approx(1.96 * exact)
@@ -258,7 +399,9 @@ def test_equation_2_is_wide_enough_for_answers_that_exclude_each_other() -> None
 # --- mutants
 
 
-def test_mutant_a_verdict_without_power_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_a_verdict_without_power_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fault of before: nothing stands beside the constant answer."""
     monkeypatch.setattr("dpicl.report.reproduce.verdicts.beside_constant", lambda *_: None)
     with pytest.raises(AssertionError):
@@ -267,19 +410,25 @@ def test_mutant_a_verdict_without_power_is_caught(tmp_path: Path, monkeypatch: p
         test_it_says_so_first_whoever_answered(tmp_path / "b", "blood")
 
 
-def test_mutant_everything_is_told_apart_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_everything_is_told_apart_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Measured, "apart", lambda *_: -1.0)
     with pytest.raises(AssertionError):
         test_each_set_by_itself(tmp_path, "II", "blood")
 
 
-def test_mutant_fifteen_percent_off_is_within_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_fifteen_percent_off_is_within_noise_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dpicl.report.reproduce.verdicts.BOUNDED", WITHIN)
     with pytest.raises(AssertionError):
         test_noise_of_table_9_is_bounded_by_the_print_and_says_by_how_much()
 
 
-def test_mutant_a_line_that_never_comes_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_a_line_that_never_comes_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpicl.report.reproduce.page.first_line", lambda _: "")
     with pytest.raises(AssertionError):
         test_it_says_so_first_whoever_answered(tmp_path, "blood")

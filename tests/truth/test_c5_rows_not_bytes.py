@@ -1,4 +1,6 @@
-"""Public sets are known by their rows, whatever the compression, order or form, and no others are taken for them."""
+"""Public sets are known by their rows, whatever the compression, order or form, and no others are
+taken for them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ NEAREST = ("mit_director", "sroie")
 
 def contract_of(name: str) -> Contract | TextContract:
     path = ROOT / "data_contracts" / f"{name}.yaml"
-    stated = load_contract(path if path.exists() else ROOT / "data_contracts" / "texts" / f"{name}.yaml")
+    stated = load_contract(
+        path if path.exists() else ROOT / "data_contracts" / "texts" / f"{name}.yaml"
+    )
     names = edition_names(stated) if isinstance(stated, TextContract) else ()
     return edition(stated, names[1]) if isinstance(stated, TextContract) and names else stated
 
@@ -78,17 +82,31 @@ def table_bytes(content: Records, fields: tuple[str, ...], as_csv: bool) -> byte
 
 FORMS: dict[str, Callable[[Records, bytes], Written]] = {
     "gzip, another level": lambda content, data: (".jsonl.gz", gzip.compress(data, 1)),
-    "gzip, with a time stamp": lambda content, data: (".jsonl.gz", gzip.compress(data, 6, mtime=1e9)),
+    "gzip, with a time stamp": lambda content, data: (
+        ".jsonl.gz",
+        gzip.compress(data, 6, mtime=1e9),
+    ),
     "plain": lambda content, data: (".jsonl", data + b"\n"),
     "another order": lambda content, data: (".jsonl", lines(shuffled(content))),
-    "another order of keys": lambda content, data: (".jsonl.gz", gzip.compress(lines([dict(reversed(one.items())) for one in content]))),
+    "another order of keys": lambda content, data: (
+        ".jsonl.gz",
+        gzip.compress(lines([dict(reversed(one.items())) for one in content])),
+    ),
     "windows line ends": lambda content, data: (".jsonl", data.replace(b"\n", b"\r\n")),
     "one list": lambda content, data: (".json", json.dumps(content, indent=1).encode()),
-    "one list, gzipped": lambda content, data: (".json.gz", gzip.compress(json.dumps(shuffled(content)).encode())),
+    "one list, gzipped": lambda content, data: (
+        ".json.gz",
+        gzip.compress(json.dumps(shuffled(content)).encode()),
+    ),
 }
 
 
-def place(folder: Path, contract: TextContract, data_folder: Path, write: Callable[[Records, bytes], Written]) -> None:
+def place(
+    folder: Path,
+    contract: TextContract,
+    data_folder: Path,
+    write: Callable[[Records, bytes], Written],
+) -> None:
     """The set's files in another form, in the place that the contract names."""
     for part in ("train", "test"):
         file = getattr(contract.source, part).file
@@ -100,41 +118,67 @@ def place(folder: Path, contract: TextContract, data_folder: Path, write: Callab
 
 
 def settings(root: Path, data: Path) -> Settings:
-    return Settings(root / "home", data, ROOT / "data_contracts", ROOT / "pipelines.yaml", root / "runs")
+    return Settings(
+        root / "home", data, ROOT / "data_contracts", ROOT / "pipelines.yaml", root / "runs"
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [*((name, "gzip, another level") for name in TEXTS), *((one, form) for one in NEAREST for form in FORMS)]
+    ("name", "form"),
+    [
+        *((name, "gzip, another level") for name in TEXTS),
+        *((one, form) for one in NEAREST for form in FORMS),
+    ],
 )
-def test_the_same_rows_in_another_form_are_the_published_set(name: str, form: str, tmp_path: Path, data_folder: Path) -> None:
+def test_the_same_rows_in_another_form_are_the_published_set(
+    name: str, form: str, tmp_path: Path, data_folder: Path
+) -> None:
     contract = texts_of(name)
     place(tmp_path, contract, data_folder, FORMS[form])
     read = read_content(contract, settings(tmp_path, tmp_path))
     assert read.digest in row_digests().values()
-    check_published(contract, lambda: read.digest, settings(tmp_path, tmp_path))  # which every run does before anything is released
+    check_published(
+        contract, lambda: read.digest, settings(tmp_path, tmp_path)
+    )  # which every run does before anything is released
     asked = load_public_texts(contract, data_folder=tmp_path)
     assert asked.column_names == ["label", "text"] and 0 < asked.num_rows < read.rows
 
 
 @pytest.mark.parametrize("as_csv", [True, False], ids=["CSV", "Parquet"])
 @pytest.mark.parametrize("name", ["amazon", "samsum", "sroie", "trec"])
-def test_tables_of_the_same_texts_are_the_published_set(name: str, as_csv: bool, tmp_path: Path, data_folder: Path) -> None:
+def test_tables_of_the_same_texts_are_the_published_set(
+    name: str, as_csv: bool, tmp_path: Path, data_folder: Path
+) -> None:
     contract = texts_of(name)
     fields = (contract.task.field, *contract.text_fields)
-    place(tmp_path, contract, data_folder, lambda content, _: (".csv" if as_csv else ".parquet", table_bytes(content, fields, as_csv)))
+    place(
+        tmp_path,
+        contract,
+        data_folder,
+        lambda content, _: (".csv" if as_csv else ".parquet", table_bytes(content, fields, as_csv)),
+    )
     assert read_content(contract, settings(tmp_path, tmp_path)).digest in row_digests().values()
 
 
 def answered(content: Records) -> int:
-    """Where the first record stands that a contract over small sets reads: of a receipt's company, or of a director."""
-    return next(place for place, one in enumerate(content) if one.get("company") or one.get("slots", {}).get("Director"))
+    """Where the first record stands that a contract over small sets reads: of a receipt's company,
+    or of a director.
+    """
+    return next(
+        place
+        for place, one in enumerate(content)
+        if one.get("company") or one.get("slots", {}).get("Director")
+    )
 
 
 CHANGES: dict[str, Callable[[Records, int], Records]] = {
     "a row less": lambda content, at: content[:at] + content[at + 1 :],
     "a row twice": lambda content, at: [*content, content[at]],
     "a letter": lambda content, at: [
-        {key: f"{value}x" if place == at and isinstance(value, str) else value for key, value in one.items()}
+        {
+            key: f"{value}x" if place == at and isinstance(value, str) else value
+            for key, value in one.items()
+        }
         for place, one in enumerate(content)
     ],
     "two answers change places": lambda content, at: swapped(content),
@@ -144,7 +188,10 @@ CHANGES: dict[str, Callable[[Records, int], Records]] = {
 def swapped(content: Records) -> Records:
     key = "company" if "company" in content[0] else "slots"
     one, two = next(
-        (a, b) for a in range(50) for b in range(50) if content[a][key] != content[b][key] and content[a][key] and content[b][key]
+        (a, b)
+        for a in range(50)
+        for b in range(50)
+        if content[a][key] != content[b][key] and content[a][key] and content[b][key]
     )
     changed = [dict(record) for record in content]
     changed[one][key], changed[two][key] = content[two][key], content[one][key]
@@ -153,10 +200,19 @@ def swapped(content: Records) -> Records:
 
 @pytest.mark.parametrize("name", NEAREST)
 @pytest.mark.parametrize("change", CHANGES)
-def test_other_rows_are_refused_in_one_sentence(name: str, change: str, tmp_path: Path, data_folder: Path) -> None:
+def test_other_rows_are_refused_in_one_sentence(
+    name: str, change: str, tmp_path: Path, data_folder: Path
+) -> None:
     contract = texts_of(name)
-    place(tmp_path, contract, data_folder, lambda content, _: (".jsonl", lines(CHANGES[change](content, answered(content)))))
-    with pytest.raises(SourceError, match="the file has sha256 .*, expected .* or the same rows in another form") as refused:
+    place(
+        tmp_path,
+        contract,
+        data_folder,
+        lambda content, _: (".jsonl", lines(CHANGES[change](content, answered(content)))),
+    )
+    with pytest.raises(
+        SourceError, match="the file has sha256 .*, expected .* or the same rows in another form"
+    ) as refused:
         load_texts(contract, data_folder=tmp_path)
     assert "\n" not in str(refused.value)
     with pytest.raises(SourceError):
@@ -173,11 +229,15 @@ def test_parts_that_change_places_are_other_rows(tmp_path: Path, data_folder: Pa
         load_texts(contract, data_folder=tmp_path)
 
 
-def test_a_file_that_cannot_be_read_says_so_beside_its_digest(tmp_path: Path, data_folder: Path) -> None:
+def test_a_file_that_cannot_be_read_says_so_beside_its_digest(
+    tmp_path: Path, data_folder: Path
+) -> None:
     contract = texts_of("sroie")
     place(tmp_path, contract, data_folder, lambda content, _: (".jsonl", b"no record\n"))
     with pytest.raises(
-        SourceError, match=r"sroie: train.jsonl: the file has sha256 .*; and it is refused: train.jsonl: some lines are no JSON object"
+        SourceError,
+        match=r"sroie: train.jsonl: the file has sha256 .*; and it is refused: train.jsonl: some "
+        r"lines are no JSON object",
     ):
         load_texts(contract, data_folder=tmp_path)
 
@@ -185,7 +245,9 @@ def test_a_file_that_cannot_be_read_says_so_beside_its_digest(tmp_path: Path, da
 # --- tables
 
 
-@pytest.mark.parametrize("form", ["heart.csv.gz", "heart.parquet", "heart.csv", "reordered heart.csv.gz"])
+@pytest.mark.parametrize(
+    "form", ["heart.csv.gz", "heart.parquet", "heart.csv", "reordered heart.csv.gz"]
+)
 def test_heart_is_known_by_its_rows(form: str, tmp_path: Path, data_folder: Path) -> None:
     contract = contract_of("heart")
     head, *rows = (data_folder / "tabular" / "heart.csv").read_text().splitlines()
@@ -205,41 +267,66 @@ def test_heart_is_known_by_its_rows(form: str, tmp_path: Path, data_folder: Path
 def test_another_table_under_the_name_is_refused(tmp_path: Path, data_folder: Path) -> None:
     path = tmp_path / "tabular" / "heart.csv.gz"
     path.parent.mkdir()
-    path.write_bytes(gzip.compress(b"\n".join((data_folder / "tabular" / "heart.csv").read_bytes().splitlines()[:-1])))
+    path.write_bytes(
+        gzip.compress(
+            b"\n".join((data_folder / "tabular" / "heart.csv").read_bytes().splitlines()[:-1])
+        )
+    )
     with pytest.raises(DpiclError):
         read_content(contract_of("heart"), settings(tmp_path, tmp_path))
 
 
-def test_a_table_with_a_budget_is_read_from_its_very_file(tmp_path: Path, data_folder: Path) -> None:
+def test_a_table_with_a_budget_is_read_from_its_very_file(
+    tmp_path: Path, data_folder: Path
+) -> None:
     """Another ending would be another asset."""
     contract = contract_of("heart")
     budget = contract.privacy.budget.model_copy(update={"benchmark": False, "epsilon": 1.0})
-    own = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"budget": budget})})
+    own = contract.model_copy(
+        update={"privacy": contract.privacy.model_copy(update={"budget": budget})}
+    )
     (tmp_path / "tabular").mkdir()
-    (tmp_path / "tabular" / "heart.csv.gz").write_bytes(gzip.compress((data_folder / "tabular" / "heart.csv").read_bytes()))
+    (tmp_path / "tabular" / "heart.csv.gz").write_bytes(
+        gzip.compress((data_folder / "tabular" / "heart.csv").read_bytes())
+    )
     from dpicl.tabular.reading.source import locate
 
-    assert isinstance(own, Contract) and locate(own, data_folder=tmp_path, cache_folder=tmp_path) is None
+    assert (
+        isinstance(own, Contract)
+        and locate(own, data_folder=tmp_path, cache_folder=tmp_path) is None
+    )
     assert locate(contract, data_folder=tmp_path, cache_folder=tmp_path) is not None  # type: ignore[arg-type]
 
 
 # --- mutants
 
 
-def test_mutant_bytes_are_pinned_is_caught(tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_bytes_are_pinned_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fault of before: our own gzip files, and no others."""
     monkeypatch.setattr("dpicl.text.read.row_digests", dict)
     with pytest.raises(SourceError):
-        test_the_same_rows_in_another_form_are_the_published_set("mit_director", "gzip, another level", tmp_path, data_folder)
+        test_the_same_rows_in_another_form_are_the_published_set(
+            "mit_director", "gzip, another level", tmp_path, data_folder
+        )
 
 
-def test_mutant_nothing_is_compared_is_caught(tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_nothing_is_compared_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpicl.text.read._has_stated_bytes", lambda *_: True)
     with pytest.raises(pytest.fail.Exception):
         test_other_rows_are_refused_in_one_sentence("sroie", "a row less", tmp_path, data_folder)
 
 
-def test_mutant_only_the_stated_ending_is_looked_for_is_caught(tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpicl.text.read._forms", lambda contract, part: (getattr(contract.source, part).file,))
+def test_mutant_only_the_stated_ending_is_looked_for_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dpicl.text.read._forms", lambda contract, part: (getattr(contract.source, part).file,)
+    )
     with pytest.raises(SourceError):
-        test_the_same_rows_in_another_form_are_the_published_set("mit_director", "plain", tmp_path, data_folder)
+        test_the_same_rows_in_another_form_are_the_published_set(
+            "mit_director", "plain", tmp_path, data_folder
+        )

@@ -1,4 +1,6 @@
-"""Where a public set is published is named, and its form there is read or converted; documents that nobody may hand on can be filled in."""
+"""Where a public set is published is named, and its form there is read or converted; documents that
+nobody may hand on can be filled in.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ from tests.harness import call_main, complaint, said
 from tests.library.examples import ROOT
 from tests.library.hostile_server import HostileServer, good
 from tests.library.text_contracts import text_tree
-from tests.truth.test_c5_rows_not_bytes import Records, contract_of, lines, opened, records, settings, texts_of
+from tests.truth.test_c5_rows_not_bytes import (
+    Records,
+    contract_of,
+    lines,
+    opened,
+    records,
+    settings,
+    texts_of,
+)
 from tests.upgrades.names import STORED
 
 Capture = pytest.CaptureFixture[str]
@@ -31,18 +41,27 @@ Capture = pytest.CaptureFixture[str]
 
 def tagged_lines(content: Records) -> bytes:
     """As Zhao et al. (2021) published the queries of MIT's corpus."""
-    pairs = (" ".join(f"{word}:{tag}" for word, tag in zip(one["tokens"], one["tags"], strict=True)) for one in content)
+    pairs = (
+        " ".join(f"{word}:{tag}" for word, tag in zip(one["tokens"], one["tags"], strict=True))
+        for one in content
+    )
     return "".join(f"{line} <=> <NULL>\n" for line in pairs).encode()
 
 
 @pytest.mark.parametrize("name", ["mit_genre", "mit_director"])
-def test_the_address_that_mit_s_contracts_name_has_these_very_rows(name: str, tmp_path: Path, data_folder: Path) -> None:
-    """The published bytes are made from ours: their digest is the one that the contract states of the address."""
+def test_the_address_that_mit_s_contracts_name_has_these_very_rows(
+    name: str, tmp_path: Path, data_folder: Path
+) -> None:
+    """The published bytes are made from ours: their digest is the one that the contract states of
+    the address.
+    """
     stated = load_contract(ROOT / "data_contracts" / "texts" / f"{name}.yaml")
     assert isinstance(stated, TextContract) and stated.source.published is not None
     whole = edition(stated, "published")
     for part in ("train", "test"):
-        data = tagged_lines(records(opened(data_folder / getattr(texts_of(name).source, part).file)))
+        data = tagged_lines(
+            records(opened(data_folder / getattr(texts_of(name).source, part).file))
+        )
         assert hashlib.sha256(data).hexdigest() == getattr(stated.source.published, part).sha256
         path = tmp_path / getattr(whole.source, part).file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,17 +80,31 @@ def server() -> Iterator[HostileServer]:
 
 
 def test_tagged_words_are_downloaded_and_read(tmp_path: Path, server: HostileServer) -> None:
-    served = {"train": b"a:O red:B-Colour dark:I-Colour hat:O <=> <NULL>\n" * 4, "test": b"blue:B-Colour sea:O\nno:O slot:O\n"}
+    served = {
+        "train": b"a:O red:B-Colour dark:I-Colour hat:O <=> <NULL>\n" * 4,
+        "test": b"blue:B-Colour sea:O\nno:O slot:O\n",
+    }
     content = text_tree()
     for part in served:
         del content["source"][part]
     content["source"]["published"] = {
-        "hub": "org/hats", "revision": "a" * 40, "form": "tagged",
-        **{part: {"file": part, "sha256": hashlib.sha256(data).hexdigest()} for part, data in served.items()},
-    }  # fmt: skip
+        "hub": "org/hats",
+        "revision": "a" * 40,
+        "form": "tagged",
+        **{
+            part: {"file": part, "sha256": hashlib.sha256(data).hexdigest()}
+            for part, data in served.items()
+        },
+    }
     content |= {
         "text": "{text}",
-        "task": {"kind": "extraction", "field": "slots.Colour", "min_rows": 4, "labels": ["red"], "answer_tokens": 4},
+        "task": {
+            "kind": "extraction",
+            "field": "slots.Colour",
+            "min_rows": 4,
+            "labels": ["red"],
+            "answer_tokens": 4,
+        },
     }
     for part, data in served.items():
         server.replies[f"/datasets/org/hats/resolve/{'a' * 40}/{part}"] = [good(data)]
@@ -102,7 +135,11 @@ def test_phrases_of_tagged_words(line: str, slots: dict[str, list[str]]) -> None
 
 @pytest.mark.parametrize("line", ["a", "a:Q", ":O", "a:B", "a:O-X", "a:I-"])
 def test_words_without_a_tag_are_refused(line: str) -> None:
-    with pytest.raises(DataError, match=r"x.tagged: some lines are no words with tags; expected `word:O` or `word:B-SLOT` of every word"):
+    with pytest.raises(
+        DataError,
+        match=r"x.tagged: some lines are no words with tags; expected `word:O` or `word:B-SLOT` of "
+        r"every word",
+    ):
         parse_records(f"fine:O\n{line}\n".encode(), ("text",), "x.tagged")
 
 
@@ -113,12 +150,18 @@ def test_a_list_that_is_none_of_objects_is_refused(text: str) -> None:
 
 
 def receipts_folder(root: Path, data_folder: Path) -> Path:
-    """The folder as SROIE publishes it, made from our records: a receipt's lines with coordinates, and what is stated of it."""
+    """The folder as SROIE publishes it, made from our records: a receipt's lines with coordinates,
+    and what is stated of it.
+    """
     for part in ("train", "test"):
-        for one in records((data_folder / "text" / "sroie_receipts" / f"{part}.jsonl").read_bytes()):
+        for one in records(
+            (data_folder / "text" / "sroie_receipts" / f"{part}.jsonl").read_bytes()
+        ):
             for kind in ("box", "key"):
                 (root / kind).mkdir(exist_ok=True, parents=True)
-            (root / "box" / f"{one['id']}.csv").write_text("".join(f"1,2,3,4,5,6,7,8,{line}\n" for line in one["document"].split("\n")))
+            (root / "box" / f"{one['id']}.csv").write_text(
+                "".join(f"1,2,3,4,5,6,7,8,{line}\n" for line in one["document"].split("\n"))
+            )
             stated = {name: one[name] or "" for name in ("company", "date", "address", "total")}
             (root / "key" / f"{one['id']}.json").write_text(json.dumps(stated, indent=4))
     return root
@@ -132,13 +175,20 @@ def test_receipts_are_made_from_the_published_folder(
     (folder / "box" / "626.csv").write_text(again)
     (folder / "key" / "626.json").write_text((folder / "key" / "000.json").read_text())
     for part in ("train", "test"):
-        assert receipts(folder)[part] == records((data_folder / "text" / "sroie_receipts" / f"{part}.jsonl").read_bytes())
+        assert receipts(folder)[part] == records(
+            (data_folder / "text" / "sroie_receipts" / f"{part}.jsonl").read_bytes()
+        )
     monkeypatch.setenv("DPICL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DPICL_DATA", str(tmp_path / "data"))
     told = said(capsys, "data", "convert", "sroie", str(folder))
     assert "train.jsonl" in told and "test.jsonl" in told
-    assert read_content(contract_of("sroie"), settings(tmp_path, tmp_path / "data")).digest == row_digests()["sroie"]
-    assert "is there already" in complaint(call_main(("data", "convert", "sroie", str(folder)), capsys))
+    assert (
+        read_content(contract_of("sroie"), settings(tmp_path, tmp_path / "data")).digest
+        == row_digests()["sroie"]
+    )
+    assert "is there already" in complaint(
+        call_main(("data", "convert", "sroie", str(folder)), capsys)
+    )
 
 
 def test_a_folder_of_other_receipts_writes_nothing(
@@ -148,7 +198,9 @@ def test_a_folder_of_other_receipts_writes_nothing(
     (folder / "box" / "000.csv").unlink()
     monkeypatch.setenv("DPICL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DPICL_DATA", str(tmp_path / "data"))
-    assert "are not the published ones" in complaint(call_main(("data", "convert", "sroie", str(folder)), capsys))
+    assert "are not the published ones" in complaint(
+        call_main(("data", "convert", "sroie", str(folder)), capsys)
+    )
     assert not (tmp_path / "data").exists()
     for wrong in ("samsum", "heart"):
         assert "published" in complaint(call_main(("data", "convert", wrong, str(folder)), capsys))
@@ -169,25 +221,40 @@ def test_what_cannot_be_downloaded_says_where_it_is(
     monkeypatch.setenv("DPICL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DPICL_DATA", str(tmp_path))
     assert place in complaint(call_main(("data", "fetch", name), capsys))
-    assert place in complaint(call_main(("data", "publish", name, "--yes"), capsys)), "where its rows are missing too"
+    assert place in complaint(call_main(("data", "publish", name, "--yes"), capsys)), (
+        "where its rows are missing too"
+    )
     assert place in " ".join((ROOT / "docs" / "how-to" / "reproduce.md").read_text().split())
 
 
 def test_every_set_of_the_papers_says_how_others_get_it() -> None:
     for path in (ROOT / "data_contracts").rglob("*.yaml"):
         source = load_contract(path).source
-        ways = [getattr(source, way, None) for way in ("bundled", "openml", "uci", "published", "obtain")]
+        ways = [
+            getattr(source, way, None)
+            for way in ("bundled", "openml", "uci", "published", "obtain")
+        ]
         assert any(ways), path.stem
 
 
-def test_documents_can_be_filled_in_by_whoever_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """A contract without rows: its digest is whose licence it is, and until then nothing is released."""
+def test_documents_can_be_filled_in_by_whoever_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A contract without rows: its digest is whose licence it is, and until then nothing is
+    released.
+    """
     contract = texts_of("docvqa")
     assert (
-        contract.source.train is not None and contract.source.train.sha256 is None and not any("docvqa" in name for name in row_digests())
+        contract.source.train is not None
+        and contract.source.train.sha256 is None
+        and not any("docvqa" in name for name in row_digests())
     )
     filled = [
-        {"document": f"page {number} of a report", "question": f"which page is {number}?", "answer": f"page {number}"}
+        {
+            "document": f"page {number} of a report",
+            "question": f"which page is {number}?",
+            "answer": f"page {number}",
+        }
         for number in range(200)
     ]
     for part in ("train", "validation"):
@@ -200,7 +267,8 @@ def test_documents_can_be_filled_in_by_whoever_may(tmp_path: Path, monkeypatch: 
     read = read_content(contract, own)
     assert (
         read.rows == 400
-        and load_texts(contract, data_folder=tmp_path / "data").column("text")[3].as_py() == "which page is 3? page 3 of a report"
+        and load_texts(contract, data_folder=tmp_path / "data").column("text")[3].as_py()
+        == "which page is 3? page 3 of a report"
     )
     with pytest.raises(PrivacyError, match="dpicl data publish docvqa"):
         check_published(contract, lambda: read.digest, own)
@@ -212,5 +280,11 @@ def test_words_for_people_name_no_release() -> None:
     stored = json.loads(STORED.read_text())["contracts"]
     for name in ("heart", "sroie", "amazon", "samsum", "mit_genre", "mit_director"):
         contract = contract_of(name)
-        other = contract.model_copy(update={"source": contract.source.model_copy(update={"obtain": "elsewhere", "stands_in": None})})
+        other = contract.model_copy(
+            update={
+                "source": contract.source.model_copy(
+                    update={"obtain": "elsewhere", "stands_in": None}
+                )
+            }
+        )
         assert contract_digest(contract) == contract_digest(other) == stored[name]

@@ -1,4 +1,6 @@
-"""`make release-check` goes on where it was, and its page says what is missing, failed or of another commit."""
+"""`make release-check` goes on where it was, and its page says what is missing, failed or of
+another commit.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,28 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.release_check import STORE, Result, Step, Store, commit_of, sitting, steps, written_page
+from benchmarks.release_check import (
+    STORE,
+    Result,
+    Step,
+    Store,
+    commit_of,
+    sitting,
+    steps,
+    written_page,
+)
 
 ROOT = Path(__file__).parents[2]
 
 
-def step(folder: Path, name: str, code: int = 0, prints: str = "figure speed: 3 x (goal >= 2) ok") -> Step:
+def step(
+    folder: Path, name: str, code: int = 0, prints: str = "figure speed: 3 x (goal >= 2) ok"
+) -> Step:
     """Leaves a mark each time it runs."""
-    program = f"import sys; open({str(folder / 'ran')!r}, 'a').write({name!r} + ' '); print({prints!r}); sys.exit({code})"
+    program = (
+        f"import sys; open({str(folder / 'ran')!r}, 'a').write({name!r} + ' '); "
+        f"print({prints!r}); sys.exit({code})"
+    )
     return Step(name, (sys.executable, "-c", program))
 
 
@@ -30,8 +46,13 @@ def ran(folder: Path) -> list[str]:
     return marks
 
 
-def test_what_has_passed_on_this_commit_is_not_run_again_and_what_failed_comes_last(tmp_path: Path) -> None:
-    store, chosen = Store(tmp_path / "store"), [step(tmp_path, "a"), step(tmp_path, "b", 1), step(tmp_path, "c")]
+def test_what_has_passed_on_this_commit_is_not_run_again_and_what_failed_comes_last(
+    tmp_path: Path,
+) -> None:
+    store, chosen = (
+        Store(tmp_path / "store"),
+        [step(tmp_path, "a"), step(tmp_path, "b", 1), step(tmp_path, "c")],
+    )
     assert not sitting(chosen[:2], store, lambda: "one") and ran(tmp_path) == ["a", "b"]
     assert not sitting(chosen, store, lambda: "one") and ran(tmp_path) == ["c", "b"]
     mended = [chosen[0], step(tmp_path, "b"), chosen[2]]
@@ -65,19 +86,31 @@ def test_a_result_that_is_of_two_commits_is_of_none(tmp_path: Path) -> None:
         ("a figure: none", (), "a figure: none"),
     ],
 )
-def test_figures_and_ends_are_kept(prints: str, figures: tuple[tuple[str, ...], ...], end: str, tmp_path: Path) -> None:
+def test_figures_and_ends_are_kept(
+    prints: str, figures: tuple[tuple[str, ...], ...], end: str, tmp_path: Path
+) -> None:
     store, one = Store(tmp_path / "store"), step(tmp_path, "bench x", prints=prints)
     sitting([one], store, lambda: "one")
     kept = store.of(one)
     assert kept is not None and kept.figures == figures and (not end or kept.end == end)
-    assert kept.commit == "one" and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", kept.date) and "cores" in kept.machine
+    assert (
+        kept.commit == "one"
+        and re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", kept.date)
+        and "cores" in kept.machine
+    )
 
 
-def result(name: str, commit: str, passed: bool = True, figures: tuple[tuple[str, str, str, str], ...] = ()) -> Result:
-    return Result(name, passed, commit, "2031-01-02 03:04", "2 cores", 5.0, figures, "the end | of it")
+def result(
+    name: str, commit: str, passed: bool = True, figures: tuple[tuple[str, str, str, str], ...] = ()
+) -> Result:
+    return Result(
+        name, passed, commit, "2031-01-02 03:04", "2 cores", 5.0, figures, "the end | of it"
+    )
 
 
-def test_the_page_has_every_figure_with_commit_date_and_machine_and_names_what_is_not_there() -> None:
+def test_the_page_has_every_figure_with_commit_date_and_machine_and_names_what_is_not_there() -> (
+    None
+):
     figures = (("holes", "0", "0", "ok"), ("speed", "3 x", ">= 5 x", "short"))
     page = written_page(
         {
@@ -89,17 +122,25 @@ def test_the_page_has_every_figure_with_commit_date_and_machine_and_names_what_i
         "one",
     )
     assert "1 of 4 steps have passed on this commit." in page
-    assert "Missing: 1\n\n- check lint" in page and "Failed: 1\n\n- audit x: the end \\| of it" in page
+    assert (
+        "Missing: 1\n\n- check lint" in page and "Failed: 1\n\n- audit x: the end \\| of it" in page
+    )
     assert "Of another commit: 1\n\n- chaos, old" in page
-    assert "| bench machine | speed | 3 x | >= 5 x | short | one | 2031-01-02 03:04 | 2 cores |" in page
+    assert (
+        "| bench machine | speed | 3 x | >= 5 x | short | one | 2031-01-02 03:04 | 2 cores |"
+        in page
+    )
     assert "| chaos | 5 s | the end \\| of it |  | ok | old |" in page
 
 
 def test_a_killed_sitting_loses_the_running_step_alone(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from benchmarks.release_check import Step, Store, sitting; "
-        f"store, quick = Store(Path({str(tmp_path / 'store')!r})), Step('a', (sys.executable, '-c', 'print(1)')); "
-        "sitting([quick, Step('b', (sys.executable, '-c', 'import time; time.sleep(60)'))], store, lambda: 'one')"
+        "import sys; from pathlib import Path; from benchmarks.release_check import Step, Store, "
+        "sitting; "
+        f"store, quick = Store(Path({str(tmp_path / 'store')!r})), Step('a', (sys.executable, "
+        f"'-c', 'print(1)')); "
+        "sitting([quick, Step('b', (sys.executable, '-c', 'import time; time.sleep(60)'))], "
+        "store, lambda: 'one')"
     )
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, start_new_session=True)
     try:
@@ -118,16 +159,35 @@ def test_a_killed_sitting_loses_the_running_step_alone(tmp_path: Path) -> None:
 def test_steps_are_all_checks_tests_audits_chaos_and_parts_and_have_names_of_their_own() -> None:
     every = steps()
     names = [one.name for one in every]
-    assert len(set(names)) == len(names) == len({Store(STORE.parent / "none").log(one) for one in every})
-    for beginning in ("check types", "audit end-to-end", "audit noisy-mean", "chaos", "tests/truth", "bench machine holes", "bench models"):
+    assert (
+        len(set(names))
+        == len(names)
+        == len({Store(STORE.parent / "none").log(one) for one in every})
+    )
+    for beginning in (
+        "check types",
+        "audit end-to-end",
+        "audit noisy-mean",
+        "chaos",
+        "tests/truth",
+        "bench machine holes",
+        "bench models",
+    ):
         assert any(name.startswith(beginning) for name in names), beginning
     tested = {word for one in every if one.name.startswith("tests/") for word in one.command}
-    assert tested >= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    assert tested >= {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")
+    }
 
 
 def test_a_changed_tree_is_no_commit(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@e", *arguments], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e@e", *arguments],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
 
     git("init", "-q")
     (tmp_path / "file").write_text("one")
@@ -141,7 +201,9 @@ def test_a_changed_tree_is_no_commit(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == f"{clean}-changed"
 
 
-def test_a_mutant_that_trusts_results_of_any_commit_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_that_trusts_results_of_any_commit_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of = Store.of
 
     def trusting(self: Store, one: Step) -> Result | None:

@@ -1,4 +1,6 @@
-"""`make bench TOPIC=truth` has a figure for each row: how many of its inputs fail, and short where none is tried."""
+"""`make bench TOPIC=truth` has a figure for each row: how many of its inputs fail, and short where
+none is tried.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ from benchmarks.figures import Figures
 from benchmarks.truth import ROWS, row_of, rows
 
 FILES = {
-    "test_a1_one_label.py": "def test_x(): pass\ndef test_y(): assert 0\ndef test_a_mutant_is_caught(): pass\n",
-    "test_b4_missing.py": "import pytest\n@pytest.mark.exhaustive\n@pytest.mark.parametrize('word', 'abc')\ndef test_x(word): pass\n",
+    "test_a1_one_label.py": "def test_x(): pass\ndef test_y(): assert 0\ndef test_a_mutant_is_caught(): pass\n",  # noqa: E501
+    "test_b4_missing.py": "import pytest\n@pytest.mark.exhaustive\n@pytest.mark.parametrize('word', 'abc')\ndef "  # noqa: E501
+    "test_x(word): pass\n",
     "test_d_witness_home.py": "import nothing_of_this_name\n",
     "test_c2_power.py": "import pytest\n@pytest.mark.skip\ndef test_x(): pass\n",
-    "test_d_collect_bytes.py": "import pytest\n@pytest.fixture\ndef broken(): raise OSError\ndef test_x(broken): pass\n",
+    "test_d_collect_bytes.py": "import pytest\n@pytest.fixture\ndef broken(): raise OSError\ndef test_x(broken): pass\n",  # noqa: E501
 }
 
 

@@ -1,4 +1,6 @@
-"""D, F6: the work of `collect` is bounded by the bytes that were sent, packed or not; what is no report is cheap, and counted as before."""
+"""D, F6: the work of `collect` is bounded by the bytes that were sent, packed or not; what is no
+report is cheap, and counted as before.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_a_flood_of_lines_that_are_no_reports_is_cheap(kind: str, tmp_path: Path
     file.write_bytes(line * (MEGABYTE // len(line)) + OTHER_VERSION)
     found = list[tuple[int, int, bool]]()
     assert seconds(lambda: found.append(read_whole(file))) < PER_MEGABYTE
-    assert found == [(1, 0 if not line.strip() else MEGABYTE // len(line), True)], "blank lines count for nothing, others are counted"
+    assert found == [(1, 0 if not line.strip() else MEGABYTE // len(line), True)], (
+        "blank lines count for nothing, others are counted"
+    )
 
 
 @pytest.mark.parametrize("kind", FLOODS)
@@ -80,13 +84,20 @@ def test_a_packed_file_is_read_as_far_as_its_size_allows(kind: str, tmp_path: Pa
     line = FLOODS[kind]
     file = packed(tmp_path, line * (4 * MEGABYTE // len(line)))
     reports, wrong, whole = read_whole(file)
-    assert not whole and reports == 0 and wrong * len(line) <= GROWTH * file.stat().st_size < 4 * MEGABYTE
+    assert (
+        not whole
+        and reports == 0
+        and wrong * len(line) <= GROWTH * file.stat().st_size < 4 * MEGABYTE
+    )
 
 
 def test_the_work_of_many_small_files_is_bounded_by_their_bytes(tmp_path: Path) -> None:
     made = [packed(tmp_path, b"\n" * MEGABYTE, f"{number}.jsonl.gz") for number in range(60)]
     sent = sum(file.stat().st_size for file in made)
-    assert seconds(lambda: [read_whole(file) for file in made]) < 1 + PER_MEGABYTE * GROWTH * sent / MEGABYTE
+    assert (
+        seconds(lambda: [read_whole(file) for file in made])
+        < 1 + PER_MEGABYTE * GROWTH * sent / MEGABYTE
+    )
     assert all(not read_whole(file)[2] for file in made)
 
 
@@ -94,7 +105,14 @@ def test_the_work_of_many_small_files_is_bounded_by_their_bytes(tmp_path: Path) 
 def test_reports_that_clients_pack_are_all_read(count: int, tmp_path: Path) -> None:
     """What tells clients apart cannot be packed."""
     reports = [
-        {"version": 1, "collection": "c" * 64, "who": f"{number * 7919:032x}", "question": 3, "answer": 1} for number in range(count)
+        {
+            "version": 1,
+            "collection": "c" * 64,
+            "who": f"{number * 7919:032x}",
+            "question": 3,
+            "answer": 1,
+        }
+        for number in range(count)
     ]
     file = packed(tmp_path, "".join(json.dumps(report) + "\n" for report in reports).encode())
     assert read_whole(file) == (count, 0, True)

@@ -1,4 +1,6 @@
-"""D, F8: a released CSV file holds every value as it is, and one line says where a spreadsheet would take one for a formula."""
+"""D, F8: a released CSV file holds every value as it is, and one line says where a spreadsheet
+would take one for a formula.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,34 @@ from tests.harness import Place, install, new_place, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
 FORMULAS = (
-    "=1+1", "=HYPERLINK(A1)", "+1-1@SUM(A1)", "-2+3", "@SUM(A1)", "＝1", "＋x", "－x", "＠x", "=cmd|' /C calc'!A0", "+red", "-red", "@red",
-)  # fmt: skip
-PLAIN = ("red", "a=b", "1-2", "-1", "+1.5", "x@y.org", "'=1", "-1e3", "north-west", "100%", "#1", "(a)")
+    "=1+1",
+    "=HYPERLINK(A1)",
+    "+1-1@SUM(A1)",
+    "-2+3",
+    "@SUM(A1)",
+    "＝1",
+    "＋x",
+    "－x",
+    "＠x",
+    "=cmd|' /C calc'!A0",
+    "+red",
+    "-red",
+    "@red",
+)
+PLAIN = (
+    "red",
+    "a=b",
+    "1-2",
+    "-1",
+    "+1.5",
+    "x@y.org",
+    "'=1",
+    "-1e3",
+    "north-west",
+    "100%",
+    "#1",
+    "(a)",
+)
 
 
 def contract_with(text: str) -> Contract:
@@ -34,7 +61,10 @@ def contract_with(text: str) -> Contract:
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_category_that_a_spreadsheet_would_run_is_told_by_its_column(text: str) -> None:
-    assert formulas(contract_with(text)) == "; a spreadsheet would take texts of colour for formulas: import them as text"
+    assert (
+        formulas(contract_with(text))
+        == "; a spreadsheet would take texts of colour for formulas: import them as text"
+    )
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -42,7 +72,9 @@ def test_of_others_nothing_is_said(text: str) -> None:
     assert formulas(contract_with(text)) == ""
 
 
-def test_the_file_is_faithful_and_the_line_is_printed_once(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_faithful_and_the_line_is_printed_once(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = new_place(tmp_path / "place")
     with place.entered():
         check_file(place, capsys, monkeypatch)
@@ -51,13 +83,54 @@ def test_the_file_is_faithful_and_the_line_is_printed_once(tmp_path: Path, capsy
 def check_file(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     content: dict[str, Any] = contract_with("=1+1").model_dump(mode="json", exclude_unset=True)
     table = install(place, content, shop_rows(60).replace(",red,", ",=1+1,"))
-    told = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "a.csv"))
+    told = said(
+        capsys,
+        "synth",
+        table,
+        "--epsilon",
+        "20",
+        "--rows",
+        "200",
+        "--out",
+        str(place.root / "a.csv"),
+    )
     assert told.count("a spreadsheet would take texts of colour for formulas") == 1
     with (place.root / "a.csv").open(newline="") as file:
-        assert "=1+1" in {row["colour"] for row in csv.DictReader(file)} <= {"=1+1", "red", "green", "blue"}
-    assert "=1+1" in set(pd.read_csv(place.root / "a.csv")["colour"]) <= {"=1+1", "red", "green", "blue"}
-    as_parquet = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "a.parquet"))
+        assert (
+            "=1+1"
+            in {row["colour"] for row in csv.DictReader(file)}
+            <= {"=1+1", "red", "green", "blue"}
+        )
+    assert (
+        "=1+1"
+        in set(pd.read_csv(place.root / "a.csv")["colour"])
+        <= {"=1+1", "red", "green", "blue"}
+    )
+    as_parquet = said(
+        capsys,
+        "synth",
+        table,
+        "--epsilon",
+        "20",
+        "--rows",
+        "200",
+        "--out",
+        str(place.root / "a.parquet"),
+    )
     assert "spreadsheet" not in as_parquet
     monkeypatch.setattr(release, "harmless", lambda text: text)  # the mutant: nothing is a formula
-    silent = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "b.csv"))
-    assert "spreadsheet" not in silent and (place.root / "b.csv").read_bytes() == (place.root / "a.csv").read_bytes()
+    silent = said(
+        capsys,
+        "synth",
+        table,
+        "--epsilon",
+        "20",
+        "--rows",
+        "200",
+        "--out",
+        str(place.root / "b.csv"),
+    )
+    assert (
+        "spreadsheet" not in silent
+        and (place.root / "b.csv").read_bytes() == (place.root / "a.csv").read_bytes()
+    )

@@ -1,4 +1,6 @@
-"""A disk that is full is named with the file that was to be written, in one sentence, and no draft stays."""
+"""A disk that is full is named with the file that was to be written, in one sentence, and no draft
+stays.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,21 @@ WRITES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_the_file_is_named_and_nothing_stays(tmp_path: Path, write: Callable[[Path], object]) -> None:
+def test_the_file_is_named_and_nothing_stays(
+    tmp_path: Path, write: Callable[[Path], object]
+) -> None:
     path = tmp_path / "small" / "file.txt"
     with small_disk(path.parent, "8k"):
-        with pytest.raises(StageFailed, match=r"^stage: .*/file\.txt: No space left on device \(errno 28\)$"):
+        with pytest.raises(
+            StageFailed, match=r"^stage: .*/file\.txt: No space left on device \(errno 28\)$"
+        ):
             clean_errors("stage", write)(path)
         assert not [left for left in path.parent.rglob("*") if left.is_file()]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO, errno.EACCES]
+)
 def test_only_a_disk_s_errors_name_a_file(number: int) -> None:
     def fail() -> None:
         raise OSError(number, os.strerror(number), "/private/zq7")
@@ -49,12 +57,20 @@ def test_only_a_disk_s_errors_name_a_file(number: int) -> None:
 
 def test_a_full_out_names_its_file(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
-    name, out = install(place, shop("till", private=True), shop_rows(60)), tmp_path / "out" / "rows.csv"
+    name, out = (
+        install(place, shop("till", private=True), shop_rows(60)),
+        tmp_path / "out" / "rows.csv",
+    )
     with small_disk(out.parent, "4k"):
         (out.parent / "fill").write_bytes(bytes(4096))
         done = place.dpicl("synth", name, "--epsilon", "1", "--out", str(out))
         (sentence,) = done.stderr.splitlines()
-        assert done.returncode == 1 and str(out) in sentence and "No space left on device" in sentence and "not charged again" in sentence
+        assert (
+            done.returncode == 1
+            and str(out) in sentence
+            and "No space left on device" in sentence
+            and "not charged again" in sentence
+        )
         assert [left.name for left in out.parent.iterdir()] == ["fill"]
     out.parent.mkdir(exist_ok=True)
     assert place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)).returncode == 0

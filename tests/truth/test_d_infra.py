@@ -1,4 +1,6 @@
-"""D, F10: what serves metrics sees runs and no more of the home, images can be named by digest, packages have theirs, containers have limits."""
+"""D, F10: what serves metrics sees runs and no more of the home, images can be named by digest,
+packages have theirs, containers have limits.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def compose() -> dict[str, Any]:
 
 
 def seen_by(service: dict[str, Any]) -> set[str]:
-    """What of the home a service sees: targets of named volumes below it; what is in memory is its own."""
+    """What of the home a service sees: targets of named volumes below it; what is in memory is its
+    own.
+    """
     mounted = [str(volume).split(":") for volume in service.get("volumes", [])]
     return {target for _, target, *_ in mounted if target == HOME or target.startswith(f"{HOME}/")}
 
@@ -47,13 +51,21 @@ def faults(content: dict[str, Any]) -> list[str]:
             found.append(f"{name}: memory")
         if not service.get("pids_limit"):
             found.append(f"{name}: pids")
-        if service.get("cap_drop") != ["ALL"] or not service.get("read_only") or "no-new-privileges:true" not in service["security_opt"]:
+        if (
+            service.get("cap_drop") != ["ALL"]
+            or not service.get("read_only")
+            or "no-new-privileges:true" not in service["security_opt"]
+        ):
             found.append(f"{name}: rights")
         image = service.get("build", {}).get("args", {}).get("BASE", service.get("image", ""))
         if not IMAGE.fullmatch(image):
             found.append(f"{name}: image")
     metrics = content["services"]["metrics"]
-    if seen_by(metrics) != {RUNS} or not all(volume.endswith(":ro") for volume in metrics["volumes"]) or metrics.get("secrets"):
+    if (
+        seen_by(metrics) != {RUNS}
+        or not all(volume.endswith(":ro") for volume in metrics["volumes"])
+        or metrics.get("secrets")
+    ):
         found.append("metrics: sees")
     return found
 
@@ -83,7 +95,10 @@ def mutants() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "postgres: rights", changed("postgres", read_only=None)
     yield "postgres: image", changed("postgres", image="docker.io/library/postgres:17-bookworm")
     for volume in ("home:/var/lib/dpicl:ro", *(f"home:{HOME}/{part}:ro" for part in PRIVATE)):
-        yield "metrics: sees", changed("metrics", volumes=[volume, *compose()["services"]["metrics"]["volumes"]])
+        yield (
+            "metrics: sees",
+            changed("metrics", volumes=[volume, *compose()["services"]["metrics"]["volumes"]]),
+        )
     yield "metrics: sees", changed("metrics", volumes=["runs:/var/lib/dpicl/runs"])
 
 
@@ -96,55 +111,89 @@ def test_who_writes_runs_and_who_reads_them_mean_the_same_volume() -> None:
     services = compose()["services"]
     for name in ("worker", "gpu-worker", "serve"):
         assert f"runs:{RUNS}" in services[name]["volumes"]
-    assert f"--owner dpicl --group dpicl {RUNS}" in (INFRA / "Containerfile").read_text(), "else the volume would be root's"
+    assert f"--owner dpicl --group dpicl {RUNS}" in (INFRA / "Containerfile").read_text(), (
+        "else the volume would be root's"
+    )
 
 
 def test_the_pod_of_metrics_mounts_the_claim_of_runs_alone_and_others_write_there() -> None:
     found = pods()
     _, metrics = found["metrics"]
-    assert [volume["persistentVolumeClaim"] for volume in metrics["volumes"] if "persistentVolumeClaim" in volume] == [
-        {"claimName": "runs", "readOnly": True}
-    ]
+    assert [
+        volume["persistentVolumeClaim"]
+        for volume in metrics["volumes"]
+        if "persistentVolumeClaim" in volume
+    ] == [{"claimName": "runs", "readOnly": True}]
     (mount,) = [one for one in metrics["containers"][0]["volumeMounts"] if one["name"] == "runs"]
-    (told,) = [one["value"] for one in metrics["containers"][0]["env"] if one["name"] == "DPICL_RUNS"]
+    (told,) = [
+        one["value"] for one in metrics["containers"][0]["env"] if one["name"] == "DPICL_RUNS"
+    ]
     assert mount["readOnly"] and told.startswith(f"{mount['mountPath']}/")
     for name in ("serve", "dask-worker", "dask-gpu-worker"):
         mounts = {one["name"]: one for one in found[name][1]["containers"][0]["volumeMounts"]}
-        assert mounts["runs"] == {"name": "runs", "mountPath": mount["mountPath"]} and "home" in mounts
+        assert (
+            mounts["runs"] == {"name": "runs", "mountPath": mount["mountPath"]} and "home" in mounts
+        )
     assert f"DPICL_RUNS={told}" in (KUBERNETES / "kustomization.yaml").read_text()
 
 
 def test_every_image_of_kubernetes_can_be_set_to_a_digest_in_one_place() -> None:
-    stated = {image["name"] for image in yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]}
-    used = {container["image"].partition(":")[0] for _, spec in pods().values() for container in spec["containers"]}
+    stated = {
+        image["name"]
+        for image in yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]
+    }
+    used = {
+        container["image"].partition(":")[0]
+        for _, spec in pods().values()
+        for container in spec["containers"]
+    }
     assert used == stated
     page = (REPOSITORY / "docs" / "how-to" / "cluster.md").read_text()
-    assert "imagetools inspect docker.io/library/postgres:17-bookworm" in page and "`digest:`" in page
+    assert (
+        "imagetools inspect docker.io/library/postgres:17-bookworm" in page and "`digest:`" in page
+    )
 
 
 def test_the_image_installs_nothing_without_a_digest(tmp_path: Path) -> None:
     text = (INFRA / "Containerfile").read_text()
     installs = re.findall(r"pip install ([^\n&]*)", text)
     of_packages = [words for words in installs if "--editable" not in words]
-    assert len(of_packages) == 2 and all("--no-deps --require-hashes" in words for words in of_packages)
-    assert all("--no-deps --no-build-isolation" in words for words in installs if "--editable" in words)
+    assert len(of_packages) == 2 and all(
+        "--no-deps --require-hashes" in words for words in of_packages
+    )
+    assert all(
+        "--no-deps --no-build-isolation" in words for words in installs if "--editable" in words
+    )
     (split,) = re.findall(r"&& (awk '.*?' requirements\.lock)", text)
     subprocess.run(split.replace("/tmp/", f"{tmp_path}/"), shell=True, check=True, cwd=REPOSITORY)
     torch, rest = ((tmp_path / f"{part}.lock").read_text() for part in ("torch", "rest"))
     whole = (REPOSITORY / "requirements.lock").read_text()
     assert sorted((torch + rest).splitlines()) == sorted(whole.splitlines())
-    assert torch.startswith("torch==") and torch.count("==") == 1 and "--hash=sha256:" in torch and "\ntorch==" not in rest
+    assert (
+        torch.startswith("torch==")
+        and torch.count("==") == 1
+        and "--hash=sha256:" in torch
+        and "\ntorch==" not in rest
+    )
 
 
-def test_without_the_home_accounts_are_read_and_nothing_is_said_of_the_chain(tmp_path: Path) -> None:
+def test_without_the_home_accounts_are_read_and_nothing_is_said_of_the_chain(
+    tmp_path: Path,
+) -> None:
     """A ledger on a server; here a file stands for one, named by its address."""
     address = f"sqlite:///{tmp_path / 'ledger.db'}"
     with Ledger.open(address, b"k" * 32, tmp_path / "anchor.json") as ledger:
-        ledger.ensure_account(Account("visits", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=2.0))
+        ledger.ensure_account(
+            Account("visits", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=2.0)
+        )
     empty = tmp_path / "empty"
-    settings = replace(Settings.from_environment(), home=empty, runs=tmp_path / "runs", ledger=address)
+    settings = replace(
+        Settings.from_environment(), home=empty, runs=tmp_path / "runs", ledger=address
+    )
     intact, accounts = LedgerReader(settings).read()
-    assert intact is None and [(one.name, one.cap, one.spent) for one in accounts] == [("visits", 2.0, 0.0)]
+    assert intact is None and [(one.name, one.cap, one.spent) for one in accounts] == [
+        ("visits", 2.0, 0.0)
+    ]
     assert not empty.exists(), "no key is made, and no folder"
     with closing(create_engine(address).raw_connection()) as connection:
         connection.execute("DROP TABLE accounts")

@@ -33,7 +33,10 @@ def _contract(change: str, key: str) -> Any:
     text = yaml.safe_dump(shop(private=True), sort_keys=False)
     lines = text.splitlines()
     if key == "epsilon":
-        lines = [f"{line.split(':')[0]}: {change}" if line.strip().startswith("epsilon:") else line for line in lines]
+        lines = [
+            f"{line.split(':')[0]}: {change}" if line.strip().startswith("epsilon:") else line
+            for line in lines
+        ]
     else:
         lines.append(f"{key}: {change}")
     return parse_contract(parse_yaml("\n".join(lines).encode(), "shop.yaml"), "shop.yaml")
@@ -42,13 +45,18 @@ def _contract(change: str, key: str) -> Any:
 @pytest.mark.parametrize("text", NO_NUMBER)
 @pytest.mark.parametrize("key", ["epsilon", "population"])
 def test_a_number_of_a_contract_is_one_of_json(text: str, key: str) -> None:
-    with pytest.raises(DeclarationError, match=f"{key}: got .*; expected a (whole )?number as JSON writes it, without quotes"):
+    with pytest.raises(
+        DeclarationError,
+        match=f"{key}: got .*; expected a (whole )?number as JSON writes it, without quotes",
+    ):
         _contract(text, key)
 
 
 @pytest.mark.parametrize("text", NO_SWITCH)
 def test_true_and_false_are_written_as_such(text: str) -> None:
-    with pytest.raises(DeclarationError, match="draft: got .*; expected true or false, without quotes"):
+    with pytest.raises(
+        DeclarationError, match="draft: got .*; expected true or false, without quotes"
+    ):
         _contract(text, "draft")
 
 
@@ -70,7 +78,9 @@ def test_a_number_of_thousands_of_digits_is_refused() -> None:
     ],
     ids=" ".join,
 )
-def test_a_number_of_a_command_is_one_of_json(place: Place, capsys: Capture, typed: tuple[str, ...]) -> None:
+def test_a_number_of_a_command_is_one_of_json(
+    place: Place, capsys: Capture, typed: tuple[str, ...]
+) -> None:
     sentence = complaint(call_main(typed, capsys))
     assert "number" in sentence and not (Path("out.jsonl").exists() or Path("out.csv").exists())
 
@@ -81,4 +91,8 @@ def test_mutant_texts_taken_for_numbers_are_caught(monkeypatch: pytest.MonkeyPat
     class Cap(base.Frozen):
         epsilon: float
 
-    assert [Cap.model_validate({"epsilon": value}).epsilon for value in (True, "1_0", " 3")] == [1, 10, 3]
+    assert [Cap.model_validate({"epsilon": value}).epsilon for value in (True, "1_0", " 3")] == [
+        1,
+        10,
+        3,
+    ]

@@ -1,4 +1,6 @@
-"""Nothing that a file, a model or a library says moves a terminal: control and direction marks are shown."""
+"""Nothing that a file, a model or a library says moves a terminal: control and direction marks are
+shown.
+"""
 
 from __future__ import annotations
 
@@ -38,28 +40,48 @@ MARKS = {
     "a line of its own": "a\u2028b\u2029c",
     "tags": "\U000e0041\U000e007f",
 }
-ODD = [*MARKS.values(), *map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E, 0xFEFF, 0xE0041))]
+ODD = [
+    *MARKS.values(),
+    *map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x202E, 0xFEFF, 0xE0041)),
+]
 
 
 def moves(text: str) -> list[str]:
     """What in a text a terminal obeys."""
-    return [letter for letter in text if letter not in "\n\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    return [
+        letter
+        for letter in text
+        if letter not in "\n\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    ]
 
 
 @pytest.mark.parametrize("text", MARKS.values(), ids=MARKS)
 def test_a_mark_is_shown_as_json_writes_it(text: str) -> None:
     shown = printable.printable(text)
-    assert moves(shown) == [] and json.loads(f'"{shown}"' if "\\" not in text else '""') in (text, "")
+    assert moves(shown) == [] and json.loads(f'"{shown}"' if "\\" not in text else '""') in (
+        text,
+        "",
+    )
 
 
 def test_what_people_write_stays() -> None:
-    for text in ("plain", "tab\tand\nline", "ä漢字🙂", "می\u200cخواهم", "👩\u200d👩\u200d👧", "a\u00a0b\u3000c", r"C:\u001b"):
+    for text in (
+        "plain",
+        "tab\tand\nline",
+        "ä漢字🙂",
+        "می\u200cخواهم",
+        "👩\u200d👩\u200d👧",
+        "a\u00a0b\u3000c",
+        r"C:\u001b",
+    ):
         assert printable.printable(text) == text
 
 
 @contextmanager
 def streams() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Standard output and standard error behind the filter; a log that was set up before goes there too."""
+    """Standard output and standard error behind the filter; a log that was set up before goes there
+    too.
+    """
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         logger, handler = logging.getLogger("a_library"), logging.StreamHandler()
         logger.addHandler(handler)
@@ -99,7 +121,9 @@ def test_json_stays_json() -> None:
 
 def test_our_own_colours_and_bars_pass() -> None:
     stream = io.StringIO()
-    console = terminal._Terminal(file=stream, force_terminal=True, color_system="standard", highlight=False)
+    console = terminal._Terminal(
+        file=stream, force_terminal=True, color_system="standard", highlight=False
+    )
     console.print("\x1b[2Jtext", style="bold red")
     assert stream.getvalue() == "\x1b[1;31m\\u001b[2Jtext\x1b[0m\n"
 
@@ -107,7 +131,11 @@ def test_our_own_colours_and_bars_pass() -> None:
 def test_a_filtered_stream_is_the_stream_else(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w", encoding="utf-8") as file:
         filtered: Any = printable._Filtered(file)
-        assert filtered.write("a\x1b") == 2 and filtered.fileno() == file.fileno() and not filtered.isatty()
+        assert (
+            filtered.write("a\x1b") == 2
+            and filtered.fileno() == file.fileno()
+            and not filtered.isatty()
+        )
         with pytest.raises(Exception, match="bytes"):  # by which typer tells streams of text
             filtered.write(b"")
     assert (tmp_path / "out").read_text() == "a\\u001b"
@@ -124,7 +152,12 @@ def contract(folder: Path, name: str) -> None:
     content = {
         "name": name,
         "description": "d\x1b[31m" + texts[2],
-        "source": {"file": f"{name}.csv", "title": texts[3], "licence": "l\x1b[2J", "citation": texts[5]},
+        "source": {
+            "file": f"{name}.csv",
+            "title": texts[3],
+            "licence": "l\x1b[2J",
+            "citation": texts[5],
+        },
         "privacy": {"budget": {"epsilon": 5}},
         "columns": columns,
         "label": {"column": "y", "question": "q\x1b[2J?"},
@@ -159,7 +192,9 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("typed", COMMANDS, ids=lambda typed: ascii(" ".join(typed)))
-def test_a_command_on_a_contract_that_moves_the_terminal(tmp_path: Path, typed: tuple[str, ...]) -> None:
+def test_a_command_on_a_contract_that_moves_the_terminal(
+    tmp_path: Path, typed: tuple[str, ...]
+) -> None:
     contract(tmp_path / "contracts", "evil")
     (tmp_path / "evil.csv").write_text("age,word,y\n1,\x1b[31m,no\x1b[2J\n", encoding="utf-8")
     out, err = run(tmp_path, *typed)
@@ -168,7 +203,12 @@ def test_a_command_on_a_contract_that_moves_the_terminal(tmp_path: Path, typed: 
 
 @pytest.mark.quick("config0")
 @pytest.mark.parametrize(
-    "config", [{"model_type": "\x1b[2Jx", "architectures": ["LlamaForCausalLM"]}, {"model_type": "llama\x1b]0;pwned\x07"}, {"\x1b[2J": 1}]
+    "config",
+    [
+        {"model_type": "\x1b[2Jx", "architectures": ["LlamaForCausalLM"]},
+        {"model_type": "llama\x1b]0;pwned\x07"},
+        {"\x1b[2J": 1},
+    ],
 )
 def test_a_model_that_moves_the_terminal(tmp_path: Path, config: dict[str, Any]) -> None:
     (tmp_path / "model").mkdir()

@@ -1,5 +1,5 @@
-"""D, F2 to F4: what is known outside the state home: a copy put back, a lost ledger or a home that goes by the working directory spends nothing
-twice.
+"""D, F2 to F4: what is known outside the state home: a copy put back, a lost ledger or a home that
+goes by the working directory spends nothing twice.
 """
 
 from __future__ import annotations
@@ -55,10 +55,14 @@ def people(settings: Settings) -> str:
     return f"file:{settings.home.parents[1] / 'people.csv'}"
 
 
-def spend(settings: Settings, name: str, address: str | None = None, *, account: str = "people") -> None:
+def spend(
+    settings: Settings, name: str, address: str | None = None, *, account: str = "people"
+) -> None:
     """A release of epsilon 1 of 2, as `UnitReleases` makes it."""
     with open_ledger(settings) as ledger:
-        ledger.ensure_account(Account(account, "row", ADD, epsilon_cap=CAP), [address or people(settings)])
+        ledger.ensure_account(
+            Account(account, "row", ADD, epsilon_cap=CAP), [address or people(settings)]
+        )
         draw(ledger, settings, name, account=account)
 
 
@@ -73,7 +77,9 @@ def refusal(settings: Settings, name: str, address: str | None = None) -> str:
 
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("since", [1, 2])
-def test_a_copied_home_put_back_is_refused(settings: Settings, before: int, since: int, tmp_path: Path) -> None:
+def test_a_copied_home_put_back_is_refused(
+    settings: Settings, before: int, since: int, tmp_path: Path
+) -> None:
     with open_ledger(settings):
         pass
     for number in range(before):
@@ -90,12 +96,16 @@ def test_a_copied_home_put_back_is_refused(settings: Settings, before: int, sinc
     assert [one.rule for one in findings(settings) if one.is_fault and "rolled back" in one.rule]
 
 
-def test_a_copy_of_between_a_charge_and_its_release_is_refused(settings: Settings, tmp_path: Path) -> None:
+def test_a_copy_of_between_a_charge_and_its_release_is_refused(
+    settings: Settings, tmp_path: Path
+) -> None:
     """Put back, the same charge would be drawn from anew."""
     with open_ledger(settings) as ledger:
         ledger.ensure_account(Account("people", "row", ADD, epsilon_cap=CAP), [people(settings)])
         ledger.reserve(one := release("a", account="people"))
-        shutil.copytree(settings.home, tmp_path / "copy", ignore=shutil.ignore_patterns("ledger.db-shm"))
+        shutil.copytree(
+            settings.home, tmp_path / "copy", ignore=shutil.ignore_patterns("ledger.db-shm")
+        )
         ledger.begin_drawing(one.release_id)
     shutil.rmtree(settings.home)
     shutil.copytree(tmp_path / "copy", settings.home)
@@ -124,7 +134,10 @@ def test_of_two_copies_that_are_both_used_one_goes_on(settings: Settings, tmp_pa
 # 2. A lost ledger, with its key or without.
 
 
-@pytest.mark.parametrize("left", ["keys", "keys private", "keys ledger.anchor.json", "keys released", "private", "released", ""])
+@pytest.mark.parametrize(
+    "left",
+    ["keys", "keys private", "keys ledger.anchor.json", "keys released", "private", "released", ""],
+)
 def test_a_lost_ledger_is_not_begun_anew(settings: Settings, left: str) -> None:
     spend(settings, "a")
     (settings.private("drawn-from") / "a.json").write_text("{}")
@@ -133,7 +146,10 @@ def test_a_lost_ledger_is_not_begun_anew(settings: Settings, left: str) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for _ in range(2):
         sentence = refusal(settings, "again")
-        assert any(way in sentence for way in ("dpicl state restore", "dpicl ledger adopt", "newer database")), sentence
+        assert any(
+            way in sentence
+            for way in ("dpicl state restore", "dpicl ledger adopt", "newer database")
+        ), sentence
     if left:
         assert any(one.is_fault for one in findings(settings))
 
@@ -160,21 +176,31 @@ def _hard_link(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "spelled", [lambda path: path, lambda path: path.parent, _link, _hard_link], ids=["same", "folder", "link", "hard"]
+    "spelled",
+    [lambda path: path, lambda path: path.parent, _link, _hard_link],
+    ids=["same", "folder", "link", "hard"],
 )
-def test_the_same_rows_have_no_second_budget_in_a_new_home(settings: Settings, spelled: Callable[[Path], Path]) -> None:
+def test_the_same_rows_have_no_second_budget_in_a_new_home(
+    settings: Settings, spelled: Callable[[Path], Path]
+) -> None:
     spend(settings, "a")
     other = f"file:{spelled(Path(people(settings).removeprefix('file:')))}"
     new = at(settings, settings.home.with_name("new"))
     sentence = refusal(new, "b", other)
-    assert "epsilon=1 was charged" in sentence and str(settings.home) in sentence and "dpicl budget people --cap" in sentence
+    assert (
+        "epsilon=1 was charged" in sentence
+        and str(settings.home) in sentence
+        and "dpicl budget people --cap" in sentence
+    )
     with open_ledger(new) as ledger:
         assert ledger.spent("people").epsilon == 0
         with pytest.raises(LedgerRefusedError):
             ledger.check_elsewhere("people")
 
 
-@pytest.mark.parametrize("address", ["pg:7/16384", "s3://host/bucket/key.csv", "frame:patients", "openml:31"])
+@pytest.mark.parametrize(
+    "address", ["pg:7/16384", "s3://host/bucket/key.csv", "frame:patients", "openml:31"]
+)
 def test_rows_that_are_no_file_are_known_too(settings: Settings, address: str) -> None:
     spend(settings, "a", address)
     shutil.rmtree(settings.home)
@@ -203,7 +229,9 @@ def test_a_stated_cap_is_the_way_on_and_holds_for_what_was_known(settings: Setti
     spend(new, "e", people(settings))
 
 
-def test_once_the_other_ledger_is_charged_again_the_statement_is_asked_for_again(settings: Settings) -> None:
+def test_once_the_other_ledger_is_charged_again_the_statement_is_asked_for_again(
+    settings: Settings,
+) -> None:
     spend(settings, "a")
     new = at(settings, settings.home.with_name("new"))
     refusal(new, "b", people(settings))
@@ -221,10 +249,15 @@ def _spend_in(home: Path, start: object, done: object) -> None:
         done.put(home.name)  # type: ignore[attr-defined]
 
 
-def test_of_many_new_homes_that_begin_at_once_one_spends(settings: Settings, tmp_path: Path) -> None:
+def test_of_many_new_homes_that_begin_at_once_one_spends(
+    settings: Settings, tmp_path: Path
+) -> None:
     context = multiprocessing.get_context("fork")
     start, done = context.Barrier(6), context.Queue()
-    processes = [context.Process(target=_spend_in, args=(tmp_path / f"home{number}", start, done)) for number in range(6)]
+    processes = [
+        context.Process(target=_spend_in, args=(tmp_path / f"home{number}", start, done))
+        for number in range(6)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -251,7 +284,9 @@ RELATIVE = [
 
 
 @pytest.mark.parametrize("stated", RELATIVE)
-def test_a_home_that_goes_by_the_working_directory_is_refused(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_goes_by_the_working_directory_is_refused(
+    stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPICL_HOME", stated)
     with pytest.raises(ParameterError, match="DPICL_HOME=.*expected an absolute path.*perhaps /"):
@@ -265,21 +300,37 @@ def test_a_home_that_goes_by_the_working_directory_is_refused(stated: str, tmp_p
 def test_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.chdir(tmp_path)
-    for stated, meant in {"~/state": "/home/someone/state", "$HOME/x": "/home/someone/x", "state": f"{tmp_path}/state"}.items():
+    for stated, meant in {
+        "~/state": "/home/someone/state",
+        "$HOME/x": "/home/someone/x",
+        "state": f"{tmp_path}/state",
+    }.items():
         monkeypatch.setenv("DPICL_HOME", stated)
         with pytest.raises(ParameterError, match=f"perhaps {meant}$"):
             Settings.from_environment()
 
 
-def test_a_home_that_sqlite_cannot_open_is_refused_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_sqlite_cannot_open_is_refused_in_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DPICL_HOME", "/tmp/" + "x/" * 1500)
     with pytest.raises(ParameterError, match="at most 400 bytes") as refused:
         Settings.from_environment()
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("address", ["sqlite:///ledger.db", "sqlite:///./l.db", "sqlite+pysqlite:///a/b.db", "sqlite:///file:x?uri=true"])
-def test_a_ledger_that_goes_by_the_working_directory_is_refused(settings: Settings, address: str) -> None:
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite:///ledger.db",
+        "sqlite:///./l.db",
+        "sqlite+pysqlite:///a/b.db",
+        "sqlite:///file:x?uri=true",
+    ],
+)
+def test_a_ledger_that_goes_by_the_working_directory_is_refused(
+    settings: Settings, address: str
+) -> None:
     with pytest.raises(ParameterError, match="DPICL_LEDGER=.*expected an absolute path"):
         open_ledger(replace(settings, ledger=address)).__enter__()
 
@@ -296,7 +347,9 @@ def test_two_homes_on_different_rows_and_the_same_release_again(settings: Settin
     assert len(list((settings.witnesses or Path()).glob("*.json"))) == 2
 
 
-def test_of_benchmarks_nothing_is_written_and_nothing_is_read(settings: Settings, tmp_path: Path) -> None:
+def test_of_benchmarks_nothing_is_written_and_nothing_is_read(
+    settings: Settings, tmp_path: Path
+) -> None:
     benchmark = Account("public", "row", ADD, benchmark=True)
     for home in ("one", "two"):
         with open_ledger(at(settings, tmp_path / home)) as ledger:
@@ -309,7 +362,9 @@ def test_what_only_reads_writes_no_witness(settings: Settings) -> None:
     spend(settings, "a")
     shutil.rmtree(folder := settings.witnesses or Path())
     with open_ledger(settings) as ledger:
-        ledger.ensure_account(Account("others", "row", ADD, epsilon_cap=CAP), ["file:/others"])  # as a plan does
+        ledger.ensure_account(
+            Account("others", "row", ADD, epsilon_cap=CAP), ["file:/others"]
+        )  # as a plan does
         ledger.dry_run("people", [cost(0.5)])
         ledger.verify()
     assert not folder.exists()
@@ -319,15 +374,25 @@ def test_it_is_for_its_owner_only_and_holds_what_is_public(settings: Settings) -
     spend(settings, "a")
     folder = settings.witnesses or Path()
     (file,) = folder.glob("*.json")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert (
+        stat.S_IMODE(folder.stat().st_mode) == 0o700 and stat.S_IMODE(file.stat().st_mode) == 0o600
+    )
     told = json.loads(file.read_text())
-    assert told.keys() == {"sequence", "hash", "home", "accounts"} and told["home"] == str(settings.home)
+    assert told.keys() == {"sequence", "hash", "home", "accounts"} and told["home"] == str(
+        settings.home
+    )
     assert told["accounts"]["people"]["addresses"] == [people(settings)]
     key = (settings.home / "keys" / "ledger.key").read_bytes()
-    assert key not in file.read_bytes() and key.hex() not in file.read_text() and not folder.is_relative_to(settings.home)
+    assert (
+        key not in file.read_bytes()
+        and key.hex() not in file.read_text()
+        and not folder.is_relative_to(settings.home)
+    )
 
 
-def test_one_that_is_absent_is_told_once(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_is_absent_is_told_once(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     spend(settings, "a")
     assert not caplog.records, "the first charge of all misses nothing"
     shutil.rmtree(settings.witnesses or "")
@@ -370,7 +435,16 @@ def test_without_a_place_for_it_a_charge_is_made_and_it_is_told(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[]", "null", '{"sequence": 1}', "\x00" * 40, '{"sequence": 1, "hash": "", "home": "", "accounts": []}']
+    "content",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"sequence": 1}',
+        "\x00" * 40,
+        '{"sequence": 1, "hash": "", "home": "", "accounts": []}',
+    ],
 )
 def test_one_that_is_damaged_is_refused_in_a_sentence(settings: Settings, content: str) -> None:
     spend(settings, "a")
@@ -381,7 +455,9 @@ def test_one_that_is_damaged_is_refused_in_a_sentence(settings: Settings, conten
     assert any(one.is_fault and one.path == str(file) for one in findings(settings))
 
 
-def test_a_process_that_is_killed_leaves_it_behind_and_never_ahead(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_killed_leaves_it_behind_and_never_ahead(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as killed:
         killed.setattr(Witness, "advance", lambda *_, **__: None)
         spend(settings, "a")
@@ -391,14 +467,22 @@ def test_a_process_that_is_killed_leaves_it_behind_and_never_ahead(settings: Set
         assert seen is not None and seen.head == ledger.end
 
 
-def test_the_check_of_the_state_names_it_and_a_backup_does_not_carry_it(settings: Settings, tmp_path: Path) -> None:
+def test_the_check_of_the_state_names_it_and_a_backup_does_not_carry_it(
+    settings: Settings, tmp_path: Path
+) -> None:
     spend(settings, "a")
     (file,) = (settings.witnesses or Path()).glob("*.json")
     assert [one.is_fault for one in findings(settings) if one.path == str(file)] == [False]
     back_up(settings, tmp_path / "backup", tmp_path / "key")
-    with pytest.raises(ParameterError, match="expected a new file; this one is a whole backup of 20"):
+    with pytest.raises(
+        ParameterError, match="expected a new file; this one is a whole backup of 20"
+    ):
         back_up(settings, tmp_path / "backup", tmp_path / "key")
-    assert not [name for name, _ in read_archive(tmp_path / "backup", read_key(tmp_path / "key")) if "witness" in name]
+    assert not [
+        name
+        for name, _ in read_archive(tmp_path / "backup", read_key(tmp_path / "key"))
+        if "witness" in name
+    ]
     shutil.rmtree(file.parent)
     assert any("no witness outside the state home yet" in one.rule for one in findings(settings))
 
@@ -406,7 +490,9 @@ def test_the_check_of_the_state_names_it_and_a_backup_does_not_carry_it(settings
 # The ways back.
 
 
-def test_a_backup_comes_back_and_says_what_had_been_spent(settings: Settings, tmp_path: Path) -> None:
+def test_a_backup_comes_back_and_says_what_had_been_spent(
+    settings: Settings, tmp_path: Path
+) -> None:
     spend(settings, "a")
     back_up(settings, tmp_path / "backup", tmp_path / "key")
     spend(settings, "b")
@@ -420,7 +506,9 @@ def test_a_backup_comes_back_and_says_what_had_been_spent(settings: Settings, tm
     with open_ledger(settings) as ledger:
         ledger.set_cap("people", 2.0)
     spend(settings, "c")
-    assert "was rolled back" in refusal(away, "d", people(settings)), "the one that was believed lost"
+    assert "was rolled back" in refusal(away, "d", people(settings)), (
+        "the one that was believed lost"
+    )
 
 
 def test_receipts_of_an_old_copy_bring_back_no_budget(settings: Settings, tmp_path: Path) -> None:
@@ -461,7 +549,11 @@ def test_a_home_that_is_moved_goes_on(settings: Settings, tmp_path: Path) -> Non
 def test_the_command_line_says_it_in_one_sentence(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     contract = shop(private=True)
-    contract["privacy"] = {**contract["privacy"], "neighbours": "add-or-remove-one", "budget": {"epsilon": 1}}
+    contract["privacy"] = {
+        **contract["privacy"],
+        "neighbours": "add-or-remove-one",
+        "budget": {"epsilon": 1},
+    }
     install(place, contract, shop_rows(60))
     words = ("protect", "shop", "--epsilon", "1", "--shots", "2", "--out")
     done = place.dpicl(*words, "a.jsonl")
@@ -469,7 +561,10 @@ def test_the_command_line_says_it_in_one_sentence(tmp_path: Path) -> None:
     shutil.rmtree(place.home)
     before = content(place.root / "settings")
     sentence = complaint(place.dpicl(*words, "b.jsonl"))
-    assert "epsilon=1 was charged for its rows in another ledger of yours" in sentence and "dpicl budget shop --cap CAP" in sentence
+    assert (
+        "epsilon=1 was charged for its rows in another ledger of yours" in sentence
+        and "dpicl budget shop --cap CAP" in sentence
+    )
     assert content(place.root / "settings") == before
     stated = place.dpicl("budget", "shop", "--cap", "1")
     assert "beside epsilon 1 that account shop of" in stated.stdout
@@ -523,14 +618,29 @@ def _lies_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _heeds_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpicl.engine.settings, "stated_home", lambda _, stated: Path(stated).resolve())
+    monkeypatch.setattr(
+        dpicl.engine.settings, "stated_home", lambda _, stated: Path(stated).resolve()
+    )
 
 
 def test_as_it_is_nothing_is_spent_twice(settings: Settings) -> None:
     assert not spent_twice(settings)
 
 
-@pytest.mark.parametrize("mutant", [_reads_none, _asks_no_others, _never_advances, _lies_in_the_home, _heeds_the_working_directory])
-def test_a_mutant_is_caught(settings: Settings, mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        _reads_none,
+        _asks_no_others,
+        _never_advances,
+        _lies_in_the_home,
+        _heeds_the_working_directory,
+    ],
+)
+def test_a_mutant_is_caught(
+    settings: Settings,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mutant(monkeypatch)
     assert spent_twice(settings)

@@ -1,4 +1,6 @@
-"""The net: what leaves is on a closed list, which is also a page; whatever is not on it is seen, whatever kind of thing it is."""
+"""The net: what leaves is on a closed list, which is also a page; whatever is not on it is seen,
+whatever kind of thing it is.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ UNIT = f"{RUN}/units/gdp_tabicl__shop__seed0"
 
 
 def test_the_page_has_every_entry_and_no_other() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \| (.+) \| (.+) \|$", (PAGES / "leaves.md").read_text(), re.MULTILINE)
-    assert [(name, what) for name, what, _ in rows] == [(leaf.pattern, leaf.what) for leaf in LEAVES]
+    rows = re.findall(
+        r"^\| `([^`]+)` \| (.+) \| (.+) \|$", (PAGES / "leaves.md").read_text(), re.MULTILINE
+    )
+    assert [(name, what) for name, what, _ in rows] == [
+        (leaf.pattern, leaf.what) for leaf in LEAVES
+    ]
     for (_, _, price), leaf in zip(rows, LEAVES, strict=True):
         assert price == leaf.price + ("" if leaf.is_compared else "; not compared")
 
@@ -45,7 +51,9 @@ def test_the_page_has_every_entry_and_no_other() -> None:
 def test_every_entry_has_a_price_or_a_reason() -> None:
     starts = ("paid for by ", "public because ", "not public: ")
     assert [leaf.pattern for leaf in LEAVES if not leaf.price.startswith(starts)] == []
-    assert [leaf.pattern for leaf in LEAVES if leaf.price.startswith("not public") != leaf.is_hidden] == []
+    assert [
+        leaf.pattern for leaf in LEAVES if leaf.price.startswith("not public") != leaf.is_hidden
+    ] == []
     assert len({leaf.pattern for leaf in LEAVES}) == len(LEAVES)
 
 
@@ -134,21 +142,45 @@ UNLISTED: dict[str, tuple[Callable[[World], object], str]] = {
     "a draft": (written(f"{UNIT}/results.json.draft"), f"{UNIT}/results.json.draft"),
     "a file in a folder of runs": (written("home/runs/notes.txt"), "home/runs/notes.txt"),
     "a file in the state home": (written("home/cap.txt", 0o600), "home/cap.txt"),
-    "a release of no name": (written("home/released/shop/newest", 0o600), "home/released/shop/newest"),
-    "a file beside what was asked for": (written(f"out/{OUT_FILES[0]}.part"), f"out/{OUT_FILES[0]}.part"),
+    "a release of no name": (
+        written("home/released/shop/newest", 0o600),
+        "home/released/shop/newest",
+    ),
+    "a file beside what was asked for": (
+        written(f"out/{OUT_FILES[0]}.part"),
+        f"out/{OUT_FILES[0]}.part",
+    ),
     "a temporary file": (written("tmp/dpicl-123/rows.arrow"), "tmp/dpicl-123/rows.arrow"),
     "a file beside the rows": (written("data/shop.csv.idx"), "data/shop.csv.idx"),
-    "a file beside the contract": (written("contracts/shop.stats.json"), "contracts/shop.stats.json"),
+    "a file beside the contract": (
+        written("contracts/shop.stats.json"),
+        "contracts/shop.stats.json",
+    ),
     "a file where a command works": (written("core"), "core"),
     "a file of the user's": (written("user/dpicl/rows.json"), "user/dpicl/rows.json"),
-    "an empty folder with a name": (lambda world: (world.root / UNIT / "north").mkdir(), f"{MODE}{UNIT}/north"),
-    "a link": (lambda world: (world.root / RUN / "rows").symlink_to(world.data / f"{NAME}.csv"), f"{RUN}/rows"),
-    "times of what reads rows": (written(f"{RUN}/timings/{NAME}/validate.json"), f"{RUN}/timings/{NAME}/validate.json"),
-    "a private file that others may read": (written("home/private/x/rows.arrow"), f"{MODE}home/private/x/rows.arrow"),
+    "an empty folder with a name": (
+        lambda world: (world.root / UNIT / "north").mkdir(),
+        f"{MODE}{UNIT}/north",
+    ),
+    "a link": (
+        lambda world: (world.root / RUN / "rows").symlink_to(world.data / f"{NAME}.csv"),
+        f"{RUN}/rows",
+    ),
+    "times of what reads rows": (
+        written(f"{RUN}/timings/{NAME}/validate.json"),
+        f"{RUN}/timings/{NAME}/validate.json",
+    ),
+    "a private file that others may read": (
+        written("home/private/x/rows.arrow"),
+        f"{MODE}home/private/x/rows.arrow",
+    ),
     "a private folder that others may enter": (loosened("home/private"), f"{MODE}home/private"),
     "a key that others may read": (loosened("home/keys/ledger.key"), f"{MODE}home/keys/ledger.key"),
     "a ledger that others may read": (loosened("home/ledger.db"), f"{MODE}home/ledger.db"),
-    "a receipt that others may read": (loosened("home/released/newest.json"), f"{MODE}home/released/newest.json"),
+    "a receipt that others may read": (
+        loosened("home/released/newest.json"),
+        f"{MODE}home/released/newest.json",
+    ),
 }
 
 
@@ -168,7 +200,9 @@ def test_nothing_else_is(world: World) -> None:
         assert unlisted(observed(world, lambda: captured(lambda: None)).seen) == []
 
 
-@pytest.mark.parametrize("stream", ["artifact", "trace", "stdout of a worker", "event", "mode of nothing"])
+@pytest.mark.parametrize(
+    "stream", ["artifact", "trace", "stdout of a worker", "event", "mode of nothing"]
+)
 def test_a_stream_that_nobody_listed_is_seen(stream: str) -> None:
     plain = Observation({"exit code": b"0", "stderr": b"", stream: b"0o40755"})
     assert plain.differing(plain) == [f"{stream}: is not on the list of what leaves"]
@@ -178,8 +212,14 @@ SAID: dict[str, tuple[Callable[[], object], str]] = {
     "printed": (lambda: print("40", file=sys.stdout), "stdout"),
     "an error": (lambda: print("40", file=sys.stderr), "stderr"),
     "logged": (lambda: logging.getLogger("dpicl.tasks").info("40"), "log"),
-    "warned of": (lambda: warnings.warn("overflow in 40", RuntimeWarning, stacklevel=1), "warnings"),
-    "a library's warning, again": (lambda: [warnings.warn("40", UserWarning, stacklevel=1) for _ in range(2)], "warnings"),
+    "warned of": (
+        lambda: warnings.warn("overflow in 40", RuntimeWarning, stacklevel=1),
+        "warnings",
+    ),
+    "a library's warning, again": (
+        lambda: [warnings.warn("40", UserWarning, stacklevel=1) for _ in range(2)],
+        "warnings",
+    ),
     "a name": (lambda: Path(tempfile.gettempdir(), "40").touch(), "tmp/40"),
 }
 
@@ -198,7 +238,10 @@ def test_stages_and_the_ledger_are_seen(world: World) -> None:
     world.forget()
     seen = observed(world, run("gdp_tabicl")).seen
     done = [line.split(" ")[0] for line in seen["tasks"].decode().splitlines()]
-    assert done[:4] == ["probe", "ingest", "validate", "split"] and done[-2:] == ["collect", "report"]
+    assert done[:4] == ["probe", "ingest", "validate", "split"] and done[-2:] == [
+        "collect",
+        "report",
+    ]
     assert b'INSERT INTO "entries"' in seen["ledger"] and b"TIME" in seen["ledger"]
     assert unlisted(seen) == []
 
@@ -235,7 +278,9 @@ def test_all_that_these_leave_is_on_the_list(declaration: Declaration, command: 
 # The orchestrator
 
 
-def shown(rows: list[Any], declaration: Declaration, world: World, replay: ReplayedDraws) -> Observation:
+def shown(
+    rows: list[Any], declaration: Declaration, world: World, replay: ReplayedDraws
+) -> Observation:
     """A run, and all that its tasks would give an orchestrator to store."""
     from tasks import publish
 
@@ -249,10 +294,20 @@ def shown(rows: list[Any], declaration: Declaration, world: World, replay: Repla
         patch.setattr(publish, "emit_event", lambda *event, **more: events.append((event, more)))
         folder = Settings.current().runs / "audited"
         (unit,) = read_plan(folder).units
-        for task, *more in (("checks", NAME), ("release", unit), ("results",), ("figures",), ("budget",)):
+        for task, *more in (
+            ("checks", NAME),
+            ("release", unit),
+            ("results",),
+            ("figures",),
+            ("budget",),
+        ):
             getattr(publish, f"show_{task}").fn(str(folder), *more)
     kinds = {"artifact": artifacts, "event": events}
-    stored = {f"{kind} {number}": without_nonces(repr(one).encode()) for kind, some in kinds.items() for number, one in enumerate(some)}
+    stored = {
+        f"{kind} {number}": without_nonces(repr(one).encode())
+        for kind, some in kinds.items()
+        for number, one in enumerate(some)
+    }
     return Observation({**seen.seen, **stored})
 
 
@@ -261,14 +316,22 @@ def test_what_an_orchestrator_stores_is_listed_and_the_same() -> None:
     rows = base_rows(declaration)
     odd = [{**rows[0], "spent": 104}, *rows[1:]]
     with apart(declaration) as world:
-        first, *others = [shown(some, declaration, world, replay) for some in (rows, odd, [], rows[:1], rows[:2])]
+        first, *others = [
+            shown(some, declaration, world, replay) for some in (rows, odd, [], rows[:1], rows[:2])
+        ]
     assert sum(name.startswith("artifact") for name in first.seen) >= 4
     assert [first.differing(other) for other in others] == [[]] * 4
 
 
 # Mutants
 
-QUICK = ("both labels", "a database by its address", "a file by its path", "verdicts that others may read", "counts beside the report")
+QUICK = (
+    "both labels",
+    "a database by its address",
+    "a file by its path",
+    "verdicts that others may read",
+    "counts beside the report",
+)
 SLOW = (
     "a bucket by its spelling",
     "two rows at least",
@@ -280,6 +343,8 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SLOW)])
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SLOW)]
+)
 def test_a_mutant_is_caught(name: str) -> None:
     assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"

@@ -1,4 +1,6 @@
-"""The spelling suite: after an asset's cap is spent no other way to say it gets anything; of a database on a server as well."""
+"""The spelling suite: after an asset's cap is spent no other way to say it gets anything; of a
+database on a server as well.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import psycopg
 import pytest
 
 from dpicl.audit.end_to_end import spellings
-from dpicl.audit.end_to_end.spellings import DATABASES, FILES, FOLDERS, SPELLINGS, STORES, one_cap, servers
+from dpicl.audit.end_to_end.spellings import (
+    DATABASES,
+    FILES,
+    FOLDERS,
+    SPELLINGS,
+    STORES,
+    one_cap,
+    servers,
+)
 from dpicl.audit.end_to_end.world import NAME, Declaration, base_rows
 from tests.ledger.postgres import Server, running_postgres
 
@@ -21,10 +31,17 @@ def server() -> Iterator[Server]:
     with running_postgres(durable=False) as server:
         for database in ("sales", "others"):
             server.execute(f"CREATE DATABASE {database}")
-            with psycopg.connect(server.url().replace("/postgres", f"/{database}"), autocommit=True) as connection:
-                connection.execute(f"CREATE TABLE {NAME} (spent int, city text, member text)".encode())
+            with psycopg.connect(
+                server.url().replace("/postgres", f"/{database}"), autocommit=True
+            ) as connection:
+                connection.execute(
+                    f"CREATE TABLE {NAME} (spent int, city text, member text)".encode()
+                )
                 with connection.cursor() as cursor:
-                    rows = [(row["spent"], row["city"], row["member"]) for row in base_rows(Declaration())]
+                    rows = [
+                        (row["spent"], row["city"], row["member"])
+                        for row in base_rows(Declaration())
+                    ]
                     cursor.executemany(f"INSERT INTO {NAME} VALUES (%s, %s, %s)".encode(), rows)
         yield server
 
@@ -50,17 +67,23 @@ def test_a_database_of_a_server_has_one_cap(server: Server) -> None:
     assert servers(spelt(server)) == []
 
 
-@pytest.mark.parametrize("more", ["?dbname=sales", "?host=127.0.0.1", "?port={port}", "?hostaddr=127.0.0.1"])
+@pytest.mark.parametrize(
+    "more", ["?dbname=sales", "?host=127.0.0.1", "?port={port}", "?hostaddr=127.0.0.1"]
+)
 def test_what_a_url_says_twice_gets_nothing(server: Server, more: str) -> None:
     plain = spelt(server)["plain"]
     odd = plain.replace("/sales", "/postgres") if "dbname" in more else plain
     broken = servers({"plain": plain, "twice": odd + more.format(port=server.port)})
-    assert not broken or re.match("twice: is refused for something else: .*expected", broken[0]), "for its cap, or for its spelling"
+    assert not broken or re.match("twice: is refused for something else: .*expected", broken[0]), (
+        "for its cap, or for its spelling"
+    )
 
 
 def test_another_database_is_another_asset(server: Server) -> None:
     plain = spelt(server)["plain"]
-    assert servers({"plain": plain, "others": plain.replace("/sales", "/others")}) == ["others: gets what the asset's cap has no room for"]
+    assert servers({"plain": plain, "others": plain.replace("/sales", "/others")}) == [
+        "others: gets what the asset's cap has no room for"
+    ]
 
 
 def test_the_suite_has_the_spellings_that_were_open() -> None:
@@ -75,5 +98,10 @@ def test_another_file_is_another_asset() -> None:
         (world.data / "copy.csv").write_bytes((world.data / f"{NAME}.csv").read_bytes())
         return {"file": "copy.csv"}
 
-    assert one_cap(Declaration(), {"a copy": copied}) == ["a copy: gets what the asset's cap has no room for"]
-    assert "refused for something else" in one_cap(Declaration(), {"nothing": lambda _: {"file": "nothing.csv"}})[0]
+    assert one_cap(Declaration(), {"a copy": copied}) == [
+        "a copy: gets what the asset's cap has no room for"
+    ]
+    assert (
+        "refused for something else"
+        in one_cap(Declaration(), {"nothing": lambda _: {"file": "nothing.csv"}})[0]
+    )

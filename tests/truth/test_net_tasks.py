@@ -1,4 +1,6 @@
-"""What an orchestrator keeps of a run (number, names, states and results of tasks, log lines, artifacts) is the same at the borders of a table."""
+"""What an orchestrator keeps of a run (number, names, states and results of tasks, log lines,
+artifacts) is the same at the borders of a table.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TABLES = {"usual": ROWS, "none": [], "one": ROWS[:1], "two": ROWS[:2]}
 
 
 def stored(world: World, name: str, rows: list[str]) -> dict[str, bytes]:
-    """Run it on Prefect and Dask; what the server tells, with the data set's name and the run's made the same, as the list calls it."""
+    """Run it on Prefect and Dask; what the server tells, with the data set's name and the run's
+    made the same, as the list calls it.
+    """
     content = shop(name, private=True)
     content["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 100}}
     (world.root / "data" / content["queries"]["file"]).write_text(shop_rows(12, seed=99))
@@ -27,9 +31,19 @@ def stored(world: World, name: str, rows: list[str]) -> dict[str, bytes]:
     run = f"net-{name}"
     world.sweep(run, {**GRID, "datasets": [name]})
     flow = world.flow_run(run)
-    tasks = sorted((one["name"], one["state_name"], one["run_count"]) for one in world.task_runs(run))
-    ours = [one for one in everything(world, "logs") if one["flow_run_id"] == flow["id"] and one["name"].startswith("dpicl")]
-    artifacts = sorted((str(one["key"]), one["type"]) for one in everything(world, "artifacts") if one["flow_run_id"] == flow["id"])
+    tasks = sorted(
+        (one["name"], one["state_name"], one["run_count"]) for one in world.task_runs(run)
+    )
+    ours = [
+        one
+        for one in everything(world, "logs")
+        if one["flow_run_id"] == flow["id"] and one["name"].startswith("dpicl")
+    ]
+    artifacts = sorted(
+        (str(one["key"]), one["type"])
+        for one in everything(world, "artifacts")
+        if one["flow_run_id"] == flow["id"]
+    )
     told: dict[str, Any] = {
         "flow run": (flow["state_name"], flow["parameters"]),
         "task runs": tasks,
@@ -37,7 +51,10 @@ def stored(world: World, name: str, rows: list[str]) -> dict[str, bytes]:
     }
     told |= {f"artifact {number}": one for number, one in enumerate(artifacts)}
     return {
-        key: re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+", "ID", repr(one)).replace(name, "NAME").encode() for key, one in told.items()
+        key: re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+", "ID", repr(one))
+        .replace(name, "NAME")
+        .encode()
+        for key, one in told.items()
     }
 
 

@@ -1,4 +1,5 @@
-"""What earlier releases are found again by: digests of the shipped contracts, and ids of releases of fixed data under a fixed key.
+"""What earlier releases are found again by: digests of the shipped contracts, and ids of releases
+of fixed data under a fixed key.
 
 `python -m tests.upgrades.names` writes data/names.json anew, for a change that is meant.
 """
@@ -31,8 +32,12 @@ UNITS = {
 
 
 def contracts() -> dict[str, Contract | TextContract]:
-    """The shipped contracts by name; of a published set of texts the first slice, which was all that there was before."""
-    stated = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").rglob("*.yaml"))}
+    """The shipped contracts by name; of a published set of texts the first slice, which was all
+    that there was before.
+    """
+    stated = {
+        path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").rglob("*.yaml"))
+    }
     return {name: _as_before(contract) for name, contract in stated.items()}
 
 
@@ -47,12 +52,26 @@ def names() -> dict[str, dict[str, str]]:
     releases: dict[str, str] = {}
     for method, dataset in UNITS.items():
         releases |= _releases(method, known[dataset])
-    return {"contracts": {name: contract_digest(contract) for name, contract in known.items()}, "releases": releases}
+    return {
+        "contracts": {name: contract_digest(contract) for name, contract in known.items()},
+        "releases": releases,
+    }
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `dpicl.engine.releases.named_releases` names them in a new installation, made once, for a writer called `writer`."""
-    unit = unit_of(method, contract.name, seed=0, epsilons=(1.0, 5.0), shots=(2,), sampling_rates=(), baselines=False, options=Options())
+    """As `dpicl.engine.releases.named_releases` names them in a new installation, made once, for a
+    writer called `writer`.
+    """
+    unit = unit_of(
+        method,
+        contract.name,
+        seed=0,
+        epsilons=(1.0, 5.0),
+        shots=(2,),
+        sampling_rates=(),
+        baselines=False,
+        options=Options(),
+    )
     account = account_of(contract, method)
     return {
         f"{contract.name} {method} {cell.key}": release_id(

@@ -1,4 +1,6 @@
-"""Keys that were renamed: files and plans with the earlier names mean the same, to the digest and to the names of releases."""
+"""Keys that were renamed: files and plans with the earlier names mean the same, to the digest and
+to the names of releases.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ EARLIER = {
     "amplified": "in-all",
 }
 """{today's name: the earlier one}, the value of `epsilon_is` included."""
-RENAMING = {name: kind for name, kind in models().items() if issubclass(kind, Frozen) and kind.earlier}
+RENAMING = {
+    name: kind for name, kind in models().items() if issubclass(kind, Frozen) and kind.earlier
+}
 FILES = sorted((ROOT / "data_contracts").rglob("*.yaml"))
 GRID: dict[str, Any] = {
     "title": "All renamed keys",
@@ -47,11 +51,16 @@ GRID: dict[str, Any] = {
     "shots": [2],
     "generator": "fake",
     "options": {
-        "ldp_tabicl": {"shot_selection": ["nested"], "variants": {"pairs": {"design": "pairs", "estimator": "tree"}}},
+        "ldp_tabicl": {
+            "shot_selection": ["nested"],
+            "variants": {"pairs": {"design": "pairs", "estimator": "tree"}},
+        },
         "gdp_tabicl": {"epsilon_is": "amplified"},
         "mst_tabicl": {"shot_selection": ["near"]},
         "few_shot_generation": {
-            "variants": {"fixed": {"mechanism": "clipped-logits", "batches": "fixed", "private_tokens": 3}},
+            "variants": {
+                "fixed": {"mechanism": "clipped-logits", "batches": "fixed", "private_tokens": 3}
+            },
         },
         "dp_icl": {"variants": {"soft-votes": {"aggregation": "soft-votes"}}},
     },
@@ -61,12 +70,21 @@ GRID: dict[str, Any] = {
 def earlier(content: Any) -> Any:
     """The same declaration as it was written before."""
     if isinstance(content, dict):
-        return {EARLIER.get(key, key) if isinstance(key, str) else key: earlier(value) for key, value in content.items()}
-    return [earlier(one) for one in content] if isinstance(content, list) else EARLIER.get(content, content)
+        return {
+            EARLIER.get(key, key) if isinstance(key, str) else key: earlier(value)
+            for key, value in content.items()
+        }
+    return (
+        [earlier(one) for one in content]
+        if isinstance(content, list)
+        else EARLIER.get(content, content)
+    )
 
 
 def test_every_renamed_key_is_tested_here() -> None:
-    assert {pair for kind in RENAMING.values() for pair in kind.earlier.items()} == EARLIER.items() - {("amplified", "in-all")}
+    assert {
+        pair for kind in RENAMING.values() for pair in kind.earlier.items()
+    } == EARLIER.items() - {("amplified", "in-all")}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -77,15 +95,24 @@ def test_a_contract_is_the_same_under_earlier_keys(path: Path) -> None:
 
 
 def test_rows_that_were_moved_keep_their_digest_under_the_earlier_key() -> None:
-    before, today = (small_contract(source={"file": "s3://bucket/people.csv", key: "people.csv"}) for key in ("formerly", "moved_from"))
-    assert before == today and contract_digest(before) == contract_digest(today) == contract_digest(small_contract())
+    before, today = (
+        small_contract(source={"file": "s3://bucket/people.csv", key: "people.csv"})
+        for key in ("formerly", "moved_from")
+    )
+    assert before == today and contract_digest(before) == contract_digest(today) == contract_digest(
+        small_contract()
+    )
 
 
 def test_pipelines_are_the_same_under_earlier_keys() -> None:
     content = read_yaml(ROOT / "pipelines.yaml")
     content["pipelines"]["all-renamed"] = GRID
-    today, before = (validate(Pipelines, one, "pipelines.yaml") for one in (content, earlier(content)))
-    assert before == today and before != validate(Pipelines, read_yaml(ROOT / "pipelines.yaml"), "pipelines.yaml")
+    today, before = (
+        validate(Pipelines, one, "pipelines.yaml") for one in (content, earlier(content))
+    )
+    assert before == today and before != validate(
+        Pipelines, read_yaml(ROOT / "pipelines.yaml"), "pipelines.yaml"
+    )
 
 
 def test_names_of_releases_hold_the_earlier_keys() -> None:
@@ -96,20 +123,29 @@ def test_names_of_releases_hold_the_earlier_keys() -> None:
     }
     for (dataset, method, system), part in expected.items():
         for options in (GRID["options"], earlier(GRID["options"])):
-            unit = unit_of(method, dataset, 0, (1.0,), (2,), (), False, Options.model_validate(options))
+            unit = unit_of(
+                method, dataset, 0, (1.0,), (2,), (), False, Options.model_validate(options)
+            )
             parameters = parameters_of(known[dataset], unit, Cell(system, 1.0, 2))
             assert part.items() <= parameters.items() and not EARLIER.keys() & parameters.keys()
 
 
 def test_a_plan_is_stored_as_before_and_read_under_either_name(tmp_path: Path) -> None:
-    plan = Plan("mine", "all-renamed", Pipeline.model_validate(GRID), ModelSpec(name="fake", kind="fake"))
+    plan = Plan(
+        "mine", "all-renamed", Pipeline.model_validate(GRID), ModelSpec(name="fake", kind="fake")
+    )
     stored = plan.as_json()
     before = earlier(GRID)
-    assert stored["pipeline"].keys() >= before.keys() and stored["pipeline"]["options"]["gdp_tabicl"]["spent"] == "in-all"
+    assert (
+        stored["pipeline"].keys() >= before.keys()
+        and stored["pipeline"]["options"]["gdp_tabicl"]["spent"] == "in-all"
+    )
     for name, pipeline in (("before", before), ("today", GRID)):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "plan.json").write_text(json.dumps({**stored, "pipeline": {**pipeline, "epsilons": ["1"]}}))
+        (folder / "plan.json").write_text(
+            json.dumps({**stored, "pipeline": {**pipeline, "epsilons": ["1"]}})
+        )
         assert read_plan(folder).as_json() == stored
     write_plan(tmp_path / "again", plan)
     write_plan(tmp_path / "again", read_plan(tmp_path / "before"))
@@ -121,22 +157,40 @@ def test_what_a_list_says_of_a_pipeline_is_no_part_of_its_plan() -> None:
     assert about <= content["pipelines"]["demo"].keys()
     before = {key: value for key, value in content["pipelines"]["demo"].items() if key not in about}
     plans = [
-        Plan("mine", "demo", override(Pipeline.model_validate(one), {}), ModelSpec(name="fake", kind="fake"))
+        Plan(
+            "mine",
+            "demo",
+            override(Pipeline.model_validate(one), {}),
+            ModelSpec(name="fake", kind="fake"),
+        )
         for one in (content["pipelines"]["demo"], before)
     ]
     assert plans[0] == plans[1] and plans[0].as_json() == plans[1].as_json()
     assert not about & plans[0].as_json()["pipeline"].keys()
 
 
-@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind in RENAMING.values() for key in kind.earlier])
+@pytest.mark.parametrize(
+    ("kind", "key"), [(kind, key) for kind in RENAMING.values() for key in kind.earlier]
+)
 def test_both_names_at_once_are_refused(kind: type[Frozen], key: str) -> None:
-    with pytest.raises(DeclarationError, match=f"has both `{key}` and `{kind.earlier[key]}`, its earlier name; expected `{key}` alone$"):
+    with pytest.raises(
+        DeclarationError,
+        match=f"has both `{key}` and `{kind.earlier[key]}`, its earlier name; expected `{key}` "
+        f"alone$",
+    ):
         validate(kind, {key: None, kind.earlier[key]: None}, "a.yaml")
 
 
 def test_an_error_names_the_key_of_today() -> None:
-    with pytest.raises(DeclarationError, match=r"^a.yaml: options\.ldp_tabicl\.variants\.pairs\.design: got 'trios'"):
-        validate(Pipeline, {**GRID, "options": {"ldp_tabicl": {"also": {"pairs": {"design": "trios"}}}}}, "a.yaml")
+    with pytest.raises(
+        DeclarationError,
+        match=r"^a.yaml: options\.ldp_tabicl\.variants\.pairs\.design: got 'trios'",
+    ):
+        validate(
+            Pipeline,
+            {**GRID, "options": {"ldp_tabicl": {"also": {"pairs": {"design": "trios"}}}}},
+            "a.yaml",
+        )
     content = read_yaml(ROOT / "data_contracts" / "adult.yaml")
     content["columns"]["age"] = {"type": "integer", "bounds": [17, 90], "levels": "many"}
     with pytest.raises(DeclarationError, match=r"^a.yaml: columns\.age\.bins: got 'many'"):
@@ -151,7 +205,9 @@ def test_an_earlier_key_overrides_as_that_of_today_does() -> None:
 
 
 def test_a_key_that_is_gone_is_read_and_stored_with_its_default_alone() -> None:
-    """Calibration of tables: a plan that did not ask for it means the same, one that did is no plan of today's."""
+    """Calibration of tables: a plan that did not ask for it means the same, one that did is no plan
+    of today's.
+    """
     stored = json.loads(Options().model_dump_json())
     assert stored["calibrate"] is False and Options.model_validate(stored) == Options()
     assert "calibrate" not in Options().model_dump(context=TODAY)

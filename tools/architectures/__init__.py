@@ -1,1 +1,3 @@
-"""Every causal language model that the installed transformers can build small, read through dpicl and compared with transformers itself."""
+"""Every causal language model that the installed transformers can build small, read through dpicl
+and compared with transformers itself.
+"""

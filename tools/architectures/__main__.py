@@ -1,6 +1,8 @@
-"""`python -m tools.architectures [--device cuda] [--results FILE] [NAME …]`: check architectures, all or these, each in a process of its own.
+"""`python -m tools.architectures [--device cuda] [--results FILE] [NAME …]`: check architectures,
+all or these, each in a process of its own.
 
-What was found on a CPU is kept. A process that dies or hangs is a finding as well. `docs/reference/models.md` is made of what is kept.
+What was found on a CPU is kept. A process that dies or hangs is a finding as well.
+`docs/reference/models.md` is made of what is kept.
 """
 
 from __future__ import annotations
@@ -29,14 +31,24 @@ PROCESSES = 2
 
 def checked(name: str, tokenizer_folder: Path, device: str = "cpu") -> Finding:
     """The finding of one architecture, whatever its process does."""
-    context = multiprocessing.get_context("fork") if device == "cpu" else multiprocessing.get_context("spawn")
+    context = (
+        multiprocessing.get_context("fork")
+        if device == "cpu"
+        else multiprocessing.get_context("spawn")
+    )
     receiver, sender = context.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
-        process = context.Process(target=_check, args=(name, tokenizer_folder, Path(folder) / "model", device, sender))
+        process = context.Process(
+            target=_check, args=(name, tokenizer_folder, Path(folder) / "model", device, sender)
+        )
         process.start()
         sender.close()
         try:
-            finding: Finding = receiver.recv() if receiver.poll(SECONDS) else Finding(name, "crashed", sentence="does not end")
+            finding: Finding = (
+                receiver.recv()
+                if receiver.poll(SECONDS)
+                else Finding(name, "crashed", sentence="does not end")
+            )
         except EOFError:
             finding = Finding(name, "crashed", sentence="the process died")
         process.kill()
@@ -64,14 +76,26 @@ def main() -> None:
         findings = []
         for finding in pool.map(lambda name: checked(name, tokenizer_folder, asked.device), chosen):
             findings.append(finding)
-            sys.stdout.write(f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}\n")
+            sys.stdout.write(
+                f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}\n"
+            )
             sys.stdout.flush()
     if asked.device != "cpu":
         return
     is_anew = chosen == names() or not asked.results.exists()
-    kept = {} if is_anew else {one["name"]: one for one in json.loads(asked.results.read_text(encoding="utf-8"))["findings"]}
+    kept = (
+        {}
+        if is_anew
+        else {
+            one["name"]: one
+            for one in json.loads(asked.results.read_text(encoding="utf-8"))["findings"]
+        }
+    )
     kept |= {finding.name: asdict(finding) for finding in findings}
-    content = {"transformers": transformers.__version__, "findings": [kept[name] for name in sorted(kept)]}
+    content = {
+        "transformers": transformers.__version__,
+        "findings": [kept[name] for name in sorted(kept)],
+    }
     asked.results.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,5 @@
-"""How the bundled model is made: synthetic tables, their prompts, a tokenizer, training, and what is shipped.
+"""How the bundled model is made: synthetic tables, their prompts, a tokenizer, training, and what
+is shipped.
 
     python -m tools.training --preset cpu --out FOLDER [--minutes N]
 

@@ -45,7 +45,9 @@ class StepBatches:
 
 
 def make_step(job: Job) -> StepBatches:
-    """Draw tasks until the step is full, the last one over its brim, and of the longest only some: attention's cost is the square of their length."""
+    """Draw tasks until the step is full, the last one over its brim, and of the longest only some:
+    attention's cost is the square of their length.
+    """
     rng = stream(job.seed, "batches", "bundled", str(job.step)).generator()
     tokenizer, encoded = _tokenizer(job.tokenizer), list[Encoded]()
     while sum(len(task.tokens) for task in encoded) < job.step_tokens:
@@ -57,7 +59,9 @@ def make_step(job: Job) -> StepBatches:
 
 
 def _parts(encoded: Sequence[Encoded], batch_tokens: int) -> Iterator[Batch]:
-    """Tasks of like length together, which leaves little padding; as many as fit, padding counted, and one at least."""
+    """Tasks of like length together, which leaves little padding; as many as fit, padding counted,
+    and one at least.
+    """
     part: list[Encoded] = []
     for task in sorted(encoded, key=lambda task: len(task.tokens)):
         if part and (len(part) + 1) * len(task.tokens) > batch_tokens:

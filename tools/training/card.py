@@ -31,15 +31,23 @@ tables only. It answers Yes or No to the last row of a prompt of serialised rows
 
 What it cannot do: anything without demonstrations in the prompt; texts; labels other than a pair of words; numbers closer
 than a few per cent of each other.
-"""
+"""  # noqa: E501
 
 
 def card(record: Mapping[str, Any]) -> str:
     """The card's text, its figures from the training's record."""
     rows = [
-        f"| {row['kind']}, {row['tasks']} tasks | {row['model']:.3f} | {row['logistic']:.3f} | {row['vote']:.3f} |"
+        f"| {row['kind']}, {row['tasks']} tasks | {row['model']:.3f} | {row['logistic']:.3f} | "
+        f"{row['vote']:.3f} |"
         for row in record["held_out"]
     ]
     lines = [f"  - {line}\n" for line in record["changes"]]
-    changed = "- Changed on the way, so that the command repeats this in kind and not bit for bit:\n" + "".join(lines) if lines else ""
-    return _TEXT.format(**record, hours=record["seconds"] / 3600, rows="\n".join(rows), changed=changed)
+    changed = (
+        "- Changed on the way, so that the command repeats this in kind and not bit for bit:\n"
+        + "".join(lines)
+        if lines
+        else ""
+    )
+    return _TEXT.format(
+        **record, hours=record["seconds"] / 3600, rows="\n".join(rows), changed=changed
+    )

@@ -1,4 +1,6 @@
-"""Everything that a training needs to go on as if it had never stopped, in one file without pickles."""
+"""Everything that a training needs to go on as if it had never stopped, in one file without
+pickles.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class State:
 
 @dataclass
 class Learner:
-    """A model, its optimiser, and the running mean of its weights, which is what is evaluated and shipped."""
+    """A model, its optimiser, and the running mean of its weights, which is what is evaluated and
+    shipped.
+    """
 
     model: Any
     optimiser: torch.optim.AdamW
@@ -59,19 +63,32 @@ class Learner:
 
 def learner_of(model: Any, learning_rate: float) -> Learner:
     """A learner before its first step."""
-    optimiser = torch.optim.AdamW(model.parameters(), learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
-    return Learner(model, optimiser, {name: weight.detach().clone() for name, weight in model.named_parameters()})
+    optimiser = torch.optim.AdamW(
+        model.parameters(), learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
+    return Learner(
+        model,
+        optimiser,
+        {name: weight.detach().clone() for name, weight in model.named_parameters()},
+    )
 
 
 def save_checkpoint(folder: Path, learner: Learner, state: State) -> None:
     """Replace the folder's checkpoint; after a kill there is the old one or the new one, whole."""
     names = [name for name, _ in learner.model.named_parameters()]
-    tensors = {f"weight.{name}": weight.detach().contiguous() for name, weight in learner.model.named_parameters()}
+    tensors = {
+        f"weight.{name}": weight.detach().contiguous()
+        for name, weight in learner.model.named_parameters()
+    }
     tensors |= {f"mean.{name}": weight for name, weight in learner.mean.items()}
     for index, kept in learner.optimiser.state_dict()["state"].items():
         tensors |= {f"{part}.{names[index]}": value for part, value in kept.items()}
     draft = folder / f"{FILE}.part"
-    save_file({name: tensor.cpu() for name, tensor in tensors.items()}, draft, metadata={"state": json.dumps(asdict(state))})
+    save_file(
+        {name: tensor.cpu() for name, tensor in tensors.items()},
+        draft,
+        metadata={"state": json.dumps(asdict(state))},
+    )
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     os.replace(draft, folder / FILE)
@@ -84,14 +101,17 @@ def read_state(folder: Path) -> State:
         ModelError: there is none.
     """
     if not (folder / FILE).is_file():
-        raise ModelError(f"{folder.name} holds no {FILE}; expected the folder of a training that was begun")
+        raise ModelError(
+            f"{folder.name} holds no {FILE}; expected the folder of a training that was begun"
+        )
     with safe_open(folder / FILE, "pt") as file:
         content = json.loads(file.metadata()["state"])
     return replace(State(**content), progress=Progress(**content["progress"]))
 
 
 def shipped_state(folder: Path, preset: str) -> State:
-    """Where the training of an exported model ended, so that another goes on with new tasks at its level.
+    """Where the training of an exported model ended, so that another goes on with new tasks at its
+    level.
 
     Raises:
         ModelError: the folder holds no such model.
@@ -100,7 +120,10 @@ def shipped_state(folder: Path, preset: str) -> State:
     try:
         record = json.loads((folder / RECORD).read_text("utf-8"))
     except FileNotFoundError:
-        raise ModelError(f"{folder.name} holds no {RECORD}; expected a model that `python -m tools.training` has exported") from None
+        raise ModelError(
+            f"{folder.name} holds no {RECORD}; expected a model that `python -m tools.training` "
+            f"has exported"
+        ) from None
     if record["preset"] != preset:
         raise ParameterError("preset", preset, f"{record['preset']}, which the weights are of")
     done = {name: record[name] for name in ("seed", "tokens", "answers", "seconds")}

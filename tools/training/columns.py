@@ -31,12 +31,25 @@ _FLAGS = (
     ("was never {}", "was {}"),
     ("no", "yes"),
 )
-_PHRASES = ("{}", "{}", "{}", "is {}", "has {}", "works in {}", "was {} before", "a {}", "in {}", "{} at most")
+_PHRASES = (
+    "{}",
+    "{}",
+    "{}",
+    "is {}",
+    "has {}",
+    "works in {}",
+    "was {} before",
+    "a {}",
+    "in {}",
+    "{} at most",
+)
 
 
 @dataclass(frozen=True)
 class PartsColumn:
-    """Rows' parts, int64 of shape (rows,), and the text of each part; `phrase` if texts carry their own verb."""
+    """Rows' parts, int64 of shape (rows,), and the text of each part; `phrase` if texts carry their
+    own verb.
+    """
 
     parts: np.ndarray
     texts: tuple[str, ...]
@@ -54,17 +67,25 @@ class NumberColumn:
 Column = PartsColumn | NumberColumn
 
 
-def parts_column(rng: np.random.Generator, values: np.ndarray, *, brief: bool = False) -> PartsColumn:
-    """A threshold (the most frequent), a flag or a category made of real values, shape (rows,); names of one word each if brief."""
+def parts_column(
+    rng: np.random.Generator, values: np.ndarray, *, brief: bool = False
+) -> PartsColumn:
+    """A threshold (the most frequent), a flag or a category made of real values, shape (rows,);
+    names of one word each if brief.
+    """
     kind = rng.random()
     if kind < 0.5:
         parts = _cut(values, [rng.uniform(0.25, 0.75)])
         cut = format_number(float(_scale(rng)), int(rng.choice([0, 0, 0, 1, 2])))
-        return PartsColumn(parts, tuple(text.format(cut) for text in _THRESHOLDS[rng.integers(len(_THRESHOLDS))]))
+        return PartsColumn(
+            parts, tuple(text.format(cut) for text in _THRESHOLDS[rng.integers(len(_THRESHOLDS))])
+        )
     if kind < 0.75:
         name, texts = words(rng, 1, 1 if brief else 3), _FLAGS[rng.integers(len(_FLAGS))]
         parts = _cut(values, [rng.uniform(0.25, 0.75)])
-        return PartsColumn(parts, tuple(text.format(name) for text in texts), phrase=" {}" in texts[1])
+        return PartsColumn(
+            parts, tuple(text.format(name) for text in texts), phrase=" {}" in texts[1]
+        )
     return _category(rng, values, brief)
 
 
@@ -78,15 +99,24 @@ def _category(rng: np.random.Generator, values: np.ndarray, brief: bool) -> Part
     while len(texts) < count:
         text = wording.format(words(rng, 1, 1 if brief else 2))
         texts += [text] if text not in texts else []
-    return PartsColumn(parts, tuple(texts), phrase=wording.split(" ")[0] in ("is", "has", "works", "was"))
+    return PartsColumn(
+        parts, tuple(texts), phrase=wording.split(" ")[0] in ("is", "has", "works", "was")
+    )
 
 
 def number_column(rng: np.random.Generator, values: np.ndarray) -> NumberColumn:
-    """Numbers on a scale of their own, rising with the real values, some of them with a long tail."""
+    """Numbers on a scale of their own, rising with the real values, some of them with a long
+    tail.
+    """
     centre, decimals = _scale(rng), int(rng.choice([0, 0, 1, 2, 3]))
     spread = rng.uniform(0.15, 0.6)
-    numbers = centre * np.exp(spread * values) if rng.random() < 0.3 else centre * (1 + spread * values)
-    return NumberColumn(np.maximum(numbers, 0) if rng.random() < 0.8 else numbers, decimals + 2 if centre < 3 else decimals)
+    numbers = (
+        centre * np.exp(spread * values) if rng.random() < 0.3 else centre * (1 + spread * values)
+    )
+    return NumberColumn(
+        np.maximum(numbers, 0) if rng.random() < 0.8 else numbers,
+        decimals + 2 if centre < 3 else decimals,
+    )
 
 
 def _scale(rng: np.random.Generator) -> float:

@@ -1,4 +1,6 @@
-"""From few columns and clear labels to tables such as real ones: what a level may show, and when the next one opens."""
+"""From few columns and clear labels to tables such as real ones: what a level may show, and when
+the next one opens.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,21 @@ class Level:
 
 _FIRST, _ALL = (0.7, 0.0, 0.0, 0.3), (0.4, 0.25, 0.15, 0.2)
 _MOST_PLAIN = (0.15, 0.15, 0.25, 0.45)
-"""An answer to a plain prompt takes a fourth of the tokens that one among sentences takes: comparing rows is learned on them."""
+"""An answer to a plain prompt takes a fourth of the tokens that one among sentences takes:
+comparing rows is learned on them.
+"""
 LEVELS = (
     Level((1, 3), (5, 12), (1, 1), (0.0, 0.05), (0.1, 0.6), _FIRST, (1.0, 0.0, 0.0, 0.0)),
     Level((1, 5), (5, 12), (1, 1), (0.0, 0.15), (0.1, 0.7), _FIRST, (0.95, 0.0, 0.0, 0.05)),
-    Level((2, 6), (4, 12), (0.8, 1), (0.0, 0.3), (0.1, 0.8), (0.5, 0.15, 0.1, 0.25), (0.9, 0.0, 0.0, 0.1)),
+    Level(
+        (2, 6),
+        (4, 12),
+        (0.8, 1),
+        (0.0, 0.3),
+        (0.1, 0.8),
+        (0.5, 0.15, 0.1, 0.25),
+        (0.9, 0.0, 0.0, 0.1),
+    ),
     Level((2, 7), (4, 14), (0.6, 1), (0.0, 0.4), (0.1, 0.8), _ALL, (0.25, 0.1, 0.05, 0.6)),
     Level((2, 10), (4, 16), (0.4, 1), (0.0, 0.5), (0.1, 1.0), _ALL, _MOST_PLAIN),
     Level((2, 13), (4, 16), (0.3, 1), (0.0, 0.7), (0.1, 1.0), _ALL, _MOST_PLAIN),
@@ -50,9 +62,11 @@ _FEWEST_ANSWERS = 2000
 
 
 def drawn_level(rng: np.random.Generator, reached: int) -> int:
-    """The level of a task: the highest one reached, or one of the easier ones that were before it, the harder the likelier.
+    """The level of a task: the highest one reached, or one of the easier ones that were before it,
+    the harder the likelier.
 
-    An answer takes more tokens the higher the level: the higher the ladder, the more is learned below its top.
+    An answer takes more tokens the higher the level: the higher the ladder, the more is learned
+    below its top.
     """
     if reached == 0 or rng.random() < 1.5 / (1.5 + reached):
         return reached
@@ -61,7 +75,9 @@ def drawn_level(rng: np.random.Generator, reached: int) -> int:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands on the ladder: the highest open level, and answers on it since it opened or was last judged."""
+    """Where training stands on the ladder: the highest open level, and answers on it since it
+    opened or was last judged.
+    """
 
     reached: int = 0
     answers: int = 0
@@ -69,8 +85,12 @@ class Progress:
     voted: int = 0
 
     def after(self, answers: int, right: int, voted: int) -> Progress:
-        """With answers to new tasks of the highest open level added: how many, right ones, and right ones of the kernel vote."""
-        return Progress(self.reached, self.answers + answers, self.right + right, self.voted + voted)
+        """With answers to new tasks of the highest open level added: how many, right ones, and
+        right ones of the kernel vote.
+        """
+        return Progress(
+            self.reached, self.answers + answers, self.right + right, self.voted + voted
+        )
 
     def judged(self) -> Progress:
         """The next level opens once the model is nearly as often right as the vote."""

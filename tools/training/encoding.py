@@ -47,7 +47,9 @@ class Encoded:
 def encode_task(tokenizer: Tokenizer, task: Task, level: int = 0) -> Encoded:
     """Tokens of the prompt exactly as a scorer sees it: demonstrations, query, then its answer."""
     texts = [parted(row) for row in task.rows]
-    pieces = _tokens(tokenizer, [text if index == 0 else f"\n{text}" for index, (text, _) in enumerate(texts)])
+    pieces = _tokens(
+        tokenizer, [text if index == 0 else f"\n{text}" for index, (text, _) in enumerate(texts)]
+    )
     marks = np.array([ids[0] for ids in _tokens(tokenizer, [answer for _, answer in texts])])
     tokens, answers = [START_ID], []
     for piece, mark in zip(pieces, marks, strict=True):
@@ -61,7 +63,9 @@ def encode_task(tokenizer: Tokenizer, task: Task, level: int = 0) -> Encoded:
 
 
 def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    return [encoding.ids for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    return [
+        encoding.ids for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    ]
 
 
 def _others(task: Task, marks: np.ndarray) -> np.ndarray:
@@ -75,7 +79,9 @@ def _others(task: Task, marks: np.ndarray) -> np.ndarray:
 
 
 def _shares(task: Task, others: np.ndarray) -> np.ndarray:
-    """Of a row's own label in its target a little is the label itself, the rest as the teacher says; before both labels were shown, it can only be guessed."""
+    """Of a row's own label in its target a little is the label itself, the rest as the teacher
+    says; before both labels were shown, it can only be guessed.
+    """
     positive = taught(task.features, task.labels)
     own = 1 - TRUST + TRUST * np.where(task.labels == 1, positive, 1 - positive)
     told = np.stack([own, 1 - own], axis=1)
@@ -115,8 +121,20 @@ def batch_of(encoded: Sequence[Encoded]) -> Batch:
     tokens = np.zeros((len(encoded), lengths.max()), dtype=np.int64)
     for row, task in enumerate(encoded):
         tokens[row, : lengths[row]] = task.tokens
-    places = np.concatenate([np.stack([np.full_like(task.answers, row), task.answers], 1) for row, task in enumerate(encoded)])
-    joined = {name: np.concatenate([getattr(task, name) for task in encoded]) for name in ("targets", "others", "shares", "voted")}
+    places = np.concatenate(
+        [
+            np.stack([np.full_like(task.answers, row), task.answers], 1)
+            for row, task in enumerate(encoded)
+        ]
+    )
+    joined = {
+        name: np.concatenate([getattr(task, name) for task in encoded])
+        for name in ("targets", "others", "shares", "voted")
+    }
     return Batch(
-        tokens, lengths, places, **joined, levels=np.repeat([task.level for task in encoded], [len(task.answers) for task in encoded])
+        tokens,
+        lengths,
+        places,
+        **joined,
+        levels=np.repeat([task.level for task in encoded], [len(task.answers) for task in encoded]),
     )

@@ -1,4 +1,6 @@
-"""The trained model as it is shipped: half-precision safetensors in small shards, tokenizer, figures and card."""
+"""The trained model as it is shipped: half-precision safetensors in small shards, tokenizer,
+figures and card.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,24 @@ from tools.training.tokenizer import TOKENIZER_FILES
 
 SHARD_MIB, ALL_MIB = 16, 48
 CHANGES = "changes.txt"
-"""In a training's folder: what somebody changed by hand while it went on, a line each; record and card tell it."""
-NOTE = "a teaching model: trained on made-up tables only, it compares rows and knows no language and no facts"
+"""In a training's folder: what somebody changed by hand while it went on, a line each; record and
+card tell it.
+"""
+NOTE = (
+    "a teaching model: trained on made-up tables only, it compares rows and knows no language and "
+    "no facts"
+)
 """Stands in config.json, so that whoever reports its answers says so."""
 
 
-def export(model: Any, trained: Path, home: Path, state: State, figures: Sequence[Figure], device: torch.device) -> Path:
+def export(
+    model: Any,
+    trained: Path,
+    home: Path,
+    state: State,
+    figures: Sequence[Figure],
+    device: torch.device,
+) -> Path:
     """Write the model's folder anew.
 
     Args:
@@ -68,8 +82,14 @@ def take_changes(exported: Path, trained: Path) -> None:
     (trained / CHANGES).write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
 
 
-def _record(model: Any, state: State, figures: Sequence[Figure], device: torch.device) -> dict[str, Any]:
-    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {platform.machine()}, {os.cpu_count()} cores"
+def _record(
+    model: Any, state: State, figures: Sequence[Figure], device: torch.device
+) -> dict[str, Any]:
+    hardware = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {platform.machine()}, {os.cpu_count()} cores"
+    )
     return {
         "preset": state.preset,
         "seed": state.seed,
@@ -88,4 +108,7 @@ def _record(model: Any, state: State, figures: Sequence[Figure], device: torch.d
 def _check_sizes(folder: Path) -> None:
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")]
     if max(sizes) > SHARD_MIB * 2**20 or sum(sizes) > ALL_MIB * 2**20:
-        raise ModelError(f"the weights take {sum(sizes) >> 20} MiB, a shard {max(sizes) >> 20}; expected {ALL_MIB} and {SHARD_MIB} at most")
+        raise ModelError(
+            f"the weights take {sum(sizes) >> 20} MiB, a shard {max(sizes) >> 20}; expected "
+            f"{ALL_MIB} and {SHARD_MIB} at most"
+        )

@@ -1,4 +1,6 @@
-"""Figures on held-out synthetic tasks: 8 shots, against logistic regression and a kernel vote on the same shots."""
+"""Figures on held-out synthetic tasks: 8 shots, against logistic regression and a kernel vote on
+the same shots.
+"""
 
 from __future__ import annotations
 

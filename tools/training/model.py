@@ -16,11 +16,17 @@ from tools.training.start import Marks, Scale, wired
 from tools.training.token_ids import END_ID, START_ID
 
 THETA = 2.4e11
-"""Base of the rotary speeds: the slow half hardly turns over a prompt, so that it can compare contents at any distance."""
+"""Base of the rotary speeds: the slow half hardly turns over a prompt, so that it can compare
+contents at any distance.
+"""
 ALIKE_WITHIN = (0.15, 0.6)
-"""Powers of ten within which two numbers begin alike: the narrow one tells 12 from 17, the wide one 12 from 50."""
+"""Powers of ten within which two numbers begin alike: the narrow one tells 12 from 17, the wide one
+12 from 50.
+"""
 OTHER_WEIGHT, OTHER_SHARE = 0.1, 0.12
-"""Of tokens that are no answers: their weight in the loss, and the share of them that is looked at."""
+"""Of tokens that are no answers: their weight in the loss, and the share of them that is looked
+at.
+"""
 
 
 def new_model(preset: Preset, tokenizer: Any, *, seed: int) -> LlamaForCausalLM:
@@ -49,20 +55,30 @@ def marks_of(tokenizer: Any) -> Marks:
     def last(text: str) -> int:
         return int(tokenizer.encode(text, add_special_tokens=False).ids[-1])
 
-    numbers = Scale(tuple(tokenizer.token_to_id(number) for number in NUMBERS), tuple(NUMBERS.values()), ALIKE_WITHIN)
+    numbers = Scale(
+        tuple(tokenizer.token_to_id(number) for number in NUMBERS),
+        tuple(NUMBERS.values()),
+        ALIKE_WITHIN,
+    )
     return Marks(START_ID, last("\n"), last(" Yes or No? Answer:"), numbers)
 
 
-def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator) -> tuple[torch.Tensor, np.ndarray]:
-    """Loss of one batch, summed over its answers, and of each answer whether it was told from the other label's: shape (answers,).
+def loss_of(
+    model: LlamaForCausalLM, batch: Batch, device: torch.device, generator: torch.Generator
+) -> tuple[torch.Tensor, np.ndarray]:
+    """Loss of one batch, summed over its answers, and of each answer whether it was told from the
+    other label's: shape (answers,).
 
-    Every demonstration's answer counts, since each is predicted from those before it; a share of all other
-    tokens counts a little, which teaches looking things up.
+    Every demonstration's answer counts, since each is predicted from those before it; a share of
+    all other tokens counts a little, which teaches looking things up.
     """
     tokens = torch.from_numpy(batch.tokens).to(device)
     states = model.model(input_ids=tokens, use_cache=False).last_hidden_state
     task, place = torch.from_numpy(batch.places).to(device).unbind(1)
-    targets, others = torch.from_numpy(batch.targets).to(device), torch.from_numpy(batch.others).to(device)
+    targets, others = (
+        torch.from_numpy(batch.targets).to(device),
+        torch.from_numpy(batch.others).to(device),
+    )
     logits = model.lm_head(states[task, place])
     loss = _answered(logits, targets, others, torch.from_numpy(batch.shares).to(device))
     row, column = _others(batch, generator)
@@ -73,8 +89,12 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, device: torch.device, generat
     return loss, _right(logits.detach(), targets, others).cpu().numpy()
 
 
-def _answered(logits: torch.Tensor, targets: torch.Tensor, others: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy against targets that are shared between an answer and the other label's, summed."""
+def _answered(
+    logits: torch.Tensor, targets: torch.Tensor, others: torch.Tensor, shares: torch.Tensor
+) -> torch.Tensor:
+    """Cross-entropy against targets that are shared between an answer and the other label's,
+    summed.
+    """
     said = functional.log_softmax(logits.float(), dim=-1)
     return -(shares * said.gather(1, torch.stack([targets, others.clamp(min=0)], dim=1))).sum()
 
@@ -82,7 +102,9 @@ def _answered(logits: torch.Tensor, targets: torch.Tensor, others: torch.Tensor,
 def _others(batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """A share of the places that no answer follows."""
     looked = torch.rand(batch.tokens.shape, generator=generator) < OTHER_SHARE
-    looked &= torch.arange(batch.tokens.shape[1])[None] < torch.from_numpy(batch.lengths)[:, None] - 1
+    looked &= (
+        torch.arange(batch.tokens.shape[1])[None] < torch.from_numpy(batch.lengths)[:, None] - 1
+    )
     looked[tuple(torch.from_numpy(batch.places).unbind(1))] = False
     row, column = looked.nonzero(as_tuple=True)
     return row, column

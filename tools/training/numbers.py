@@ -1,8 +1,9 @@
-"""Numbers as the bundled model reads them: one token for the power of ten and two leading digits, then the digits that are left.
+"""Numbers as the bundled model reads them: one token for the power of ten and two leading digits,
+then the digits that are left.
 
-Spelled digit by digit, a number's size is known at its end only, while what it is compared by stands at
-its beginning. Here 12.92 is the token of 12, then `.92`, and 0.117 the token of 0.11, then `7`. Tokens of near sizes
-begin with near embeddings (`start.Wiring.in_order`).
+Spelled digit by digit, a number's size is known at its end only, while what it is compared by
+stands at its beginning. Here 12.92 is the token of 12, then `.92`, and 0.117 the token of 0.11,
+then `7`. Tokens of near sizes begin with near embeddings (`start.Wiring.in_order`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,25 @@ def _mark(power: int) -> str:
 
 def _steps() -> list[normalizers.Normalizer]:
     zero = [normalizers.Replace(Regex(rf"{_START}0(\.0+)?(?!\.?\d)"), _ZERO)]
-    small = [normalizers.Replace(Regex(rf"{_START}0\.{'0' * (-power - 1)}(?=[1-9])"), _mark(power)) for power in range(_SMALLEST, 0)]
-    large = [normalizers.Replace(Regex(rf"{_START}(?=[1-9]\d{{{power}}}{_END})"), _mark(power)) for power in range(_LARGEST + 1)]
-    two_digits = [normalizers.Replace(Regex(rf"(?<={_CLOSE}\d)\.(?=\d)"), ""), normalizers.Replace(Regex(rf"(?<={_CLOSE}\d){_END}"), "0")]
+    small = [
+        normalizers.Replace(Regex(rf"{_START}0\.{'0' * (-power - 1)}(?=[1-9])"), _mark(power))
+        for power in range(_SMALLEST, 0)
+    ]
+    large = [
+        normalizers.Replace(Regex(rf"{_START}(?=[1-9]\d{{{power}}}{_END})"), _mark(power))
+        for power in range(_LARGEST + 1)
+    ]
+    two_digits = [
+        normalizers.Replace(Regex(rf"(?<={_CLOSE}\d)\.(?=\d)"), ""),
+        normalizers.Replace(Regex(rf"(?<={_CLOSE}\d){_END}"), "0"),
+    ]
     return [*zero, *small, *large, *two_digits, normalizers.Replace(f" {_OPEN}", _OPEN)]
 
 
 def number_normalizer() -> normalizers.Normalizer:
-    """Puts a mark of its size before every number in the blank's place, and makes two digits follow it."""
+    """Puts a mark of its size before every number in the blank's place, and makes two digits follow
+    it.
+    """
     return normalizers.Sequence(_steps())
 
 

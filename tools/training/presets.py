@@ -13,7 +13,8 @@ class Preset:
 
     Attributes:
         hidden: width of the residual stream, a multiple of three and of the heads.
-        layers, heads, head_width, inner: of the Llama architecture, at least four layers and eight heads; `inner` is the width between the two MLP products.
+        layers, heads, head_width, inner: of the Llama architecture, at least four layers and eight
+            heads; `inner` is the width between the two MLP products.
         vocabulary: tokens, to which those of `numbers.NUMBERS` are added.
         context: tokens of a prompt at most.
         tokenizer_texts: how many tasks the tokenizer is trained on.

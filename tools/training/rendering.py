@@ -1,4 +1,5 @@
-"""From a synthetic table to rows of text: through the product's own serialiser, or in another wording.
+"""From a synthetic table to rows of text: through the product's own serialiser, or in another
+wording.
 
 Guarantee   none spent: tables are made up.
 """
@@ -18,7 +19,15 @@ from tools.training.columns import Column, NumberColumn, PartsColumn
 from tools.training.wording import Wording
 from tools.training.words import word
 
-_PAIRS = (("No", "Yes"), ("no", "yes"), ("False", "True"), ("false", "true"), ("0", "1"), ("low", "high"), ("A", "B"))
+_PAIRS = (
+    ("No", "Yes"),
+    ("no", "yes"),
+    ("False", "True"),
+    ("false", "true"),
+    ("0", "1"),
+    ("low", "high"),
+    ("A", "B"),
+)
 _LINES = (
     ("{n}: {v}", ", ", "label:"),
     ("{n} = {v}", ", ", "->"),
@@ -32,9 +41,12 @@ _LINES = (
 
 
 def local_contract(columns: Sequence[PartsColumn], said: Wording) -> Contract:
-    """As much of a contract as local prompts are made from; unchecked, since made up by the thousand."""
+    """As much of a contract as local prompts are made from; unchecked, since made up by the
+    thousand.
+    """
     attributes = tuple(
-        Attribute.model_construct(name=f"c{index}", column=f"c{index}", texts=column.texts) for index, column in enumerate(columns)
+        Attribute.model_construct(name=f"c{index}", column=f"c{index}", texts=column.texts)
+        for index, column in enumerate(columns)
     )
     return _contract(said, local=attributes, columns={})
 
@@ -45,7 +57,9 @@ def central_contract(columns: Sequence[Column], said: Wording) -> Contract:
     return _contract(said, local=(), columns=declared)
 
 
-def _contract(said: Wording, *, local: tuple[Attribute, ...], columns: Mapping[str, object]) -> Contract:
+def _contract(
+    said: Wording, *, local: tuple[Attribute, ...], columns: Mapping[str, object]
+) -> Contract:
     template = Template.model_construct(text=said.template, words={})
     unchecked: Any = Contract.model_construct  # with the parts alone that the serialiser reads
     return cast(
@@ -66,32 +80,47 @@ def _declared(column: Column) -> CategoryColumn | RealColumn:
 
 
 def local_rows(columns: Sequence[PartsColumn], said: Wording, labels: np.ndarray) -> list[str]:
-    """One demonstration per row, answer included, as LDP-TabICL puts it; labels of shape (rows,)."""
+    """One demonstration per row, answer included, as LDP-TabICL puts it; labels of shape
+    (rows,).
+    """
     codes = np.stack([*(column.parts for column in columns), labels], axis=1)
-    return local_demonstrations(ReleasedRows(codes), lambda rows: rows, local_contract(columns, said))
+    return local_demonstrations(
+        ReleasedRows(codes), lambda rows: rows, local_contract(columns, said)
+    )
 
 
 def central_rows(columns: Sequence[Column], said: Wording, labels: np.ndarray) -> list[str]:
     """One demonstration per row, answer included, as GDP-TabICL puts group averages and rows."""
-    groups = [ReleasedGroup((), _values(columns, row), int(label)) for row, label in enumerate(labels)]
+    groups = [
+        ReleasedGroup((), _values(columns, row), int(label)) for row, label in enumerate(labels)
+    ]
     return central_demonstrations(ReleasedGroups(tuple(groups)), central_contract(columns, said))
 
 
 def _values(columns: Sequence[Column], row: int) -> dict[str, float | str]:
     return {
-        f"c{index}": float(column.numbers[row]) if isinstance(column, NumberColumn) else column.texts[column.parts[row]]
+        f"c{index}": float(column.numbers[row])
+        if isinstance(column, NumberColumn)
+        else column.texts[column.parts[row]]
         for index, column in enumerate(columns)
     }
 
 
-def plain_rows(rng: np.random.Generator, columns: Sequence[Column], labels: np.ndarray) -> list[str]:
-    """Rows as lists of values, most with names, with a pair of answers drawn at random, either way round."""
+def plain_rows(
+    rng: np.random.Generator, columns: Sequence[Column], labels: np.ndarray
+) -> list[str]:
+    """Rows as lists of values, most with names, with a pair of answers drawn at random, either way
+    round.
+    """
     form, link, cue = _LINES[rng.integers(len(_LINES))]
     pair = _PAIRS[rng.integers(len(_PAIRS))][:: rng.choice([-1, 1])]
     names = [word(rng) for _ in columns]
     rows = []
     for row, label in enumerate(labels):
-        shown = [form.format(n=name, v=_shown(column, row)) for name, column in zip(names, columns, strict=True)]
+        shown = [
+            form.format(n=name, v=_shown(column, row))
+            for name, column in zip(names, columns, strict=True)
+        ]
         rows.append(f"{link.join(shown)} {cue} {pair[label]}")
     return rows
 

@@ -37,14 +37,18 @@ class Shape:
 
 @dataclass(frozen=True)
 class Population:
-    """A population: `values` (rows, columns), `labels` (rows,) of 0 and 1, `relevant` (columns,)."""
+    """A population: `values` (rows, columns), `labels` (rows,) of 0 and 1, `relevant`
+    (columns,).
+    """
 
     values: np.ndarray
     labels: np.ndarray
     relevant: np.ndarray
 
 
-def population(rng: np.random.Generator, shape: Shape, family: str, *, positive: float) -> Population:
+def population(
+    rng: np.random.Generator, shape: Shape, family: str, *, positive: float
+) -> Population:
     """Draw a population.
 
     Args:
@@ -61,7 +65,9 @@ def population(rng: np.random.Generator, shape: Shape, family: str, *, positive:
         values, labels = _prototypes(rng, shape, relevant, positive)
     else:
         values = _with_common_causes(rng, shape.columns)
-        score = _linear(rng, values, relevant) if family == "linear" else _rule(rng, values, relevant)
+        score = (
+            _linear(rng, values, relevant) if family == "linear" else _rule(rng, values, relevant)
+        )
         score = score + rng.normal(size=POPULATION) * shape.noise * score.std()
         labels = _above(score, 1 - positive)
     if rng.random() < 0.5:  # so that no direction of a column means yes
@@ -69,15 +75,23 @@ def population(rng: np.random.Generator, shape: Shape, family: str, *, positive:
     return Population(values, labels, relevant)
 
 
-def _clusters(rng: np.random.Generator, shape: Shape, relevant: np.ndarray, positive: float) -> tuple[np.ndarray, np.ndarray]:
+def _clusters(
+    rng: np.random.Generator, shape: Shape, relevant: np.ndarray, positive: float
+) -> tuple[np.ndarray, np.ndarray]:
     labels = (rng.random(POPULATION) < positive).astype(np.int64)
-    strength = np.where(relevant, (3 * (1 - shape.noise) + 0.7) * rng.uniform(0.6, 1.4, shape.columns), 0.0)
+    strength = np.where(
+        relevant, (3 * (1 - shape.noise) + 0.7) * rng.uniform(0.6, 1.4, shape.columns), 0.0
+    )
     signs = rng.choice([-1.0, 1.0], shape.columns)
-    values = (labels[:, None] - positive) * strength * signs + rng.normal(size=(POPULATION, shape.columns))
+    values = (labels[:, None] - positive) * strength * signs + rng.normal(
+        size=(POPULATION, shape.columns)
+    )
     return values, labels
 
 
-def _prototypes(rng: np.random.Generator, shape: Shape, relevant: np.ndarray, positive: float) -> tuple[np.ndarray, np.ndarray]:
+def _prototypes(
+    rng: np.random.Generator, shape: Shape, relevant: np.ndarray, positive: float
+) -> tuple[np.ndarray, np.ndarray]:
     count = int(rng.integers(2, 7))
     marks = (np.arange(count) < np.clip(round(positive * count), 1, count - 1)).astype(np.int64)
     member = rng.integers(count, size=POPULATION)
@@ -87,7 +101,9 @@ def _prototypes(rng: np.random.Generator, shape: Shape, relevant: np.ndarray, po
 
 
 def _with_common_causes(rng: np.random.Generator, columns: int) -> np.ndarray:
-    """Columns that go together: each is a cause of its own and a share of up to three common ones."""
+    """Columns that go together: each is a cause of its own and a share of up to three common
+    ones.
+    """
     causes = rng.normal(size=(POPULATION, int(rng.integers(1, 4))))
     loads = rng.normal(size=(causes.shape[1], columns)) * rng.uniform(0, 1.5)
     values = causes @ loads + rng.normal(size=(POPULATION, columns))

@@ -1,6 +1,8 @@
-"""What the model learns to say: a probability that follows from the shots, far less noisy than the one label that was drawn.
+"""What the model learns to say: a probability that follows from the shots, far less noisy than the
+one label that was drawn.
 
-Reference   Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, equations 2.25 and 2.26, labels as -1 and 1.
+Reference   Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, equations 2.25
+            and 2.26, labels as -1 and 1.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from scipy.special import ndtr
 TRUST = 0.8
 """Weight of the teacher in a target; the rest is the label that was drawn."""
 _BIAS, _NOISE, _SHARPNESS = 0.3, 1.0, 2.5
-"""Prior variance of a constant, variance of a label; how much surer than its regression a label is. Chosen on synthetic tasks."""
+"""Prior variance of a constant, variance of a label; how much surer than its regression a label is.
+Chosen on synthetic tasks.
+"""
 
 
 def taught(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """For every row the probability of label 1 by Gaussian process regression on the rows before it.
+    """For every row the probability of label 1 by Gaussian process regression on the rows before
+    it.
 
     The prior is half a linear function of the columns and half a smooth one.
 

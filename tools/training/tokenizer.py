@@ -1,4 +1,6 @@
-"""The bundled model's tokenizer: byte-pair merges within words, a token for the size of a number, digits apart, frequent phrases whole."""
+"""The bundled model's tokenizer: byte-pair merges within words, a token for the size of a number,
+digits apart, frequent phrases whole.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 from dpicl.contract.derive import YES_OR_NO
@@ -19,15 +30,39 @@ from tools.training.presets import Preset
 from tools.training.tasks import make_task
 from tools.training.token_ids import END, START
 
-PHRASES = (f" {YES_OR_NO}", " less than", " or more", " more than", " or less", " at most", " at least", " is described as follows:")
+PHRASES = (
+    f" {YES_OR_NO}",
+    " less than",
+    " or more",
+    " more than",
+    " or less",
+    " at most",
+    " at least",
+    " is described as follows:",
+)
 """One token each: what thresholds and every prompt of ours repeat."""
-ANSWERS = (" Yes", " No", " yes", " no", " True", " False", " true", " false", " A", " B", " low", " high")
+ANSWERS = (
+    " Yes",
+    " No",
+    " yes",
+    " no",
+    " True",
+    " False",
+    " true",
+    " false",
+    " A",
+    " B",
+    " low",
+    " high",
+)
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER_FILE, "tokenizer_config.json")
 _REPEATED = 10
 """Answers are made this frequent, so that their letters are merged early."""
 _PIECES = r" ?[A-Za-z]+| ?\d| ?[^\sA-Za-z\d]+|\s+"
-"""Words and signs with the blank before them; of what a number has beyond its size, each digit alone."""
+"""Words and signs with the blank before them; of what a number has beyond its size, each digit
+alone.
+"""
 
 
 def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
@@ -38,7 +73,9 @@ def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
     """
     tokenizer = Tokenizer(models.BPE())
     pieces = pre_tokenizers.Split(Regex(_PIECES), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=preset.vocabulary - len(PHRASES),
@@ -50,11 +87,21 @@ def train_tokenizer(preset: Preset, *, seed: int) -> PreTrainedTokenizerFast:
     tokenizer.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
     tokenizer.normalizer = number_normalizer()
     tokenizer.add_tokens([AddedToken(number, normalized=True) for number in NUMBERS])
-    tokenizer.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
-    split = [answer for answer in ANSWERS if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{START} $A", special_tokens=[(START, 0)]
+    )
+    split = [
+        answer
+        for answer in ANSWERS
+        if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1
+    ]
     if split:
         raise ModelError(f"the bundled model's tokenizer splits {split[0]!r}; expected one token")
-    options: dict[str, Any] = {"bos_token": START, "eos_token": END, "model_max_length": preset.context}
+    options: dict[str, Any] = {
+        "bos_token": START,
+        "eos_token": END,
+        "model_max_length": preset.context,
+    }
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)
 
 

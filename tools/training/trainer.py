@@ -1,8 +1,9 @@
-"""Training: rounds of steps on new tasks, a look at the curriculum after each, a checkpoint every minute or so.
+"""Training: rounds of steps on new tasks, a look at the curriculum after each, a checkpoint every
+minute or so.
 
 A round is what resumes: its tasks follow from seed, step and level, and the place in the curriculum
-changes between rounds only. A training that was killed goes on at its last checkpoint and ends with the same
-weights, bit for bit on one machine, as one that never stopped.
+changes between rounds only. A training that was killed goes on at its last checkpoint and ends with
+the same weights, bit for bit on one machine, as one that never stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from tools.training.batches import Generators, Job, StepBatches, generators
-from tools.training.checkpoint import FILE, Learner, State, learner_of, load_checkpoint, read_state, save_checkpoint, shipped_state
+from tools.training.checkpoint import (
+    FILE,
+    Learner,
+    State,
+    learner_of,
+    load_checkpoint,
+    read_state,
+    save_checkpoint,
+    shipped_state,
+)
 from tools.training.export import take_changes
 from tools.training.model import loss_of, new_model
 from tools.training.presets import Preset, preset_of
@@ -51,7 +61,9 @@ class Limits:
         return late or (self.steps is not None and state.step >= self.steps)
 
     def warmth(self, step: int) -> float:
-        """Share of the learning rate that is left at a step: 1 before the cool-down, above 0 at the last step."""
+        """Share of the learning rate that is left at a step: 1 before the cool-down, above 0 at the
+        last step.
+        """
         if self.steps is None or not self.cool_down:
             return 1.0
         return min(1.0, max(0.0, (self.steps - step) / self.cool_down))
@@ -59,7 +71,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round showed, as the log keeps it; accuracies are over answers whose label's rival was shown before."""
+    """What a round showed, as the log keeps it; accuracies are over answers whose label's rival was
+    shown before.
+    """
 
     step: int
     tokens: int
@@ -72,7 +86,8 @@ class Round:
 
 
 def begin(preset: Preset, out: Path, *, seed: int, weights: Path | None = None) -> None:
-    """Write the tokenizer and the first checkpoint: from nothing, or from an exported model, which keeps its seed and its count.
+    """Write the tokenizer and the first checkpoint: from nothing, or from an exported model, which
+    keeps its seed and its count.
 
     Raises:
         ModelError: the weights are not an exported model.
@@ -83,7 +98,9 @@ def begin(preset: Preset, out: Path, *, seed: int, weights: Path | None = None) 
     save_tokenizer(preset, out, seed=seed, like=weights)
     model = new_model(preset, load_tokenizer(out), seed=seed)
     if weights is not None:
-        model.load_state_dict(type(model).from_pretrained(weights, dtype=torch.float32).state_dict())
+        model.load_state_dict(
+            type(model).from_pretrained(weights, dtype=torch.float32).state_dict()
+        )
         take_changes(weights, out)
     save_checkpoint(out, learner_of(model, preset.learning_rate), state)
 
@@ -98,7 +115,14 @@ def open_learner(out: Path, device: torch.device) -> tuple[Learner, State]:
     return learner, state
 
 
-def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State, Round], None], *, bfloat16: bool = False) -> State:
+def train(
+    out: Path,
+    device: torch.device,
+    limits: Limits,
+    told: Callable[[State, Round], None],
+    *,
+    bfloat16: bool = False,
+) -> State:
     """Go on from the folder's checkpoint until a limit is reached.
 
     Args:
@@ -106,10 +130,13 @@ def train(out: Path, device: torch.device, limits: Limits, told: Callable[[State
         device: where to compute.
         limits: looked at after every round.
         told: hears of every round.
-        bfloat16: compute products in bfloat16, as a GPU always does; a CPU without such instructions is slower for it.
+        bfloat16: compute products in bfloat16, as a GPU always does; a CPU without such
+            instructions is slower for it.
     """
     learner, state = open_learner(out, device)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every shape, and no two batches have the same: four fifths of a step
+    torch.backends.cuda.enable_cudnn_sdp(
+        False
+    )  # it plans anew for every shape, and no two batches have the same: four fifths of a step
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16 or device.type == "cuda")
     preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
     with generators(preset.generators) as source:
@@ -147,27 +174,50 @@ def _round(learner: Learner, state: State, run: _Run) -> tuple[State, Round]:
     began, first, jobs = time.monotonic(), state, run.jobs(state)
     loss = right = voted = told = 0.0
     for made in run.source.steps(jobs):
-        _set_rate(learner.optimiser, run.preset.learning_rate * run.limits.warmth(made.step), made.step, state.warmed_from)
+        _set_rate(
+            learner.optimiser,
+            run.preset.learning_rate * run.limits.warmth(made.step),
+            made.step,
+            state.warmed_from,
+        )
         step = _step(learner, made, state.seed, run.mixed)
-        loss, right, voted, told = loss + step.loss, right + step.right.sum(), voted + step.voted.sum(), told + step.told.sum()
+        loss, right, voted, told = (
+            loss + step.loss,
+            right + step.right.sum(),
+            voted + step.voted.sum(),
+            told + step.told.sum(),
+        )
         top = step.told & (step.levels == state.progress.reached)
         state = replace(
             state,
             step=state.step + 1,
             tokens=state.tokens + step.tokens,
             answers=state.answers + step.answers,
-            progress=state.progress.after(int(top.sum()), int(step.right[top].sum()), int(step.voted[top].sum())),
+            progress=state.progress.after(
+                int(top.sum()), int(step.right[top].sum()), int(step.voted[top].sum())
+            ),
         )
     seconds = time.monotonic() - began
     state = replace(state, seconds=state.seconds + seconds, progress=state.progress.judged())
     speed = (state.tokens - first.tokens) / seconds
-    shown = Round(state.step, state.tokens, first.progress.reached, loss / len(jobs), right / told, voted / told, speed, state.seconds)
+    shown = Round(
+        state.step,
+        state.tokens,
+        first.progress.reached,
+        loss / len(jobs),
+        right / told,
+        voted / told,
+        speed,
+        state.seconds,
+    )
     return state, shown
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Sums over one step; and of each answer whether its label's rival was shown before, whether it was right, the vote too, and its level."""
+    """Sums over one step; and of each answer whether its label's rival was shown before, whether it
+    was right, the vote too, and its level.
+    """
 
     loss: float
     tokens: int
@@ -204,7 +254,11 @@ def _step(learner: Learner, made: StepBatches, seed: int, mixed: torch.autocast)
 
 
 def _set_rate(optimiser: torch.optim.AdamW, peak: float, step: int, warmed_from: int) -> None:
-    rate = peak * min(1.0, (step - warmed_from + 1) / _WARM_UP) * min(1.0, (_CONSTANT / (step + 1)) ** 0.5)
+    rate = (
+        peak
+        * min(1.0, (step - warmed_from + 1) / _WARM_UP)
+        * min(1.0, (_CONSTANT / (step + 1)) ** 0.5)
+    )
     for group in optimiser.param_groups:
         group["lr"] = rate
 

@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 def vote(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """For every row the weighted share of label 1 among the rows before it: shape (rows,).
 
-    The weight of a row at distance d is exp(-d^2 / 2), so that each differing part counts e times less.
-    The first row gets 0.5.
+    The weight of a row at distance d is exp(-d^2 / 2), so that each differing part counts e times
+    less. The first row gets 0.5.
     """
     squares = ((features[:, None] - features[None]) ** 2).sum(-1)
     nearest = np.where(np.tri(len(labels), k=-1, dtype=bool), squares, np.inf)

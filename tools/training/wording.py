@@ -10,7 +10,14 @@ from tools.training.columns import Column, PartsColumn
 from tools.training.words import word, words
 
 _PRONOUNS = (("It", "Its"), ("He", "His"), ("She", "Her"), ("They", "Their"))
-_NOUNS = ("The {n} of the {e} is {v}", "{His} {n} is {v}", "{His} {n} is {v}", "The {n} is {v}", "{He} has {n} {v}", "The {e} has {n} {v}")
+_NOUNS = (
+    "The {n} of the {e} is {v}",
+    "{His} {n} is {v}",
+    "{His} {n} is {v}",
+    "The {n} is {v}",
+    "{He} has {n} {v}",
+    "The {e} has {n} {v}",
+)
 _LONG_NOUNS = (
     "The {n} of this {e} is estimated to be {v} {u}",
     "{His} {n} was measured to be {v} {u}",
@@ -59,16 +66,22 @@ def wording(rng: np.random.Generator, columns: tuple[Column, ...], *, wordy: flo
     entity = words(rng, 1, 2) if rng.random() < wordy / 2 else word(rng)
     he, his = _PRONOUNS[rng.integers(len(_PRONOUNS))]
     sentences = [
-        _sentence(rng, column, f"{{c{index}}}", entity, wordy).replace("{He}", he).replace("{His}", his)
+        _sentence(rng, column, f"{{c{index}}}", entity, wordy)
+        .replace("{He}", he)
+        .replace("{His}", his)
         for index, column in enumerate(columns)
     ]
     beginning = _BEGINNINGS[rng.integers(len(_BEGINNINGS))] if rng.random() < wordy else ""
     begun = _filled(rng, beginning, entity, wordy)
     question = _QUESTIONS[rng.integers(len(_QUESTIONS))]
-    return Wording(f"{begun} {_joined(rng, sentences)}".strip(), _filled(rng, question, entity, wordy))
+    return Wording(
+        f"{begun} {_joined(rng, sentences)}".strip(), _filled(rng, question, entity, wordy)
+    )
 
 
-def _sentence(rng: np.random.Generator, column: Column, place: str, entity: str, wordy: float) -> str:
+def _sentence(
+    rng: np.random.Generator, column: Column, place: str, entity: str, wordy: float
+) -> str:
     forms: tuple[str, ...] = _LONG_NOUNS if rng.random() < wordy * 0.6 else _NOUNS
     if isinstance(column, PartsColumn) and column.phrase:
         forms = _VERBS
@@ -88,7 +101,11 @@ def _joined(rng: np.random.Generator, sentences: list[str]) -> str:
     text = sentences[0]
     for sentence in sentences[1:]:
         link = rng.random()
-        text += f". {sentence}" if link < 0.8 else (f", {_small(sentence)}" if link < 0.87 else f" and {_small(sentence)}")
+        text += (
+            f". {sentence}"
+            if link < 0.8
+            else (f", {_small(sentence)}" if link < 0.87 else f" and {_small(sentence)}")
+        )
     return f"{text}."
 
 

@@ -11,7 +11,32 @@ from importlib import resources
 import numpy as np
 
 WORDS = tuple(resources.files("tools.training").joinpath("words.txt").read_text("utf-8").split())
-_ONSETS = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "k", "l", "m", "n", "p", "pl", "r", "s", "st", "t", "tr", "v", "z", "")
+_ONSETS = (
+    "b",
+    "br",
+    "c",
+    "ch",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gr",
+    "h",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pl",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "z",
+    "",
+)
 _VOWELS = ("a", "e", "i", "o", "u", "ea", "io", "y")
 _CODAS = ("", "n", "r", "l", "s", "t", "m", "ck", "ld", "nt")
 _MADE_UP = 0.2

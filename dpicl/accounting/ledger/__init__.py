@@ -1,12 +1,26 @@
 """The privacy ledger: a durable record of releases and what they cost.
 
-Open it with `Ledger.open(url, key, anchor_file)`, `ensure_account` once, `reserve` a release before its private rows are read, and
-`publish` what was drawn: the first to publish wins, all others read the winner's.
+Open it with `Ledger.open(url, key, anchor_file)`, `ensure_account` once, `reserve` a release before
+its private rows are read, and `publish` what was drawn: the first to publish wins, all others read
+the winner's.
 """
 
-from dpicl.accounting.ledger.keys import content_version, earlier_release_id, keyed_hash, load_key, release_id
+from dpicl.accounting.ledger.keys import (
+    content_version,
+    earlier_release_id,
+    keyed_hash,
+    load_key,
+    release_id,
+)
 from dpicl.accounting.ledger.store import Ledger
-from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote, Release, Reservation
+from dpicl.accounting.ledger.values import (
+    Account,
+    Entry,
+    OdometerReading,
+    Quote,
+    Release,
+    Reservation,
+)
 
 __all__ = [
     "Account",

@@ -1,11 +1,13 @@
 """A lost ledger, rebuilt from the receipts of the releases that are left.
 
-A receipt is a record of the lost chain with the hash before it, so that the key tells a true one. The newest receipt of
-an account says its caps, its addresses and all that it had spent by then, releases without a receipt of their own
-included. What was charged after the newest receipt was never drawn: receipts are written first.
+A receipt is a record of the lost chain with the hash before it, so that the key tells a true one.
+The newest receipt of an account says its caps, its addresses and all that it had spent by then,
+releases without a receipt of their own included. What was charged after the newest receipt was
+never drawn: receipts are written first.
 
-Guarantee   never a larger budget than before: an account that something speaks of and no receipt is exhausted. So is one that was charged
-            in two chains which grew from one backup, as where a host that was believed lost turns up: no receipt knows both totals.
+Guarantee   never a larger budget than before: an account that something speaks of and no receipt is
+            exhausted. So is one that was charged in two chains which grew from one backup, as where
+            a host that was believed lost turns up: no receipt knows both totals.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _Newest = dict[str, tuple[int, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Standing:
-    """What is left of a release: its account and name by where it lies, its receipt, and the hash of the artefact that was or will be read."""
+    """What is left of a release: its account and name by where it lies, its receipt, and the hash
+    of the artefact that was or will be read.
+    """
 
     account: str
     release_id: str
@@ -53,10 +57,13 @@ class Remains:
 
     Attributes:
         standing: Every release of which anything is left.
-        addresses: Where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
+        addresses: Where the rows of accounts are, as far as contracts say so: for those that no
+            receipt speaks of.
         caps: By account, the record of its last cap that was decided by a command.
-        adopted: The first record of the lost ledger, if it was itself made anew; or the one that says it was restored from a backup.
-        seen: Number of the newest record that a receipt was written for; where it is not among them, nothing is proved.
+        adopted: The first record of the lost ledger, if it was itself made anew; or the one that
+            says it was restored from a backup.
+        seen: Number of the newest record that a receipt was written for; where it is not among
+            them, nothing is proved.
     """
 
     standing: Sequence[Standing]
@@ -68,8 +75,9 @@ class Remains:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and the time of the
-    backup that the lost one came from, None where it came from none.
+    """A ledger to be: its state, its entries, the number that its first record has at least,
+    accounts that are exhausted, and the time of the backup that the lost one came from, None where
+    it came from none.
     """
 
     state: LedgerState
@@ -80,10 +88,14 @@ class Rebuilt:
 
 
 def rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] = ()) -> Rebuilt:
-    """What the receipts prove; an account that had spent more than that, as its user's witness says, is exhausted.
-    Raises LedgerRefusedError: no receipt was written under this key.
+    """What the receipts prove; an account that had spent more than that, as its user's witness
+    says, is exhausted. Raises LedgerRefusedError: no receipt was written under this key.
     """
-    begun = chain.true_content(key, remains.adopted) if remains.adopted.get("kind") in ("adopted", RESTORED) else None
+    begun = (
+        chain.true_content(key, remains.adopted)
+        if remains.adopted.get("kind") in ("adopted", RESTORED)
+        else None
+    )
     branch = _Branch.of(remains.adopted, begun)
     newest, unproved = _as_begun(branch.sequence, begun), set[str]()
     last, rows = _take_receipts(key, remains.standing, branch, newest, unproved)
@@ -93,15 +105,23 @@ def rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] 
         unproved |= newest.keys()
     state = _state(newest, unproved)
     proved = {row["account"]: row["spent"] for row in state["totals"]}
-    unproved |= {account.name for account in witnessed if account.has_spent_more_than(proved.get(account.name))}
+    unproved |= {
+        account.name
+        for account in witnessed
+        if account.has_spent_more_than(proved.get(account.name))
+    }
     addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
     _exhaust(state, unproved, addresses, {row["account"]: row for row in rows})
-    return Rebuilt(state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun))
+    return Rebuilt(
+        state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun)
+    )
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """Which chain is rebuilt, from the record on that it began anew with: what another one charged beside it is not in its totals."""
+    """Which chain is rebuilt, from the record on that it began anew with: what another one charged
+    beside it is not in its totals.
+    """
 
     sequence: int
     names: frozenset[str | None]
@@ -111,15 +131,23 @@ class _Branch:
         """The chain that began with this record; without one, the chain that never began anew."""
         if content is None:
             return _Branch(0, frozenset((None,)))
-        return _Branch(int(record["sequence"]), frozenset((record["hash"], *(() if BRANCH in content else (None,)))))
+        return _Branch(
+            int(record["sequence"]),
+            frozenset((record["hash"], *(() if BRANCH in content else (None,)))),
+        )
 
     def holds(self, record: Mapping[str, Any]) -> bool:
         """Whether a true record is of this chain, or may be older than its beginning."""
-        return int(record["sequence"]) < self.sequence or json.loads(record["content"]).get(BRANCH) in self.names
+        return (
+            int(record["sequence"]) < self.sequence
+            or json.loads(record["content"]).get(BRANCH) in self.names
+        )
 
 
 def _as_begun(sequence: int, content: Mapping[str, Any] | None) -> _Newest:
-    """What the first record of an earlier rebuilt ledger says, or that of one restored from a backup."""
+    """What the first record of an earlier rebuilt ledger says, or that of one restored from a
+    backup.
+    """
     if content is None:
         return {}
     spent = {row["account"]: row["spent"] for row in content["totals"]}
@@ -127,7 +155,10 @@ def _as_begun(sequence: int, content: Mapping[str, Any] | None) -> _Newest:
     for asset in content["assets"]:
         bound[asset["account"]].append(asset["address"])
     return {
-        row["name"]: (sequence, {"account_row": row, "addresses": bound[row["name"]], "spent": spent.get(row["name"])})
+        row["name"]: (
+            sequence,
+            {"account_row": row, "addresses": bound[row["name"]], "spent": spent.get(row["name"])},
+        )
         for row in content["accounts"]
     }
 
@@ -158,7 +189,8 @@ def _take_receipts(
             known[one.account] = (sequence, content)
     if not rows:
         raise LedgerRefusedError(
-            "no receipt was written under this installation's key; expected released/ and keys/ of the same installation"
+            "no receipt was written under this installation's key; expected released/ and keys/ "
+            "of the same installation"
         )
     for name, content_of_other in other.items():  # nothing else says where its rows are
         newest.setdefault(name, content_of_other)
@@ -183,7 +215,9 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
-    """Accounts, what is bound to them, and totals; of an address that two chains have bound to two accounts, neither is proved."""
+    """Accounts, what is bound to them, and totals; of an address that two chains have bound to two
+    accounts, neither is proved.
+    """
     payers: dict[str, str] = {}
     for name, (_, content) in sorted(newest.items(), key=lambda item: item[1][0]):
         for address in content["addresses"]:
@@ -194,16 +228,31 @@ def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
     return {
         "accounts": [dict(content["account_row"]) for _, content in newest.values()],
         "assets": [{"address": address, "account": name} for address, name in payers.items()],
-        "totals": [{"account": name, "spent": content["spent"]} for name, (_, content) in newest.items() if content["spent"]],
+        "totals": [
+            {"account": name, "spent": content["spent"]}
+            for name, (_, content) in newest.items()
+            if content["spent"]
+        ],
     }
 
 
-def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], branch: _Branch, newest: _Newest, unproved: set[str]) -> int:
+def _take_caps(
+    key: bytes,
+    caps: Mapping[str, Mapping[str, Any]],
+    branch: _Branch,
+    newest: _Newest,
+    unproved: set[str],
+) -> int:
     """Caps that were decided since an account's newest receipt; gives the last record's number."""
     last = 0
     for name, record in caps.items():
         decided = chain.true_content(key, record)
-        if decided is None or record["kind"] != "cap" or decided["account"] != name or name not in newest:
+        if (
+            decided is None
+            or record["kind"] != "cap"
+            or decided["account"] != name
+            or name not in newest
+        ):
             unproved.add(name)  # of one that nothing was charged to, nothing else is known
             continue
         last = max(last, int(record["sequence"]))
@@ -217,30 +266,50 @@ def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], branch: _Branc
 
 
 def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head:
-    """Fill an empty ledger, and give its end; its chain begins at record `first`, so that its number says what is lost.
+    """Fill an empty ledger, and give its end; its chain begins at record `first`, so that its
+    number says what is lost.
 
     All releases count as begun: whether their mechanisms have read rows was noted in what is lost.
     """
     write_state(connection, made.state)
     if made.entries:
         connection.execute(insert(entries), made.entries)
-        connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
+        connection.execute(
+            insert(drawings), [{"release_id": row["release_id"]} for row in made.entries]
+        )
     seals.seal_all(connection)
     connection.execute(update(head).values(sequence=first - 1, hash=""))
-    note = {BRANCH: True} | ({} if made.after_restore is None else {AFTER_RESTORE: made.after_restore})
-    return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()})
+    note = {BRANCH: True} | (
+        {} if made.after_restore is None else {AFTER_RESTORE: made.after_restore}
+    )
+    return chain.append(
+        connection,
+        key,
+        Head(first - 1),
+        "adopted",
+        {**made.state, "entries": made.entries, **note, "adopted_utc": now()},
+    )
 
 
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
-    """Number and content of the record that charged a release, and how it was published, if its receipt is of this release and true.
+    """Number and content of the record that charged a release, and how it was published, if its
+    receipt is of this release and true.
 
     An artefact without a record that published it is published by this.
     """
     charged = None
-    published: dict[str, Any] = {"artefact_sha256": one.artefact_sha256, "published_utc": now()} if one.artefact_sha256 else {}
+    published: dict[str, Any] = (
+        {"artefact_sha256": one.artefact_sha256, "published_utc": now()}
+        if one.artefact_sha256
+        else {}
+    )
     for record in one.receipt:
         content = chain.true_content(key, record)
-        if content is None or record["kind"] not in _RECEIPTS or content["release_id"] != one.release_id:
+        if (
+            content is None
+            or record["kind"] not in _RECEIPTS
+            or content["release_id"] != one.release_id
+        ):
             return None
         if record["kind"] == "published":
             published = {name: content[name] for name in _PUBLISHED}
@@ -250,18 +319,33 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
 
 
 def _exhaust(
-    state: LedgerState, names: Iterable[str], addresses: Mapping[str, Sequence[str]], examples: Mapping[str, Mapping[str, Any]]
+    state: LedgerState,
+    names: Iterable[str],
+    addresses: Mapping[str, Sequence[str]],
+    examples: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Let nothing more be charged to these accounts, nor to others for their rows."""
     known = {row["name"]: row for row in state["accounts"]}
     bound = {row["address"] for row in state["assets"]}
     for name in sorted(names):
         if name not in known:
-            stated = guarantee_from_json(json.loads(examples[name]["guarantee"])) if name in examples else None
-            unit, neighbours = (stated.unit, stated.neighbours) if stated else ("row", Neighbours.ADD_OR_REMOVE_ONE)
+            stated = (
+                guarantee_from_json(json.loads(examples[name]["guarantee"]))
+                if name in examples
+                else None
+            )
+            unit, neighbours = (
+                (stated.unit, stated.neighbours)
+                if stated
+                else ("row", Neighbours.ADD_OR_REMOVE_ONE)
+            )
             known[name] = account_row(Account(name, unit, neighbours, 0.0))
             state["accounts"].append(known[name])
-            state["assets"] += [{"address": address, "account": name} for address in addresses.get(name, ()) if address not in bound]
+            state["assets"] += [
+                {"address": address, "account": name}
+                for address in addresses.get(name, ())
+                if address not in bound
+            ]
             bound |= set(addresses.get(name, ()))
         if not known[name]["benchmark"]:
             known[name]["epsilon_cap"] = 0.0

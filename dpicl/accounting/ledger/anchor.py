@@ -1,8 +1,9 @@
 """The anchor: a small file outside the database that remembers the end of the chain.
 
-A database restored from an old copy verifies on its own; against the anchor its chain is too short, or holds another record in the anchor's
-place. The file is written after every commit and only moves forward, so a crash leaves it behind the database, never ahead. Every host has
-its own. A host without one trusts the ledger that it sees first.
+A database restored from an old copy verifies on its own; against the anchor its chain is too short,
+or holds another record in the anchor's place. The file is written after every commit and only moves
+forward, so a crash leaves it behind the database, never ahead. Every host has its own. A host
+without one trusts the ledger that it sees first.
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ class Anchor:
         self.path = path
 
     def read(self) -> Head:
-        """The head in the file; the empty one without a file. Raises LedgerRefusedError: the file is damaged."""
+        """The head in the file; the empty one without a file. Raises LedgerRefusedError: the file
+        is damaged.
+        """
         try:
             content = json.loads(self.path.read_text("utf-8"))
             return Head(int(content["sequence"]), str(content["hash"]))
         except FileNotFoundError:
             return Head()
         except (ValueError, KeyError, TypeError):
-            raise LedgerRefusedError(f"{self.path}: not an anchor; expected JSON with sequence and hash") from None
+            raise LedgerRefusedError(
+                f"{self.path}: not an anchor; expected JSON with sequence and hash"
+            ) from None
 
     def advance(self, head: Head) -> None:
         """Write a committed head, durably, unless the file is there already or further.

@@ -3,13 +3,17 @@
     file:PATH                       a file or folder by its real path
     inode:HOST:FILESYSTEM:INODE     what stood at such a path when it was last looked at
     s3://BUCKET/KEY                 an object or prefix, at whatever endpoint
-    pg:SYSTEM:OID                   a database, as its server says; pg-at:HOST:PORT/DATABASE where it was
-    postgresql://HOST:PORT/NAME     a database as an earlier program spelt it; looked up, and bound no more
+    pg:SYSTEM:OID                   a database, as its server says; pg-at:HOST:PORT/DATABASE where
+                                    it was
+    postgresql://HOST:PORT/NAME     a database as an earlier program spelt it; looked up, and bound
+                                    no more
     account:NAME                    an older account that was merged into another one
 
-A path decides before an inode does: files are replaced every night, and an inode that is free is given to another. An inode alone decides
-nothing: it is refused until somebody says whether the file was moved or is another one. What a server says decides before its place does,
-which counts for a database that is not known: one that was made anew there.
+A path decides before an inode does: files are replaced every night, and an inode that is free is
+given to another. An inode alone decides
+nothing: it is refused until somebody says whether the file was moved or is another one. What a
+server says decides before its place does, which counts for a database that is not known: one that
+was made anew there.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ from dpicl.files.same_file import INODE, LivingPaths, inode_address
 
 FILE, DATABASE, PLACE, EARLIER = "file:", "pg:", "pg-at:", "postgresql://"
 LATEST = (INODE, PLACE)
-"""Addresses that go from one account to the next, as files are replaced and servers change their places."""
+"""Addresses that go from one account to the next, as files are replaced and servers change their
+places.
+"""
 MOST_INODES = 32
 """Of an account, which the addresses of replaced files would make longer every night."""
 _NESTED = (FILE, "s3://")
@@ -41,7 +47,8 @@ class Payers:
 
     Attributes:
         sure: those that pay, each with the reason where it is not plain.
-        doubtful: those that paid for an inode that one of the paths has now, and that none of their own paths has; with that path.
+        doubtful: those that paid for an inode that one of the paths has now, and that none of their
+            own paths has; with that path.
         addresses: all addresses that the rows should be bound to.
     """
 
@@ -56,7 +63,9 @@ class Payers:
 
 
 def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
-    """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
+    """The accounts that pay for the rows at these addresses, or for places that lie in one of them
+    or that one of them lies in.
+    """
     known = {row.address: row.account for row in connection.execute(select(assets))}
     mine, living, sure = list(dict.fromkeys(addresses)), LivingPaths(), dict[str, str]()
     is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
@@ -64,8 +73,20 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
         for bound, account in known.items():
             if account not in sure and (reason := _reason(address, bound, living)) is not None:
                 sure[account] = reason
-    inodes = {inode: path for path in mine if path.startswith(FILE) and (inode := inode_address(path.removeprefix(FILE))) is not None}
-    doubtful = {} if sure else {known[inode]: path.removeprefix(FILE) for inode, path in inodes.items() if inode in known}
+    inodes = {
+        inode: path
+        for path in mine
+        if path.startswith(FILE) and (inode := inode_address(path.removeprefix(FILE))) is not None
+    }
+    doubtful = (
+        {}
+        if sure
+        else {
+            known[inode]: path.removeprefix(FILE)
+            for inode, path in inodes.items()
+            if inode in known
+        }
+    )
     return Payers(sure, doubtful, [*(one for one in mine if not one.startswith(EARLIER)), *inodes])
 
 
@@ -78,58 +99,103 @@ def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
     """Why the account of a bound address pays for mine as well; None if it does not."""
     if mine == bound:
-        return "the same database, or a replica or restored clone of it, by what its server says" if mine.startswith(DATABASE) else ""
+        return (
+            "the same database, or a replica or restored clone of it, by what its server says"
+            if mine.startswith(DATABASE)
+            else ""
+        )
     shorter, longer = sorted((mine, bound), key=len)
     if shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/"):
         return ""
-    if mine.startswith(FILE) and bound.startswith(FILE) and living.overlap(mine.removeprefix(FILE), bound.removeprefix(FILE)):
+    if (
+        mine.startswith(FILE)
+        and bound.startswith(FILE)
+        and living.overlap(mine.removeprefix(FILE), bound.removeprefix(FILE))
+    ):
         return f"the same file, or a link to it, is {bound.removeprefix(FILE)}"
     return None
 
 
 def check_doubt(payers: Payers, own: str) -> None:
-    """Raises PrivacyError: a file has the inode of one that another account than `own` paid for, and nobody has said what became of that."""
+    """Raises PrivacyError: a file has the inode of one that another account than `own` paid for,
+    and nobody has said what became of that.
+    """
     for name, path in payers.doubtful.items():
         if name != own:
             raise PrivacyError(
-                f"{path}: has the device and inode of a file that account {name!r} paid for, which is at none of its places any more; "
-                f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or renamed, or "
+                f"{path}: has the device and inode of a file that account {name!r} paid for, "
+                f"which is at none of its places any more; "
+                f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or "
+                f"renamed, or "
                 f"`dpicl budget {name} --other-file {quote(path)}` if it is another file"
             )
 
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
-    """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may have been another's."""
+    """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may
+    have been another's.
+    """
     bound = bound_to(change.connection, name)
-    alive = {inode_address(one.removeprefix(FILE)) for one in (*bound, *addresses) if one.startswith(FILE)} | set(addresses)
-    past = sorted((one for one in bound if one.startswith(INODE) and one not in alive), key=lambda one: int(one.rsplit(":", 1)[1]))
-    dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]  # where inodes are never used again, larger ones are newer
+    alive = {
+        inode_address(one.removeprefix(FILE))
+        for one in (*bound, *addresses)
+        if one.startswith(FILE)
+    } | set(addresses)
+    past = sorted(
+        (one for one in bound if one.startswith(INODE) and one not in alive),
+        key=lambda one: int(one.rsplit(":", 1)[1]),
+    )
+    dropped = past[
+        : max(0, len(past) + len(alive) - MOST_INODES)
+    ]  # where inodes are never used again, larger ones are newer
     change.connection.execute(delete(assets).where(assets.c.address.in_([*addresses, *dropped])))
-    change.connection.execute(insert(assets), [{"address": address, "account": name} for address in addresses])
-    change.append("bound", {"account": name, "addresses": list(addresses), **({"dropped": dropped} if dropped else {})})
+    change.connection.execute(
+        insert(assets), [{"address": address, "account": name} for address in addresses]
+    )
+    change.append(
+        "bound",
+        {
+            "account": name,
+            "addresses": list(addresses),
+            **({"dropped": dropped} if dropped else {}),
+        },
+    )
 
 
 def other_file(change: Change, name: str, path: str) -> None:
-    """Note that the file at a real path is not the one that an account paid for when it had this inode; the chain is locked.
-    Raises PrivacyError: the account pays for that file, or never paid for one with its inode.
+    """Note that the file at a real path is not the one that an account paid for when it had this
+    inode; the chain is locked. Raises PrivacyError: the account pays for that file, or never paid
+    for one with its inode.
     """
     payers = payers_at(change.connection, [FILE + path])
     if name in payers.sure:
-        raise PrivacyError(f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is none of its own")
+        raise PrivacyError(
+            f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is "
+            f"none of its own"
+        )
     inode = inode_address(path)
     if inode is None or inode not in bound_to(change.connection, name):
-        raise PrivacyError(f"{path}: account {name!r} has paid for no file of this device and inode; there is nothing to state")
+        raise PrivacyError(
+            f"{path}: account {name!r} has paid for no file of this device and inode; there is "
+            f"nothing to state"
+        )
     change.connection.execute(delete(assets).where(assets.c.address == inode))
-    change.append("bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path})
+    change.append(
+        "bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path}
+    )
 
 
 def unplaced(connection: Connection) -> list[str]:
     """Names of accounts with a cap that are bound to no address of rows."""
     placed = select(assets.c.account).where(assets.c.address.notlike(JOINED + "%"))
-    capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
+    capped = select(accounts.c.name).where(
+        accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed)
+    )
     return list(connection.execute(capped.order_by(accounts.c.name)).scalars())
 
 
 def bound_to(connection: Connection, name: str) -> list[str]:
     """What is bound to an account, in order."""
-    return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
+    return sorted(
+        connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars()
+    )

@@ -1,7 +1,8 @@
 """Names that only the key's owner can compute: releases and versions of private data.
 
-A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are tagged and length-prefixed, so no two lists of
-parts give the same message, and parameters are written canonically, so `1` and `1.0` name the same release.
+A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are tagged
+and length-prefixed, so no two lists of parts give the same message, and parameters are written
+canonically, so `1` and `1.0` name the same release.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ def load_key(path: Path) -> bytes:
         write_new(path, system_stream().bytes(KEY_BYTES))
     key, mode = path.read_bytes(), path.stat().st_mode & 0o777
     if mode & 0o077:
-        raise LedgerRefusedError(f"{path}: mode {mode:04o} lets others use the secret key; expected 0600")
+        raise LedgerRefusedError(
+            f"{path}: mode {mode:04o} lets others use the secret key; expected 0600"
+        )
     if len(key) != KEY_BYTES:
-        raise LedgerRefusedError(f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}")
+        raise LedgerRefusedError(
+            f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}"
+        )
     return key
 
 
@@ -74,7 +79,9 @@ def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
         if isinstance(part, bytes):
             kind, content = b"b", part
         else:
-            kind, content = (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
+            kind, content = (
+                (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
+            )
         message.append(kind + len(content).to_bytes(8, "big") + content)
     return hmac.digest(key, b"".join(message), "sha256").hex()
 
@@ -95,8 +102,16 @@ def release_id(
     neighbours: Neighbours,
     period: str,
 ) -> str:
-    """The name of a release: always the same, whatever the rows; a new `period` is a new release."""
-    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    """The name of a release: always the same, whatever the rows; a new `period` is a new
+    release.
+    """
+    named = (
+        mechanism,
+        str(mechanism_version),
+        canonical(parameters),
+        contract_digest,
+        neighbours.value,
+    )
     return keyed_hash(key, "release by period", account, *named, period)
 
 
@@ -111,6 +126,14 @@ def earlier_release_id(
     contract_digest: str,
     neighbours: Neighbours,
 ) -> str:
-    """What a release was called when its name held a version of the rows: earlier releases are looked up by it."""
-    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    """What a release was called when its name held a version of the rows: earlier releases are
+    looked up by it.
+    """
+    named = (
+        mechanism,
+        str(mechanism_version),
+        canonical(parameters),
+        contract_digest,
+        neighbours.value,
+    )
     return keyed_hash(key, "release", account, content_version, *named, "")

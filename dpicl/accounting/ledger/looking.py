@@ -1,6 +1,8 @@
-"""A look at a ledger as it is, whatever its schema, that leaves it so: nothing is made, migrated, settled or remembered.
+"""A look at a ledger as it is, whatever its schema, that leaves it so: nothing is made, migrated,
+settled or remembered.
 
-A file is copied into memory as one transaction sees it. A database on a server is read in a transaction that may not write.
+A file is copied into memory as one transaction sees it. A database on a server is read in a
+transaction that may not write.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _JOURNAL = slice(18, 20)
 
 @contextmanager
 def looking(place: Path | str) -> Iterator[Connection]:
-    """A connection to a ledger's file, or to the database at an address. Raises LedgerError: it cannot be read."""
+    """A connection to a ledger's file, or to the database at an address. Raises LedgerError: it
+    cannot be read.
+    """
     name = str(place) if isinstance(place, Path) else "DPICL_LEDGER"
     try:
         with _copied(place) if isinstance(place, Path) else _read_only(place) as connection:
@@ -38,7 +42,9 @@ def looking(place: Path | str) -> Iterator[Connection]:
 def _copied(file: Path) -> Iterator[Connection]:
     # not mode=ro: that would leave its log behind
     address = f"file:{quote(str(file))}?mode=rw"
-    with closing(sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as source:
+    with closing(
+        sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+    ) as source:
         source.execute("BEGIN").close()
         source.execute("SELECT count(*) FROM sqlite_master").close()
         content = bytearray(source.serialize())
@@ -53,7 +59,11 @@ def _copied(file: Path) -> Iterator[Connection]:
 @contextmanager
 def _read_only(url: str) -> Iterator[Connection]:
     engine = create_engine(
-        make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args={"connect_timeout": int(_WAIT_SECONDS)}
+        make_url(url).set(drivername="postgresql+psycopg"),
+        poolclass=NullPool,
+        connect_args={"connect_timeout": int(_WAIT_SECONDS)},
     )
     with engine.connect() as connection:
-        yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        yield connection.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )

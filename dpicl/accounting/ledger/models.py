@@ -5,7 +5,19 @@ A change here needs a migration and a new SCHEMA; a test compares the two.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 SCHEMA = "0003"
 """The newest migration, which this code needs."""
@@ -50,7 +62,9 @@ assets = Table(
     Column("address", String(1000), primary_key=True),
     Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
 )
-"""Which account pays for the rows at a public address; `account:NAME` is an older account that was merged into another one."""
+"""Which account pays for the rows at a public address; `account:NAME` is an older account that was
+merged into another one.
+"""
 
 totals = Table(
     "totals",
@@ -58,12 +72,21 @@ totals = Table(
     Column("account", String(200), ForeignKey("accounts.name"), primary_key=True),
     Column("spent", Text, nullable=False),
 )
-"""What an account with a cap has spent, as its privacy filter adds it up: `filters.Spent` as JSON."""
+"""What an account with a cap has spent, as its privacy filter adds it up: `filters.Spent` as
+JSON.
+"""
 
 drawings = Table("drawings", metadata, Column("release_id", String(64), primary_key=True))
-"""Releases whose mechanism has begun to read rows: another one can no longer be made for their cost."""
+"""Releases whose mechanism has begun to read rows: another one can no longer be made for their
+cost.
+"""
 
-seals = Table("seals", metadata, Column("prefix", String(8), primary_key=True), Column("digest", String(64), nullable=False))
+seals = Table(
+    "seals",
+    metadata,
+    Column("prefix", String(8), primary_key=True),
+    Column("digest", String(64), nullable=False),
+)
 """Digests of entries and begun releases; `seals.py` says of which."""
 
 records = Table(
@@ -92,4 +115,6 @@ programs = Table(
     Column("program", String(40), nullable=False),
     Column("since_utc", String(40), nullable=False),
 )
-"""Which dpicl brought the ledger to a schema, and when. Not chained: it says nothing of what is spent."""
+"""Which dpicl brought the ledger to a schema, and when. Not chained: it says nothing of what is
+spent.
+"""

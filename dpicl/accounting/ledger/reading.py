@@ -1,4 +1,5 @@
-"""What the ledger answers: accounts, entries, totals and receipts, and whether all of it fits together.
+"""What the ledger answers: accounts, entries, totals and receipts, and whether all of it fits
+together.
 
 Trust       reading changes nothing; what is about to be spent is checked again where it is spent.
 """
@@ -30,7 +31,9 @@ from dpicl.errors import PrivacyError
 
 @dataclass(frozen=True)
 class LedgerCopy:
-    """A ledger at one moment: the end of its chain, every published release, and the content of its file, None of a database on a server."""
+    """A ledger at one moment: the end of its chain, every published release, and the content of its
+    file, None of a database on a server.
+    """
 
     end: Head
     published: list[rows.Published]
@@ -40,7 +43,9 @@ class LedgerCopy:
 class Readings:
     """Questions to an open ledger."""
 
-    def __init__(self, database: Database, key: bytes, anchor: Anchor, witness: Witness | None) -> None:
+    def __init__(
+        self, database: Database, key: bytes, anchor: Anchor, witness: Witness | None
+    ) -> None:
         self._database, self._key, self._anchor, self._witness = database, key, anchor, witness
 
     @property
@@ -60,8 +65,8 @@ class Readings:
         return self._database.schema
 
     def with_other_caps(self, declared: Account) -> Account | None:
-        """The open account, where a contract declares other caps, new since the ledger's were decided; else None.
-        `declared`: what a contract says, under the account's own name.
+        """The open account, where a contract declares other caps, new since the ledger's were
+        decided; else None. `declared`: what a contract says, under the account's own name.
         """
         with self._database.reading() as connection:
             stored = rows.find_account(connection, declared.name)
@@ -69,7 +74,9 @@ class Readings:
             is_known = opening.is_known(connection, self._key, declared.name, caps)
             return None if is_known or caps == (stored.epsilon_cap, stored.delta_cap) else stored
 
-    def find_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account | None:
+    def find_account(
+        self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False
+    ) -> Account | None:
         """The account that `ensure_account` would take, as it is; None where it would open one.
         Raises PrivacyError: the rows belong to another account.
         """
@@ -77,8 +84,9 @@ class Readings:
             return opening.find(connection, declared, addresses, named=named)[0]
 
     def payer_at(self, addresses: Sequence[str], *, named: str | None = None) -> str | None:
-        """The account that pays for the rows at these addresses; None where none does yet. `named`: the one that a contract names.
-        Raises PrivacyError: several do, or nobody has said whether a file is one that an account has paid for.
+        """The account that pays for the rows at these addresses; None where none does yet. `named`:
+        the one that a contract names. Raises PrivacyError: several do, or nobody has said whether a
+        file is one that an account has paid for.
         """
         with self._database.reading() as connection:
             return opening.payer_at(connection, addresses, named)
@@ -95,13 +103,17 @@ class Readings:
             return budget.quote(connection, rows.find_account(connection, name), guarantees)
 
     def spent_elsewhere(self, name: str) -> list[WitnessedAccount]:
-        """Accounts of this user's other ledgers that have spent something for the rows of an account."""
+        """Accounts of this user's other ledgers that have spent something for the rows of an
+        account.
+        """
         with self._database.reading() as connection:
-            return elsewhere.spent_elsewhere(connection, name, [] if self._witness is None else self._witness.others())
+            return elsewhere.spent_elsewhere(
+                connection, name, [] if self._witness is None else self._witness.others()
+            )
 
     def check_elsewhere(self, name: str) -> None:
-        """Refuse, as `reserve` does, what would be charged to an account for whose rows another ledger of this user was charged.
-        Raises LedgerRefusedError: with what to do.
+        """Refuse, as `reserve` does, what would be charged to an account for whose rows another
+        ledger of this user was charged. Raises LedgerRefusedError: with what to do.
         """
         with self._database.reading() as connection:
             others = [] if self._witness is None else self._witness.others()
@@ -115,8 +127,15 @@ class Readings:
     def accounts(self) -> list[Account]:
         """Every account that pays, by name; those merged into another one pay no more."""
         with self._database.reading() as connection:
-            stored = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-            return [account for account in stored if rows.payer_of(connection, account.name) == account.name]
+            stored = [
+                rows.account_value(row)
+                for row in connection.execute(select(accounts).order_by(accounts.c.name))
+            ]
+            return [
+                account
+                for account in stored
+                if rows.payer_of(connection, account.name) == account.name
+            ]
 
     def payer(self, name: str) -> str:
         """The account that pays under this name: itself, or the one that it was merged into."""
@@ -129,15 +148,27 @@ class Readings:
             return rows.members_of(connection, name)
 
     def caps_before_settling(self) -> dict[str, Account]:
-        """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
+        """Accounts with a cap as they were before they became accounts of data assets; none if they
+        always were.
+        """
         replay = ReplayedRows()
         with self._database.reading() as connection:
-            settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
-            earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0))
+            settled = connection.execute(
+                select(records.c.sequence).where(records.c.kind == "settled")
+            ).scalar()
+            earlier = select(records).where(
+                records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)
+            )
             for row in connection.execute(earlier.order_by(records.c.sequence)):
                 replay.record(row.kind, json.loads(row.content))
         return {
-            name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+            name: Account(
+                name,
+                row["unit"],
+                Neighbours(row["neighbours"]),
+                row["epsilon_cap"],
+                row["delta_cap"],
+            )
             for name, row in replay.rows["account"].items()
             if not row["benchmark"]
         }
@@ -148,10 +179,16 @@ class Readings:
             return assets.bound_to(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
-        """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
+        """Accounts with a cap that are bound to no address, older than accounts of data assets;
+        each with those merged into it.
+        """
         with self._database.reading() as connection:
             names = assets.unplaced(connection)
-            return {name: rows.members_of(connection, name) for name in names if rows.payer_of(connection, name) == name}
+            return {
+                name: rows.members_of(connection, name)
+                for name in names
+                if rows.payer_of(connection, name) == name
+            }
 
     def check_seen(self, seen: Head) -> None:
         """Refuse a ledger that does not hold a record that was seen in it.
@@ -161,12 +198,17 @@ class Readings:
             chain.check_seen(connection, seen, chain.read_head(connection))
 
     def entries(self, name: str, *, only_versioned: bool = False) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; and the accounts merged into it. `only_versioned` are those whose
-        names hold a version of the rows, as they once did.
+        """What an account was charged for, in the order of its reservations; and the accounts
+        merged into it. `only_versioned` are those whose names hold a version of the rows, as they
+        once did.
         """
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            charged = select(entries).where(entries.c.account.in_(rows.members_of(connection, name))).order_by(entries.c.number)
+            charged = (
+                select(entries)
+                .where(entries.c.account.in_(rows.members_of(connection, name)))
+                .order_by(entries.c.number)
+            )
             if only_versioned:
                 charged = charged.where(entries.c.content_version != "")
             return [rows.entry_value(row) for row in connection.execute(charged)]
@@ -178,27 +220,51 @@ class Readings:
         return None if known is None else rows.entry_value(known)
 
     def records_of(self, release_id: str) -> list[dict[str, Any]]:
-        """The records that charged and published a release, each with the hash before it: the key alone can check them, without a ledger."""
+        """The records that charged and published a release, each with the hash before it: the key
+        alone can check them, without a ledger.
+        """
         with self._database.reading() as connection:
             entry = rows.find_entry(connection, release_id)
             if entry is None:
                 return []
             wanted = [select(records).where(records.c.sequence == entry.number)]
             if entry.artefact_sha256 is not None:  # mostly one of the last
-                published = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
+                published = select(records).where(
+                    records.c.kind == "published",
+                    records.c.content.contains(release_id, autoescape=True),
+                )
                 wanted.append(published.order_by(records.c.sequence.desc()).limit(1))
-            return [_as_receipt(connection, row) for one in wanted for row in connection.execute(one)]
+            return [
+                _as_receipt(connection, row) for one in wanted for row in connection.execute(one)
+            ]
 
     def cap_record(self, account: str) -> dict[str, Any] | None:
-        """The last record that changed an account's caps, as `records_of` has them; None where there is none."""
+        """The last record that changed an account's caps, as `records_of` has them; None where
+        there is none.
+        """
         with self._database.reading() as connection:
-            changes = connection.execute(select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc()))
-            return next((_as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
+            changes = connection.execute(
+                select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc())
+            )
+            return next(
+                (
+                    _as_receipt(connection, row)
+                    for row in changes
+                    if json.loads(row.content)["account"] == account
+                ),
+                None,
+            )
 
     def adopted_record(self) -> dict[str, Any]:
-        """The record that made a ledger anew, or the last that restored one, as `records_of` has them; empty of another one."""
+        """The record that made a ledger anew, or the last that restored one, as `records_of` has
+        them; empty of another one.
+        """
         with self._database.reading() as connection:
-            anew = select(records).where(records.c.kind.in_(("adopted", "restored"))).order_by(records.c.sequence.desc())
+            anew = (
+                select(records)
+                .where(records.c.kind.in_(("adopted", "restored")))
+                .order_by(records.c.sequence.desc())
+            )
             row = connection.execute(anew.limit(1)).one_or_none()
             return {} if row is None else _as_receipt(connection, row)
 
@@ -207,7 +273,9 @@ class Readings:
         with self._database.snapshot() as connection:
             end, releases = chain.read_head(connection), rows.published(connection)
             driver: Any = connection.connection.driver_connection
-            return LedgerCopy(end, releases, driver.serialize() if connection.dialect.name == "sqlite" else None)
+            return LedgerCopy(
+                end, releases, driver.serialize() if connection.dialect.name == "sqlite" else None
+            )
 
     @property
     def end(self) -> Head:
@@ -228,7 +296,11 @@ class Readings:
                 total = accountant.compose_checked(counts, delta=account.delta_cap)
             else:
                 try:
-                    spent = None if spent is None else spent.plus(budget.as_paid(entry.release.guarantee, account))
+                    spent = (
+                        None
+                        if spent is None
+                        else spent.plus(budget.as_paid(entry.release.guarantee, account))
+                    )
                 except PrivacyError:  # as in an older account that is exhausted
                     spent = None
                 none = Cost(math.inf, 0.0, "no total under one unit and one relation")
@@ -237,10 +309,14 @@ class Readings:
         return readings
 
     def verify(self) -> int:
-        """Check every record, row and the anchor; gives the number of records. Blocks no writer, and needs no write access.
-        Raises LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
+        """Check every record, row and the anchor; gives the number of records. Blocks no writer,
+        and needs no write access. Raises LedgerRefusedError: naming the first thing that was
+        edited, or that the ledger was rolled back.
         """
-        seen, witnessed = self._anchor.read(), None if self._witness is None else self._witness.read()
+        seen, witnessed = (
+            self._anchor.read(),
+            None if self._witness is None else self._witness.read(),
+        )
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
@@ -253,4 +329,10 @@ class Readings:
 def _as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     """A record with the hash before it, so that the key tells that it is a true one."""
     before = chain.hash_at(connection, row.sequence - 1) or ""
-    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}
+    return {
+        "sequence": row.sequence,
+        "before": before,
+        "kind": row.kind,
+        "content": row.content,
+        "hash": row.hash,
+    }

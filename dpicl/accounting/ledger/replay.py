@@ -1,6 +1,8 @@
-"""What the chain says the other tables hold, so that they can be compared with it, however long it is.
+"""What the chain says the other tables hold, so that they can be compared with it, however long it
+is.
 
-Of accounts, assets and totals, which are few, the rows are kept; of releases digests, some 300 bytes each.
+Of accounts, assets and totals, which are few, the rows are kept; of releases digests, some 300
+bytes each.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _TERMS = ("unit", "neighbours", "epsilon_cap", "delta_cap")
 
 
 class ReplayedRows:
-    """The rows that the chain says there are: of each small table by their keys, and digests of what was charged, begun and published."""
+    """The rows that the chain says there are: of each small table by their keys, and digests of
+    what was charged, begun and published.
+    """
 
     def __init__(self) -> None:
         self.rows: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
@@ -41,12 +45,19 @@ class ReplayedRows:
         if kind in ("settled", "adopted", "restored"):
             self._begin_anew(content)
         elif kind == "opened":
-            rows["account"][content["name"]] = {name: value for name, value in content.items() if name != "state"}
+            rows["account"][content["name"]] = {
+                name: value for name, value in content.items() if name != "state"
+            }
         elif kind == "cap":
-            rows["account"][content["account"]] |= {name: content[name] for name in _TERMS if name in content}
+            rows["account"][content["account"]] |= {
+                name: content[name] for name in _TERMS if name in content
+            }
             self._total(content)
         elif kind == "bound":
-            rows["asset"] |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
+            rows["asset"] |= {
+                address: {"address": address, "account": content["account"]}
+                for address in content["addresses"]
+            }
             for address in content.get("dropped", ()):
                 rows["asset"].pop(address, None)
         elif kind == "drawing":
@@ -60,32 +71,54 @@ class ReplayedRows:
             self._charge(content)
 
     def compare(self, connection: Connection) -> None:
-        """Read the tables once, and forget what fits. Raises LedgerRefusedError: naming the first row that does not."""
+        """Read the tables once, and forget what fits. Raises LedgerRefusedError: naming the first
+        row that does not.
+        """
         for what, table in _FEW.items():
             self._compare_few(connection, what, table)
         extra = 0
         for row in connection.execute(select(entries).execution_options(yield_per=BATCH)):
-            charged, published = self._charged.pop(row.release_id, None), self._published.pop(row.release_id, b"")
+            charged, published = (
+                self._charged.pop(row.release_id, None),
+                self._published.pop(row.release_id, b""),
+            )
             kept, extra = dict(row._mapping), extra + (charged is None)
-            if charged is not None and (charged, published) != (_digest(kept, _CHARGE), _publication(kept)):
-                raise LedgerRefusedError(f"the ledger was edited: entry {row.release_id} is not what the chain says")
+            if charged is not None and (charged, published) != (
+                _digest(kept, _CHARGE),
+                _publication(kept),
+            ):
+                raise LedgerRefusedError(
+                    f"the ledger was edited: entry {row.release_id} is not what the chain says"
+                )
         _check_all_there("entry", len(self._charged), extra)
         extra = 0
-        for release_id in connection.execute(select(drawings.c.release_id).execution_options(yield_per=BATCH)).scalars():
+        for release_id in connection.execute(
+            select(drawings.c.release_id).execution_options(yield_per=BATCH)
+        ).scalars():
             extra += release_id not in self._begun
             self._begun.discard(release_id)
         _check_all_there("begun release", len(self._begun), extra)
 
     def _compare_few(self, connection: Connection, what: str, table: Table) -> None:
         first, expected = next(iter(table.primary_key)).name, self.rows[what]
-        stored = {row._mapping[first]: dict(row._mapping) for row in connection.execute(select(table))}
-        _check_all_there(what, len(expected.keys() - stored.keys()), len(stored.keys() - expected.keys()))
+        stored = {
+            row._mapping[first]: dict(row._mapping) for row in connection.execute(select(table))
+        }
+        _check_all_there(
+            what, len(expected.keys() - stored.keys()), len(stored.keys() - expected.keys())
+        )
         for name, content in expected.items():
             if content != stored[name] and canonical(content) != canonical(stored[name]):
-                raise LedgerRefusedError(f"the ledger was edited: {what} {name} is not what the chain says")
+                raise LedgerRefusedError(
+                    f"the ledger was edited: {what} {name} is not what the chain says"
+                )
 
     def _begin_anew(self, content: dict[str, Any]) -> None:
-        for what, name, key in (("account", "accounts", "name"), ("asset", "assets", "address"), ("total", "totals", "account")):
+        for what, name, key in (
+            ("account", "accounts", "name"),
+            ("asset", "assets", "address"),
+            ("total", "totals", "account"),
+        ):
             self.rows[what] = {row[key]: row for row in content[name]}
         for row in content.get("entries", []):
             self._charge(row)
@@ -106,26 +139,39 @@ class ReplayedRows:
     def _drop(self, release_id: str) -> None:
         if self._charged.pop(release_id, None) is None:
             raise LedgerRefusedError(
-                f"the ledger was edited: its chain lets another release stand in the place of {release_id}, which was not charged"
+                f"the ledger was edited: its chain lets another release stand in the place of "
+                f"{release_id}, which was not charged"
             )
         self._published.pop(release_id, None)
         self._begun.discard(release_id)
 
     def _total(self, content: dict[str, Any]) -> None:
         if content.get("spent"):
-            self.rows["total"][content["account"]] = {"account": content["account"], "spent": content["spent"]}
+            self.rows["total"][content["account"]] = {
+                "account": content["account"],
+                "spent": content["spent"],
+            }
 
 
 def _publication(row: Mapping[str, Any]) -> bytes:
-    return b"" if row["artefact_sha256"] is None and row["published_utc"] is None else _digest(row, _PUBLICATION)
+    return (
+        b""
+        if row["artefact_sha256"] is None and row["published_utc"] is None
+        else _digest(row, _PUBLICATION)
+    )
 
 
 def _digest(row: Mapping[str, Any], names: Sequence[str]) -> bytes:
-    """Of what Python writes of the values, a third of the work of `canonical`: these are texts and numbers, and the chain writes 1.0 as 1."""
+    """Of what Python writes of the values, a third of the work of `canonical`: these are texts and
+    numbers, and the chain writes 1.0 as 1.
+    """
     told = [plain(row[name]) if name in _REAL else row[name] for name in names]
     return hashlib.sha256(repr(told).encode()).digest()
 
 
 def _check_all_there(what: str, missing: int, extra: int) -> None:
     if missing or extra:
-        raise LedgerRefusedError(f"the ledger was edited: of its rows of kind {what!r} {missing} are missing and {extra} were added")
+        raise LedgerRefusedError(
+            f"the ledger was edited: of its rows of kind {what!r} {missing} are missing and "
+            f"{extra} were added"
+        )

@@ -1,7 +1,9 @@
-"""Between rows of the tables and the values that callers see; and the state that every record of the chain commits to.
+"""Between rows of the tables and the values that callers see; and the state that every record of
+the chain commits to.
 
-The state is accounts, whose rows they pay for, what they have spent, and the seals' root: few rows, however many releases there are. A
-record holds their digest, so that a transaction that spends checks them against the end of the chain, and needs no older record for it.
+The state is accounts, whose rows they pay for, what they have spent, and the seals' root: few rows,
+however many releases there are. A record holds their digest, so that a transaction that spends
+checks them against the end of the chain, and needs no older record for it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _ENTRY = select(entries).where(entries.c.release_id == bindparam("release_id"))
 _PAYER = select(assets.c.account).where(assets.c.address == bindparam("address"))
 _SPENT = select(totals.c.spent).where(totals.c.account == bindparam("account"))
 JOINED = "account:"
-"""Before the name of an older account that was merged into another one: an address like any other."""
+"""Before the name of an older account that was merged into another one: an address like any
+other.
+"""
 
 
 def now() -> str:
@@ -50,7 +54,14 @@ def account_row(account: Account) -> dict[str, Any]:
 
 def account_value(row: Row[Any]) -> Account:
     """The account of a row."""
-    return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
+    return Account(
+        row.name,
+        row.unit,
+        Neighbours(row.neighbours),
+        row.epsilon_cap,
+        row.delta_cap,
+        row.benchmark,
+    )
 
 
 def stored_account(connection: Connection, name: str) -> Account | None:
@@ -82,8 +93,13 @@ def release_row(release: Release) -> dict[str, Any]:
 
 def entry_value(row: Row[Any]) -> Entry:
     """The entry of a row."""
-    parameters, guarantee = json.loads(row.parameters), guarantee_from_json(json.loads(row.guarantee))
-    release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version)
+    parameters, guarantee = (
+        json.loads(row.parameters),
+        guarantee_from_json(json.loads(row.guarantee)),
+    )
+    release = Release(
+        row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version
+    )
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
 
@@ -93,43 +109,83 @@ def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
 
 
 def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
-    """The reservation of a release that is charged already. Raises PrivacyError: it was charged for something else."""
-    different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
+    """The reservation of a release that is charged already. Raises PrivacyError: it was charged for
+    something else.
+    """
+    different = [
+        name
+        for name, value in row.items()
+        if name != "content_version" and known._mapping[name] != value
+    ]
     if different:
-        raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
-    return Reservation("reserved" if known.artefact_sha256 is None else "published", known.artefact_sha256, is_new=False)
+        raise PrivacyError(
+            f"release {known.release_id} is charged already with another "
+            f"{' and '.join(different)}; one id is one release"
+        )
+    return Reservation(
+        "reserved" if known.artefact_sha256 is None else "published",
+        known.artefact_sha256,
+        is_new=False,
+    )
 
 
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
-    """A charged release of the same cost and parameters but for some, of which nothing was ever drawn; None where there is none.
+    """A charged release of the same cost and parameters but for some, of which nothing was ever
+    drawn; None where there is none.
 
-    Releases whose names hold a version of the rows are left out: it was not noted whether they had begun.
+    Releases whose names hold a version of the rows are left out: it was not noted whether they had
+    begun.
     """
     same = release_row(replace(release, content_version=""))
     idle = (
         select(entries.c.release_id, entries.c.parameters)
-        .where(entries.c.artefact_sha256.is_(None), ~select(drawings).where(drawings.c.release_id == entries.c.release_id).exists())
-        .where(*(entries.c[name] == same[name] for name in ("account", "mechanism", "guarantee", "content_version")))
+        .where(
+            entries.c.artefact_sha256.is_(None),
+            ~select(drawings).where(drawings.c.release_id == entries.c.release_id).exists(),
+        )
+        .where(
+            *(
+                entries.c[name] == same[name]
+                for name in ("account", "mechanism", "guarantee", "content_version")
+            )
+        )
         .order_by(entries.c.number)
     )
 
     def but(parameters: Mapping[str, Any]) -> str:
-        return canonical({name: value for name, value in parameters.items() if name not in differing})
+        return canonical(
+            {name: value for name, value in parameters.items() if name not in differing}
+        )
 
     mine = but(release.parameters)
-    return next((row.release_id for row in connection.execute(idle) if but(json.loads(row.parameters)) == mine), None)
+    return next(
+        (
+            row.release_id
+            for row in connection.execute(idle)
+            if but(json.loads(row.parameters)) == mine
+        ),
+        None,
+    )
 
 
 def published(connection: Connection) -> list[Published]:
     """Every release that is published, in the order of their charges."""
-    won = select(entries.c.account, entries.c.release_id, entries.c.artefact_sha256).where(entries.c.artefact_sha256.is_not(None))
-    return [(row.account, row.release_id, row.artefact_sha256) for row in connection.execute(won.order_by(entries.c.number))]
+    won = select(entries.c.account, entries.c.release_id, entries.c.artefact_sha256).where(
+        entries.c.artefact_sha256.is_not(None)
+    )
+    return [
+        (row.account, row.release_id, row.artefact_sha256)
+        for row in connection.execute(won.order_by(entries.c.number))
+    ]
 
 
 def read_state(connection: Connection) -> LedgerState:
     """All rows of the three tables, by their keys, and the root of the seals."""
     root = connection.execute(ROOT).scalars()
-    return {**{name: _rows(connection, table) for name, table in _TABLES.items()}, "seals": [{"root": digest} for digest in root]}
+    return {
+        **{name: _rows(connection, table) for name, table in _TABLES.items()},
+        "seals": [{"root": digest} for digest in root],
+    }
 
 
 def write_state(connection: Connection, state: LedgerState) -> None:
@@ -165,8 +221,13 @@ def payer_of(connection: Connection, name: str) -> str:
 
 def members_of(connection: Connection, name: str) -> list[str]:
     """The account, and those merged into it."""
-    joined = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
-    return [name, *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars())]
+    joined = select(assets.c.address).where(
+        assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True)
+    )
+    return [
+        name,
+        *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars()),
+    ]
 
 
 def spent_of(connection: Connection, name: str) -> Spent:
@@ -178,7 +239,9 @@ def spent_of(connection: Connection, name: str) -> Spent:
 def write_spent(connection: Connection, name: str, spent: Spent) -> str:
     """Put this total in the place of the one that is there; gives it as it is written."""
     written = canonical(spent.as_json())
-    changed = connection.execute(totals.update().where(totals.c.account == name).values(spent=written)).rowcount
+    changed = connection.execute(
+        totals.update().where(totals.c.account == name).values(spent=written)
+    ).rowcount
     if not changed:
         connection.execute(insert(totals).values(account=name, spent=written))
     return written

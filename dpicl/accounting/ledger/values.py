@@ -21,7 +21,8 @@ ReleaseState = Literal["reserved", "published"]
 class Account:
     """The budget of one data set's privacy unit: caps, or none for public benchmark data.
 
-    `delta_cap` is also where the cost of Gaussian events is read, on benchmarks too; with 0 they have no finite cost.
+    `delta_cap` is also where the cost of Gaussian events is read, on benchmarks too; with 0 they
+    have no finite cost.
     """
 
     name: str
@@ -33,12 +34,16 @@ class Account:
 
     def __post_init__(self) -> None:
         if self.benchmark != (self.epsilon_cap is None):
-            raise ParameterError("epsilon_cap", self.epsilon_cap, "a cap, or benchmark=True, not both")
+            raise ParameterError(
+                "epsilon_cap", self.epsilon_cap, "a cap, or benchmark=True, not both"
+            )
         check_caps(self.epsilon_cap, self.delta_cap)
 
 
 def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
-    """Refuse caps that cap nothing. Raises ParameterError: epsilon is negative, NaN or infinite, or delta outside [0, 1)."""
+    """Refuse caps that cap nothing. Raises ParameterError: epsilon is negative, NaN or infinite, or
+    delta outside [0, 1).
+    """
     if epsilon_cap is not None and not 0 <= epsilon_cap < float("inf"):
         raise ParameterError("epsilon_cap", epsilon_cap, "a finite number >= 0")
     if not 0 <= delta_cap < 1:
@@ -49,7 +54,8 @@ def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
 class Release:
     """One output to be: its name, who pays, what it is drawn by, and its guarantee.
 
-    `parameters` are public and plain JSON. `content_version` is of older releases, whose names held it.
+    `parameters` are public and plain JSON. `content_version` is of older releases, whose names held
+    it.
     """
 
     release_id: str
@@ -88,7 +94,8 @@ class Entry:
 class Quote:
     """What releases would cost: alone, what is spent now, and the total after them.
 
-    `cap` and `left` are None on a benchmark account. `closed_by` is the end of a sentence that says why a cap is 0 that nobody has set.
+    `cap` and `left` are None on a benchmark account. `closed_by` is the end of a sentence that says
+    why a cap is 0 that nobody has set.
     """
 
     cost: Cost
@@ -99,7 +106,9 @@ class Quote:
 
     @property
     def allowed(self) -> bool:
-        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap. One of 0 admits nothing else."""
+        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the
+        cap. One of 0 admits nothing else.
+        """
         is_free = not (self.cost.epsilon or self.cost.delta)
         return is_free or self.cap is None or (self.cap > 0 and self.after.epsilon <= self.cap)
 

@@ -1,12 +1,16 @@
-"""The witness: what a user's ledgers have reached and spent, outside their state homes; one small file for each ledger.
+"""The witness: what a user's ledgers have reached and spent, outside their state homes; one small
+file for each ledger.
 
-A state home that is put back from a copy, or begun anew, is whole by itself. Against the witness its chain is too short, or another ledger
-has spent for the same rows. A file is called by a hash of its ledger's key, and holds the head, the home, and of each account with a cap
-what it has spent and the addresses of its rows. It is written after a commit, under a lock that is held from before the check: it only moves
-forward, and a crash leaves it behind, never ahead. Of benchmarks nothing is in it.
+A state home that is put back from a copy, or begun anew, is whole by itself. Against the witness
+its chain is too short, or another ledger has spent for the same rows. A file is called by a hash of
+its ledger's key, and holds the head, the home, and of each account with a cap what it has spent and
+the addresses of its rows. It is written after a commit, under a lock that is held from before the
+check: it only moves forward, and a crash leaves it behind, never ahead. Of benchmarks nothing is in
+it.
 
 Trust       holds public values only: names, addresses, costs, a hash under a secret key.
-Not covered a witness that is lost or put back together with the home, as of a whole machine; another user, another host; copies of rows.
+Not covered a witness that is lost or put back together with the home, as of a whole machine;
+another user, another host; copies of rows.
 """
 
 from __future__ import annotations
@@ -31,13 +35,17 @@ from dpicl.files.same_file import INODE
 
 log = logging.getLogger("dpicl.witness")
 _UNPLACED = (JOINED, INODE, "bundled:")
-"""Of addresses that say nothing elsewhere: an inode may be another file's by now, and what comes with dpicl is public."""
+"""Of addresses that say nothing elsewhere: an inode may be another file's by now, and what comes
+with dpicl is public.
+"""
 _told: set[str] = set()
 
 
 @dataclass(frozen=True)
 class WitnessedAccount:
-    """An account with a cap, as it was when its ledger was written last: what it had spent, and where its rows are."""
+    """An account with a cap, as it was when its ledger was written last: what it had spent, and
+    where its rows are.
+    """
 
     ledger: str
     home: str
@@ -58,7 +66,9 @@ class WitnessedAccount:
 
     def has_spent_more_than(self, spent: str | None) -> bool:
         """Whether a total, as the ledger writes it, is less than what this account had spent."""
-        return spent != self.spent and self.epsilon > (0.0 if spent is None else self._epsilon_of(spent))
+        return spent != self.spent and self.epsilon > (
+            0.0 if spent is None else self._epsilon_of(spent)
+        )
 
     def _epsilon_of(self, spent: str) -> float:
         return Spent.from_json(json.loads(spent)).cost(self.delta).epsilon
@@ -95,10 +105,12 @@ class Witness:
     @property
     def is_there(self) -> bool:
         """Whether it was ever written, as far as can be seen."""
-        return self.path is not None and os.path.exists(self.path)  # noqa: PTH110 - of a folder that may not be looked into it is false
+        return self.path is not None and os.path.exists(self.path)  # noqa: PTH110
 
     def read(self) -> Seen | None:
-        """What it knows; None where there is none so far. Raises LedgerRefusedError: the file is not what dpicl wrote."""
+        """What it knows; None where there is none so far. Raises LedgerRefusedError: the file is
+        not what dpicl wrote.
+        """
         return None if self.path is None else self._read(self.path)
 
     def others(self) -> Iterator[WitnessedAccount]:
@@ -111,21 +123,26 @@ class Witness:
         try:
             content = json.loads(path.read_text("utf-8"))
             head, home = Head(int(content["sequence"]), str(content["hash"])), str(content["home"])
-            accounts = tuple(_account(path.stem, home, name, told) for name, told in content["accounts"].items())
+            accounts = tuple(
+                _account(path.stem, home, name, told) for name, told in content["accounts"].items()
+            )
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._warn(f"{path}: cannot be read ({error.strerror})")
             return None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerRefusedError(
-                f"{path}: is not what dpicl wrote; expected the file as it was, or that you remove it, after which nothing outside the state "
+                f"{path}: is not what dpicl wrote; expected the file as it was, or that you "
+                f"remove it, after which nothing outside the state "
                 f"home tells what its ledger has spent"
             ) from None
         return Seen(head, accounts, home)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else writes a witness of this user meanwhile, where there is a folder that can be written."""
+        """Nobody else writes a witness of this user meanwhile, where there is a folder that can be
+        written.
+        """
         with ExitStack() as stack:
             if self._folder is not None:
                 with suppress(OSError):  # told where it is written
@@ -133,8 +150,11 @@ class Witness:
                     stack.enter_context(locked(self._folder / ".lock"))
             yield
 
-    def advance(self, head: Head, state: LedgerState, *, replace: bool = False, was_spent: bool = False) -> None:
-        """Write what a commit has reached, unless it is there already or further, or nothing is spent; the lock is held.
+    def advance(
+        self, head: Head, state: LedgerState, *, replace: bool = False, was_spent: bool = False
+    ) -> None:
+        """Write what a commit has reached, unless it is there already or further, or nothing is
+        spent; the lock is held.
 
         A folder that cannot be written is a warning: the commit stands.
 
@@ -146,25 +166,36 @@ class Witness:
         if not accounts:
             return
         if self.path is None:
-            self._warn("there is no folder of this user for a witness (XDG_CONFIG_HOME or HOME, outside of the state home)")
+            self._warn(
+                "there is no folder of this user for a witness (XDG_CONFIG_HOME or HOME, outside "
+                "of the state home)"
+            )
             return
         known = self.read()
         if known is not None and known.head.sequence >= head.sequence and not replace:
             return
-        content = json.dumps({"sequence": head.sequence, "hash": head.hash, "home": self._home, "accounts": accounts})
+        content = json.dumps(
+            {"sequence": head.sequence, "hash": head.hash, "home": self._home, "accounts": accounts}
+        )
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, lambda file: file.write(content.encode()), replace=True, named_later=True)
+            write_whole(
+                self.path, lambda file: file.write(content.encode()), replace=True, named_later=True
+            )
         except OSError as error:
             self._warn(f"{self.path.parent}: {error.strerror}")
             return
         if known is None and was_spent:
             _tell(
-                f"{self._home}: no witness of its ledger was in {self.path.parent}; it begins now, and an older copy is not told from before"
+                f"{self._home}: no witness of its ledger was in {self.path.parent}; it begins "
+                f"now, and an older copy is not told from before"
             )
 
     def _warn(self, reason: str) -> None:
-        _tell(f"{reason}: no witness of {self._home} is kept outside of it, and a copy of it that is put back would not be noticed")
+        _tell(
+            f"{reason}: no witness of {self._home} is kept outside of it, and a copy of it that "
+            f"is put back would not be noticed"
+        )
 
 
 def _tell(sentence: str) -> None:
@@ -175,9 +206,15 @@ def _tell(sentence: str) -> None:
 
 
 def _accounts(state: LedgerState) -> dict[str, dict[str, Any]]:
-    """Of each account that has spent: its total as the ledger writes it, the delta that this is read at, and its addresses."""
+    """Of each account that has spent: its total as the ledger writes it, the delta that this is
+    read at, and its addresses.
+    """
     deltas = {row["name"]: row["delta_cap"] for row in state["accounts"]}
-    bound = [(row["account"], row["address"]) for row in state["assets"] if not row["address"].startswith(_UNPLACED)]
+    bound = [
+        (row["account"], row["address"])
+        for row in state["assets"]
+        if not row["address"].startswith(_UNPLACED)
+    ]
     return {
         row["account"]: {
             "spent": row["spent"],
@@ -189,7 +226,14 @@ def _accounts(state: LedgerState) -> dict[str, dict[str, Any]]:
 
 
 def _account(ledger: str, home: str, name: str, told: Mapping[str, Any]) -> WitnessedAccount:
-    account = WitnessedAccount(ledger, home, name, str(told["spent"]), float(told["delta"]), tuple(map(str, told["addresses"])))
+    account = WitnessedAccount(
+        ledger,
+        home,
+        name,
+        str(told["spent"]),
+        float(told["delta"]),
+        tuple(map(str, told["addresses"])),
+    )
     if not isinstance(json.loads(account.spent), dict):
         raise TypeError
     return account

@@ -1,1 +1,3 @@
-"""The whole machine as the mechanism: neighbouring source files and histories in, all public bytes out, claims on both."""
+"""The whole machine as the mechanism: neighbouring source files and histories in, all public bytes
+out, claims on both.
+"""

@@ -1,4 +1,6 @@
-"""Epsilon from below for all cells at once: an event is chosen on one half of the runs, and counted on the other."""
+"""Epsilon from below for all cells at once: an event is chosen on one half of the runs, and counted
+on the other.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Bound:
 
 
 def bound(cell: AuditCell, runs: int, *, wrong: float) -> Bound:
-    """So many runs on each side of one cell, and what they prove except with probability `wrong`."""
+    """So many runs on each side of one cell, and what they prove except with probability
+    `wrong`.
+    """
     started = time.monotonic()
     one, other = drawn(cell, cell.one, runs), drawn(cell, cell.other, runs)
     if (one.epsilon, one.delta) != (other.epsilon, other.delta):
@@ -50,19 +54,38 @@ def bound(cell: AuditCell, runs: int, *, wrong: float) -> Bound:
     events = [
         (column, float(threshold), at_least, first)
         for column in range(scores.shape[1])
-        for threshold in np.unique(np.quantile(scores[:, column], np.linspace(0, 1, _MOST_THRESHOLDS)))
+        for threshold in np.unique(
+            np.quantile(scores[:, column], np.linspace(0, 1, _MOST_THRESHOLDS))
+        )
         for at_least in (True, False)
         for first in (True, False)
     ]
-    chosen = max(events, key=lambda event: _epsilon(event, one.scores[:half], other.scores[:half], delta, _CHOOSING))
-    least = max(0.0, _epsilon(chosen, one.scores[half : 2 * half], other.scores[half : 2 * half], delta, wrong))
+    chosen = max(
+        events,
+        key=lambda event: _epsilon(event, one.scores[:half], other.scores[:half], delta, _CHOOSING),
+    )
+    least = max(
+        0.0,
+        _epsilon(chosen, one.scores[half : 2 * half], other.scores[half : 2 * half], delta, wrong),
+    )
     return Bound(cell.name, one.epsilon, delta, least, runs, time.monotonic() - started)
 
 
-def _epsilon(event: tuple[int, float, bool, bool], one: np.ndarray, other: np.ndarray, delta: float, wrong: float) -> float:
-    """From below, by whether one score is at least a threshold, or is less; and whether that is likelier on the first world."""
+def _epsilon(
+    event: tuple[int, float, bool, bool],
+    one: np.ndarray,
+    other: np.ndarray,
+    delta: float,
+    wrong: float,
+) -> float:
+    """From below, by whether one score is at least a threshold, or is less; and whether that is
+    likelier on the first world.
+    """
     column, threshold, at_least, first = event
-    seen = [int(np.count_nonzero((scores[:, column] >= threshold) == at_least)) for scores in (one, other)]
+    seen = [
+        int(np.count_nonzero((scores[:, column] >= threshold) == at_least))
+        for scores in (one, other)
+    ]
     likely, rare = seen if first else seen[::-1]
     return epsilon_at_least(likely, rare, len(one), delta=delta, sure=wrong)
 

@@ -1,4 +1,6 @@
-"""Exact claims: what must be equal, or within a stated number, between neighbouring worlds. Each returns what breaks it."""
+"""Exact claims: what must be equal, or within a stated number, between neighbouring worlds. Each
+returns what breaks it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,16 @@ from dpicl.audit.end_to_end.commands import Command, Output, captured, protect
 from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
 from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
-from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
+from dpicl.audit.end_to_end.world import (
+    NAME,
+    Declaration,
+    SourceRow,
+    World,
+    base_rows,
+    neighbours,
+    new_world,
+    newcomer,
+)
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
 from dpicl.engine.execute import call_all
@@ -48,13 +59,24 @@ BATCH = 8
 @contextmanager
 def apart(declaration: Declaration) -> Iterator[World]:
     """A world that is entered, where nothing is slow, the clock stands and batches are small."""
-    sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source))  # so that a small table comes in several
-    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), next(sizes), next(sizes):
+    sizes = (
+        patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source)
+    )  # so that a small table comes in several
+    with (
+        new_world(declaration) as world,
+        world.entered(),
+        nothing_slow(),
+        standing_clock(),
+        next(sizes),
+        next(sizes),
+    ):
         yield world
 
 
 def stability(declaration: Declaration) -> Broken:
-    """No more than the rows that are changed, or the person, come to stand elsewhere after reading, dropping, splitting and batching."""
+    """No more than the rows that are changed, or the person, come to stand elsewhere after reading,
+    dropping, splitting and batching.
+    """
     return [f"{name}: {moved} move" for name, moved in rows_moved(declaration).items() if moved > 1]
 
 
@@ -66,7 +88,9 @@ def rows_moved(declaration: Declaration) -> dict[str, int]:
         for name, (one, other) in neighbours(declaration).items():
             before = before or _places(world, one, declaration)
             after = _places(world, other, declaration)
-            moved[name] = max(_units(before - after, declaration), _units(after - before, declaration))
+            moved[name] = max(
+                _units(before - after, declaration), _units(after - before, declaration)
+            )
     return moved
 
 
@@ -79,25 +103,45 @@ def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -
     call_all(rows_ready(str(run), NAME))
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
-    tables = {"protected": split.train.data, **({} if declaration.measured == "public queries" else {"held out": split.test.data})}
-    places = Counter((name, tuple(map(str, row.items()))) for name, table in tables.items() for row in table.to_pylist())
+    tables = {
+        "protected": split.train.data,
+        **({} if declaration.measured == "public queries" else {"held out": split.test.data}),
+    }
+    places = Counter(
+        (name, tuple(map(str, row.items())))
+        for name, table in tables.items()
+        for row in table.to_pylist()
+    )
     remove_private(run, Settings.current())
     return places
 
 
 def _units(places: Counter[Any], declaration: Declaration) -> int:
     """Rows, or the persons that they are of."""
-    rows = [row for (split, row), times in places.items() for _ in range(times) if not declaration.person or split == "protected"]
-    return len({next(one for one in row if "person" in one) for row in rows}) if declaration.person else len(rows)
+    rows = [
+        row
+        for (split, row), times in places.items()
+        for _ in range(times)
+        if not declaration.person or split == "protected"
+    ]
+    return (
+        len({next(one for one in row if "person" in one) for row in rows})
+        if declaration.person
+        else len(rows)
+    )
 
 
 def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
-    """All that a command lets out is equal between neighbours (of at most so many kinds), once the draw is."""
+    """All that a command lets out is equal between neighbours (of at most so many kinds), once the
+    draw is.
+    """
     others = {name: other for name, (_, other) in islice(neighbours(declaration).items(), most)}
     return alike(declaration, {"": base_rows(declaration), **others}, command)
 
 
-def alike(declaration: Declaration, tables: Mapping[str, Sequence[SourceRow]], command: Command) -> Broken:
+def alike(
+    declaration: Declaration, tables: Mapping[str, Sequence[SourceRow]], command: Command
+) -> Broken:
     """All that a command lets out of these sources is what it lets out of the first."""
     with apart(declaration) as world:
         replay, first, broken = ReplayedDraws(), None, []
@@ -110,7 +154,13 @@ def alike(declaration: Declaration, tables: Mapping[str, Sequence[SourceRow]], c
     return broken
 
 
-def _shown(world: World, rows: Sequence[SourceRow], declaration: Declaration, command: Command, replay: ReplayedDraws) -> Observation:
+def _shown(
+    world: World,
+    rows: Sequence[SourceRow],
+    declaration: Declaration,
+    command: Command,
+    replay: ReplayedDraws,
+) -> Observation:
     world.forget()
     world.put(rows, declaration.kind, tuple(newcomer(declaration)))
     with replay.recorded():
@@ -121,14 +171,19 @@ def refusals(declaration: Declaration, command: Command) -> Broken:
     """Two rows that break the contract in two ways of one kind are refused in the same words."""
     with apart(declaration) as world:
         rows, replay, new = base_rows(declaration), ReplayedDraws(), newcomer(declaration)
-        seen = [_shown(world, [*rows, {**new, "city": word}], declaration, command, replay) for word in ("xxxxx", "yyyyy")]
+        seen = [
+            _shown(world, [*rows, {**new, "city": word}], declaration, command, replay)
+            for word in ("xxxxx", "yyyyy")
+        ]
     if not seen[0].code:
         return ["a row that breaks the contract is let in"]
     return seen[0].differing(seen[1])
 
 
 def histories(declaration: Declaration, command: Callable[..., Command], *, across: bool) -> Broken:
-    """After a release nothing shows that a row was added, removed or corrected: not in the same period, not in the next."""
+    """After a release nothing shows that a row was added, removed or corrected: not in the same
+    period, not in the next.
+    """
     before, after = (("--period", "2031-01"), ("--period", "2031-02")) if across else ((), ())
     with apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
@@ -154,16 +209,28 @@ def histories(declaration: Declaration, command: Callable[..., Command], *, acro
 
 def accounts(declaration: Declaration, methods: tuple[str, str]) -> Broken:
     """Two releases through two contracts on one file, by two methods, stay below the one cap."""
-    capped = replace(declaration, cap=2.0, neighbours="replace-one")  # under which a central release of one costs two
+    capped = replace(
+        declaration, cap=2.0, neighbours="replace-one"
+    )  # under which a central release of one costs two
     with apart(capped) as world:
         world.put(base_rows(capped), capped.kind)
         first = protect(methods[0])()
         copy = capped.contract() | {"name": "another"}
-        (world.root / "contracts" / "another.yaml").write_text(yaml.safe_dump(copy, sort_keys=False))
-        again = [protect(methods[1])(), protect(methods[0], contract="another")(), protect(methods[1], contract="another")()]
+        (world.root / "contracts" / "another.yaml").write_text(
+            yaml.safe_dump(copy, sort_keys=False)
+        )
+        again = [
+            protect(methods[1])(),
+            protect(methods[0], contract="another")(),
+            protect(methods[1], contract="another")(),
+        ]
     if first.code:
         return [f"the first release is refused: {first.err}"]
-    return [f"release {number} of one cap is granted" for number, output in enumerate(again, 2) if output.code == 0]
+    return [
+        f"release {number} of one cap is granted"
+        for number, output in enumerate(again, 2)
+        if output.code == 0
+    ]
 
 
 _RECORD = b"spent,city,member\n50,north,no\n"
@@ -172,7 +239,9 @@ _FORMS = (("once.yaml", 2.0), ("again.yaml", 1000.0))
 
 
 def wallet_cap() -> Broken:
-    """A contract with a larger cap gets no more than the cap that the client set at the first collection."""
+    """A contract with a larger cap gets no more than the cap that the client set at the first
+    collection.
+    """
     with new_world(Declaration(neighbours="replace-one")) as world, world.entered():
         for file, cap in _FORMS:
             form = Declaration(neighbours="replace-one", cap=cap).contract()
@@ -181,11 +250,23 @@ def wallet_cap() -> Broken:
         again = [_collect(world, _FORMS[1][0], epsilon) for epsilon in ("12", "0.1")]
     if first.code:
         return [f"the first collection is refused: {first.err}"]
-    return [f"collection {number} is answered after the cap is spent" for number, output in enumerate(again, 2) if output.code == 0]
+    return [
+        f"collection {number} is answered after the cap is spent"
+        for number, output in enumerate(again, 2)
+        if output.code == 0
+    ]
 
 
 def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
-    typed = ["client", str(world.root / form), "--epsilon", epsilon, "--memory", str(world.root / "wallet.jsonl"), *more]
+    typed = [
+        "client",
+        str(world.root / form),
+        "--epsilon",
+        epsilon,
+        "--memory",
+        str(world.root / "wallet.jsonl"),
+        *more,
+    ]
     record = SimpleNamespace(buffer=io.BytesIO(_RECORD))
     with patch.object(sys, "argv", typed), patch.object(sys, "stdin", record):
         return captured(lambda: sys.exit(client.main()))
@@ -227,9 +308,11 @@ def _noised(cell: AuditCell, rows: Sequence[SourceRow]) -> tuple[Noised, float]:
 
 
 def covered(method: str) -> Broken:
-    """On worst-case neighbours no method's exact numbers differ by more than their noise's scales times what is charged.
+    """On worst-case neighbours no method's exact numbers differ by more than their noise's scales
+    times what is charged.
 
-    Noise is replaced below the sampler by a zero that remembers its scale, and what it is added to is recorded.
+    Noise is replaced below the sampler by a zero that remembers its scale, and what it is added to
+    is recorded.
     """
     broken: list[str] = []
     its_own = [cell for cell in cells() if cell.method == method]
@@ -240,7 +323,12 @@ def covered(method: str) -> Broken:
         if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
             broken.append(f"{cell.name}: how much noise is drawn depends on the rows")
             continue
-        loss = float(sum((abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)), Fraction(0)))
+        loss = float(
+            sum(
+                (abs(a - b) / scale for (scale, a), (_, b) in zip(one, other, strict=True)),
+                Fraction(0),
+            )
+        )
         if loss > charged * (1 + _SLACK):
             broken.append(f"{cell.name}: a loss of {loss:.4g}, charged {charged:.4g}")
     return broken

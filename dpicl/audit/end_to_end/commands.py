@@ -69,11 +69,15 @@ def synth(method: str) -> Command:
 
 
 def given(method: str, read: Callable[[Path], object] = pa_csv.read_csv) -> Command:
-    """`dpicl.protect` of the same rows in memory, read somehow, shown as a notebook does, and a table of it in a file."""
+    """`dpicl.protect` of the same rows in memory, read somehow, shown as a notebook does, and a
+    table of it in a file.
+    """
 
     def work() -> None:
         out, rows = _new_out(GIVEN), read(Path("data") / f"{NAME}.csv")
-        release = Session().protect(rows, Path("contracts") / f"{NAME}.yaml", epsilon=1, account="given", method=method)
+        release = Session().protect(
+            rows, Path("contracts") / f"{NAME}.yaml", epsilon=1, account="given", method=method
+        )
         release.write(out, "parquet", 20)
         sys.stdout.write(release._repr_html_())
 
@@ -89,7 +93,21 @@ def read_frame(path: Path) -> object:
 
 def ask(query: str, *, more: tuple[str, ...] = ()) -> Command:
     """`dpicl ask` for one answer of an ensemble."""
-    arguments = ("ask", query, "--contract", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", "1.0", *more)
+    arguments = (
+        "ask",
+        query,
+        "--contract",
+        NAME,
+        "--model",
+        "fake",
+        "--shots",
+        "1",
+        "--count",
+        "1",
+        "--epsilon",
+        "1.0",
+        *more,
+    )
     return lambda: command_line(*arguments)
 
 
@@ -112,7 +130,11 @@ def captured(work: Callable[[], object]) -> Output:
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     try:
-        with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings(record=True) as warned:
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            warnings.catch_warnings(record=True) as warned,
+        ):
             warnings.simplefilter("always")
             work()
     except SystemExit as stopped:
@@ -124,5 +146,9 @@ def captured(work: Callable[[], object]) -> Output:
         ours.removeHandler(handler)
         ours.setLevel(level)
     return Output(
-        code, out.getvalue(), err.getvalue(), log.getvalue(), "".join(f"{one.category.__name__}: {one.message}\n" for one in warned)
+        code,
+        out.getvalue(),
+        err.getvalue(),
+        log.getvalue(),
+        "".join(f"{one.category.__name__}: {one.message}\n" for one in warned),
     )

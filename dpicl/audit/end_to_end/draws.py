@@ -1,4 +1,6 @@
-"""Statistical cells: a method on two worst-case neighbours, and many draws on each through the product's own pipeline."""
+"""Statistical cells: a method on two worst-case neighbours, and many draws on each through the
+product's own pipeline.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from unittest.mock import patch
 import numpy as np
 
 from dpicl.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
-from dpicl.audit.end_to_end.world import CATEGORIES, NAME, NEWCOMER, Declaration, SourceRow, new_world
+from dpicl.audit.end_to_end.world import (
+    CATEGORIES,
+    NAME,
+    NEWCOMER,
+    Declaration,
+    SourceRow,
+    new_world,
+)
 from dpicl.engine.execute import call_all
 from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
@@ -42,7 +51,9 @@ Score = Callable[[bytes], Sequence[float]]
 
 @dataclass(frozen=True)
 class AuditCell:
-    """One method on one kind of neighbours; `epsilon` is the method's parameter, and `draws` are made of each release."""
+    """One method on one kind of neighbours; `epsilon` is the method's parameter, and `draws` are
+    made of each release.
+    """
 
     name: str
     method: str
@@ -74,7 +85,9 @@ class _Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """While releases are made: each is drawn as often as the cell says, and the last draw published."""
+        """While releases are made: each is drawn as often as the cell says, and the last draw
+        published.
+        """
         publish, write = UnitReleases.publish, few_shot_generation.write
 
         def written(*arguments: Any, **options: Any) -> Any:
@@ -97,7 +110,9 @@ class _Recorder:
 
     def _drafted(self, drafted: Callable[..., Any]) -> Callable[..., Any]:
         def again(*arguments: Any) -> Any:
-            for content in (one for _ in range(self._cell.draws - 1) for one in drafted(*arguments).values()):
+            for content in (
+                one for _ in range(self._cell.draws - 1) for one in drafted(*arguments).values()
+            ):
                 self.scores.append(self._cell.statistics(content))
             return drafted(*arguments)
 
@@ -124,11 +139,15 @@ class _Recorder:
         for _ in range(self._cell.draws - 1):
             with fresh_journal():
                 for unit in draw():
-                    self.scores += [self._cell.statistics(repr(content).encode()) for content in unit.values()]
+                    self.scores += [
+                        self._cell.statistics(repr(content).encode()) for content in unit.values()
+                    ]
 
 
 def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
-    """So many draws on these rows through ingest, split and the method's own stages, each of a release that was charged in a ledger."""
+    """So many draws on these rows through ingest, split and the method's own stages, each of a
+    release that was charged in a ledger.
+    """
     recorder = _Recorder(cell)
     with (
         new_world(cell.declaration) as world,
@@ -141,27 +160,67 @@ def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
         while len(recorder.scores) < runs:
             world.forget()
             seeds = min(_AT_ONCE, -(-(runs - len(recorder.scores)) // cell.draws))
-            grid = {"methods": [cell.method], "epsilons": [cell.epsilon], "seeds": list(range(seeds)), "shots": [cell.shots]}
+            grid = {
+                "methods": [cell.method],
+                "epsilons": [cell.epsilon],
+                "seeds": list(range(seeds)),
+                "shots": [cell.shots],
+            }
             run = str(make_plan("audited", grid, "audited"))
-            groups = chain(rows_ready(run, NAME), *(released(run, key) for key in read_plan(Path(run)).units))
-            call_all([step for step in group if step.stage.name != "reconstruct"] for group in groups)  # which comes after the draw
-    return CellDraws(np.array(recorder.scores[:runs], dtype=np.float64), recorder.charged[0].epsilon, recorder.charged[0].delta)
+            groups = chain(
+                rows_ready(run, NAME), *(released(run, key) for key in read_plan(Path(run)).units)
+            )
+            call_all(
+                [step for step in group if step.stage.name != "reconstruct"] for group in groups
+            )  # which comes after the draw
+    return CellDraws(
+        np.array(recorder.scores[:runs], dtype=np.float64),
+        recorder.charged[0].epsilon,
+        recorder.charged[0].delta,
+    )
 
 
 def cells() -> list[AuditCell]:
     """Every method on every kind of neighbours that it has, on tables where one row counts most."""
-    clients = Declaration(cap=_CAP, neighbours="replace-one")  # of whom the first has another answer to everything
-    one, other = {"spent": 50, "city": "north", "member": "no"}, {"spent": 50, "city": "south", "member": "yes"}
+    clients = Declaration(
+        cap=_CAP, neighbours="replace-one"
+    )  # of whom the first has another answer to everything
+    one, other = (
+        {"spent": 50, "city": "north", "member": "no"},
+        {"spent": 50, "city": "south", "member": "yes"},
+    )
     rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
-    texts = Declaration("texts", cap=_CAP)  # as few as the contract allows, and one that a voter repeats, or that alone turns its vote
-    plain, own = [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)], {"city": "south", "body": _LOUD}
+    texts = Declaration(
+        "texts", cap=_CAP
+    )  # as few as the contract allows, and one that a voter repeats, or that alone turns its vote
+    plain, own = (
+        [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)],
+        {"city": "south", "body": _LOUD},
+    )
     return [
         *_counted(),
         *_averaged(),
-        AuditCell(f"{LdpTabicl.name} replaced", LdpTabicl.name, clients, [one, *rest], [other, *rest], _reports),
+        AuditCell(
+            f"{LdpTabicl.name} replaced",
+            LdpTabicl.name,
+            clients,
+            [one, *rest],
+            [other, *rest],
+            _reports,
+        ),
         *(
-            AuditCell(f"{method} {kind}", method, texts, *pair, partial(_occurrences, word=word), shots=shots)
-            for method, word, shots in ((DpIcl.name, b"north", 2), (FewShotGeneration.name, _LOUD[:1].encode(), 1))
+            AuditCell(
+                f"{method} {kind}",
+                method,
+                texts,
+                *pair,
+                partial(_occurrences, word=word),
+                shots=shots,
+            )
+            for method, word, shots in (
+                (DpIcl.name, b"north", 2),
+                (FewShotGeneration.name, _LOUD[:1].encode(), 1),
+            )
             for kind, pair in _one_more(plain, own)
         ),
     ]
@@ -171,16 +230,38 @@ def _counted() -> list[AuditCell]:
     """Many equal rows, and one that is alone in its cell of the only count."""
     plain, other = {"city": "north", "member": "no"}, {"city": "south", "member": "yes"}
     rows = [plain] * 18 + [{**plain, "member": "yes"}] * 2
-    mst, swapped = Declaration(cap=_CAP, narrow=True), Declaration(cap=_CAP, narrow=True, neighbours="replace-one")
-    person, owned = Declaration(cap=_CAP, narrow=True, person=True), [{**row, "person": number} for number, row in enumerate(rows)]
+    mst, swapped = (
+        Declaration(cap=_CAP, narrow=True),
+        Declaration(cap=_CAP, narrow=True, neighbours="replace-one"),
+    )
+    person, owned = (
+        Declaration(cap=_CAP, narrow=True, person=True),
+        [{**row, "person": number} for number, row in enumerate(rows)],
+    )
     many = [*owned, *[{**other, "person": NEWCOMER}] * 5]
     return [
-        *(AuditCell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
-        AuditCell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
-        AuditCell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
+        *(
+            AuditCell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count)
+            for kind, pair in _one_more(rows, other)
+        ),
+        AuditCell(
+            f"{MstTabicl.name} replaced",
+            MstTabicl.name,
+            swapped,
+            rows,
+            [other, *rows[1:]],
+            _last_count,
+            1.0,
+        ),
+        AuditCell(
+            f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0
+        ),
         *(
             cell
-            for name, told in ((AimTabicl.name, _last_count), (TabPe.name, partial(_last_count, key="votes")))
+            for name, told in (
+                (AimTabicl.name, _last_count),
+                (TabPe.name, partial(_last_count, key="votes")),
+            )
             for cell in (
                 AuditCell(f"{name} appended", name, mst, rows, [*rows, other], told),
                 AuditCell(f"{name} replaced", name, swapped, rows, [other, *rows[1:]], told, 1.0),
@@ -191,27 +272,54 @@ def _counted() -> list[AuditCell]:
 
 
 def _averaged() -> list[AuditCell]:
-    """A small group of two cities, each as frequent, with one value in the middle; and a row at a bound."""
+    """A small group of two cities, each as frequent, with one value in the middle; and a row at a
+    bound.
+    """
     plain = {"spent": 50, "city": "north", "member": "no"}
     rows = [plain, {**plain, "city": "south", "member": "yes"}]
     lowest, highest = {**plain, "spent": 0}, {**plain, "spent": 100, "city": "south"}
     gdp, swapped = Declaration(cap=_CAP), Declaration(cap=_CAP, neighbours="replace-one")
     return [
-        *(AuditCell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group) for kind, pair in _one_more(rows, lowest)),
-        AuditCell(f"{GdpTabicl.name} replaced", GdpTabicl.name, swapped, [*rows, highest], [*rows, lowest], _group, 1.0),
+        *(
+            AuditCell(f"{GdpTabicl.name} {kind}", GdpTabicl.name, gdp, *pair, _group)
+            for kind, pair in _one_more(rows, lowest)
+        ),
+        AuditCell(
+            f"{GdpTabicl.name} replaced",
+            GdpTabicl.name,
+            swapped,
+            [*rows, highest],
+            [*rows, lowest],
+            _group,
+            1.0,
+        ),
     ]
 
 
-def _one_more(rows: Sequence[SourceRow], new: SourceRow) -> list[tuple[str, tuple[Sequence[SourceRow], Sequence[SourceRow]]]]:
+def _one_more(
+    rows: Sequence[SourceRow], new: SourceRow
+) -> list[tuple[str, tuple[Sequence[SourceRow], Sequence[SourceRow]]]]:
     """A row more behind all others or before them, and one less."""
     among = [rows[0], new, *rows[1:]]
-    return [("appended", (rows, [*rows, new])), ("inserted first", (rows, [new, *rows])), ("removed", (among, rows))]
+    return [
+        ("appended", (rows, [*rows, new])),
+        ("inserted first", (rows, [new, *rows])),
+        ("removed", (among, rows)),
+    ]
 
 
-def _loud(_model: HashScorer, prompts: Sequence[str], continuations: Sequence[str], **_: Any) -> np.ndarray:
-    """Scores of a model that says the first label where a prompt holds one text, else the second: shape (prompts, labels)."""
+def _loud(
+    _model: HashScorer, prompts: Sequence[str], continuations: Sequence[str], **_: Any
+) -> np.ndarray:
+    """Scores of a model that says the first label where a prompt holds one text, else the second:
+    shape (prompts, labels).
+    """
     first = np.array([_LOUD in prompt for prompt in prompts])
-    return np.log(np.stack([np.where(first, 0.9, 0.1), np.where(first, 0.1, 0.9)], axis=1)[:, : len(continuations)])
+    return np.log(
+        np.stack([np.where(first, 0.9, 0.1), np.where(first, 0.1, 0.9)], axis=1)[
+            :, : len(continuations)
+        ]
+    )
 
 
 _CAP = 1e6

@@ -1,7 +1,9 @@
-"""The closed list of what leaves: all that anybody but the holder of the rows may see of a command or run, each with its price.
+"""The closed list of what leaves: all that anybody but the holder of the rows may see of a command
+or run, each with its price.
 
-Whatever an `Observation` names that is not on this list breaks the claim that observes it. What is on it is equal between neighbouring
-sources once the draws of the mechanisms are, and a charge pays for these; but for what is for the holder alone, or said to be left out.
+Whatever an `Observation` names that is not on this list breaks the claim that observes it. What is
+on it is equal between neighbouring sources once the draws of the mechanisms are, and a charge pays
+for these; but for what is for the holder alone, or said to be left out.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _FACTS = "public because it follows from the contract, the command and the progr
 _STATE = "public because it follows from what was charged, which follows from public facts"
 _LOCKS = "public because it is empty: a mark that a command works here"
 _HOLDER = "not public: for the holder of the rows alone (files of mode 0600 in folders of 0700)"
-_TIMES = "not compared: how long work takes goes by the rows, which is [not covered](../threat-model.md#not-covered)"
+_TIMES = (
+    "not compared: how long work takes goes by the rows, which is [not "
+    "covered](../threat-model.md#not-covered)"
+)
 _WORDS: Mapping[str, str] = {
     "DATA_SET": r"[a-z][a-z0-9_]*",
     "RUN": r"[A-Za-z0-9._-]+",
@@ -47,11 +52,13 @@ class Leaf:
     """One kind of thing that leaves.
 
     Attributes:
-        pattern: what an `Observation` calls it: a stream, or a file's path below the place where a command works.
+        pattern: what an `Observation` calls it: a stream, or a file's path below the place where a
+            command works.
         what: it holds.
         price: who pays for it, or why it is public.
         reader: who may read the file.
-        is_compared: whether its bytes are compared between neighbours; of a file its name and mode are at any rate.
+        is_compared: whether its bytes are compared between neighbours; of a file its name and mode
+            are at any rate.
     """
 
     pattern: str
@@ -62,7 +69,9 @@ class Leaf:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether nobody else sees more of it than that it is there: a file for the holder, in a folder for the holder."""
+        """Whether nobody else sees more of it than that it is there: a file for the holder, in a
+        folder for the holder.
+        """
         return self.reader == "the holder" and not self.is_compared
 
 
@@ -75,27 +84,48 @@ def _in_home(name: str, what: str, price: str, *, is_compared: bool = True) -> L
 
 
 STREAMS = (
-    Leaf("exit code", "whether a command did what it was asked for", f"{_FACTS}; of rows only by a rule that the contract states"),
+    Leaf(
+        "exit code",
+        "whether a command did what it was asked for",
+        f"{_FACTS}; of rows only by a rule that the contract states",
+    ),
     Leaf("stdout", "what a command prints", f"{_DERIVED}; charges"),
     Leaf(
         "stderr",
         "messages and refusals, where no terminal reads them",
-        f"{_FACTS}; a refusal names the column, the rule and the fix, never a value or a number of rows",
+        f"{_FACTS}; a refusal names the column, the rule and the fix, never a value or a number "
+        f"of rows",
     ),
     Leaf("warnings", "what libraries warn of", _FACTS),
-    Leaf("log", "lines of a log, as text or JSON", f"{_FACTS}; counts are of releases, queries and clients' reports"),
-    Leaf("tasks", "stages in the order in which they are done, what each is called with and gives back", _FACTS),
+    Leaf(
+        "log",
+        "lines of a log, as text or JSON",
+        f"{_FACTS}; counts are of releases, queries and clients' reports",
+    ),
+    Leaf(
+        "tasks",
+        "stages in the order in which they are done, what each is called with and gives back",
+        _FACTS,
+    ),
     Leaf("budget", "`dpicl budget`: every account, its cap and what is spent", _STATE),
     Leaf("budget DATA_SET", "`dpicl budget NAME`: every charge of one account", _STATE),
-    Leaf("ledger", "accounts, the addresses of their rows, charges and the chain of records", _STATE),
+    Leaf(
+        "ledger", "accounts, the addresses of their rows, charges and the chain of records", _STATE
+    ),
 )
 """What has no file."""
 ORCHESTRATED = (
     Leaf("artifact NUMBER", "an artifact that the orchestrator stores and shows", _DERIVED),
     Leaf(
-        "event NUMBER", "an event: of a check that stops a run, of a budget that is low", f"{_STATE}; or by a rule that the contract states"
+        "event NUMBER",
+        "an event: of a check that stops a run, of a budget that is low",
+        f"{_STATE}; or by a rule that the contract states",
     ),
-    Leaf("flow run", "the orchestrator's name, parameters and states of a run", f"{_FACTS}; failures as on stderr"),
+    Leaf(
+        "flow run",
+        "the orchestrator's name, parameters and states of a run",
+        f"{_FACTS}; failures as on stderr",
+    ),
     Leaf(
         "task runs",
         "number, names, states and results of the orchestrator's tasks, which are the stages",
@@ -106,16 +136,32 @@ ORCHESTRATED = (
 METRICS = Leaf("metrics", "`dpicl metrics`: runs, and what accounts have spent", _STATE)
 OUTS = (
     Leaf("out/OUT", "rows or demonstrations", _PAID),
-    Leaf("out/OUT.certificate.json", "what the release promised, signed", f"{_STATE}; and the digest of the file"),
+    Leaf(
+        "out/OUT.certificate.json",
+        "what the release promised, signed",
+        f"{_STATE}; and the digest of the file",
+    ),
 )
 RUNS = (
     _of_run("plan.json", "what the run does", _FACTS),
-    _of_run("asked.json", "how a model is asked, by its answers to public questions of the package", _FACTS),
+    _of_run(
+        "asked.json",
+        "how a model is asked, by its answers to public questions of the package",
+        _FACTS,
+    ),
     _of_run(".lock", "a mark", _LOCKS),
     _of_run("contracts/DATA_SET.json", "digest of the contract", _FACTS),
     _of_run("queries/DATA_SET.json", "digest of the queries", "public because queries are"),
-    _of_run("queries/DATA_SET.parquet", "the queries", "public because queries are; held-out rows that are private are not written"),
-    _of_run("reports/DATA_SET.npz", "how many reports of clients there are of each kind", "paid for by the clients, who randomised them"),
+    _of_run(
+        "queries/DATA_SET.parquet",
+        "the queries",
+        "public because queries are; held-out rows that are private are not written",
+    ),
+    _of_run(
+        "reports/DATA_SET.npz",
+        "how many reports of clients there are of each kind",
+        "paid for by the clients, who randomised them",
+    ),
     _of_run("probe.json", "that the models answered", _FACTS),
     _of_run("model.json", "the model that answers", _FACTS),
     _of_run("model-text.json", "the model that writes", _FACTS),
@@ -148,26 +194,68 @@ RUNS = (
             "results.json": "accuracy on public queries, or by noisy counts that are charged",
         }.items()
     ),
-    _of_run("units/UNIT/baselines.json", "classifiers on released rows and public queries", f"{_DERIVED}; of private rows none"),
-    _of_run("progress/UNIT.partNUMBER.json", "how many public queries a model has answered so far", _FACTS, is_compared=False),
-    _of_run("progress/UNIT.json", "length of the longest text so far", f"{_PAID}: the release holds it too", is_compared=False),
-    _of_run("timings/UNIT/STAGE.json", "how long a stage took that reads no private row", f"{_FACTS}, and of what was released"),
-    *(_of_run(f"timings/DATA_SET/{name}.json", f"how long {what} were read", _FACTS) for name, what in _PUBLIC_ROWS.items()),
+    _of_run(
+        "units/UNIT/baselines.json",
+        "classifiers on released rows and public queries",
+        f"{_DERIVED}; of private rows none",
+    ),
+    _of_run(
+        "progress/UNIT.partNUMBER.json",
+        "how many public queries a model has answered so far",
+        _FACTS,
+        is_compared=False,
+    ),
+    _of_run(
+        "progress/UNIT.json",
+        "length of the longest text so far",
+        f"{_PAID}: the release holds it too",
+        is_compared=False,
+    ),
+    _of_run(
+        "timings/UNIT/STAGE.json",
+        "how long a stage took that reads no private row",
+        f"{_FACTS}, and of what was released",
+    ),
+    *(
+        _of_run(f"timings/DATA_SET/{name}.json", f"how long {what} were read", _FACTS)
+        for name, what in _PUBLIC_ROWS.items()
+    ),
     _of_run("timings.csv", "the same as a table", f"{_FACTS}, and of what was released"),
-    *(_of_run(name, "results of all units, charges and guarantees", _DERIVED) for name in ("results.csv", "manifest.json")),
-    *(_of_run(name, "the report and its figures", _DERIVED) for name in ("report.md", "report.html", "gain.svg", "fitted.svg")),
+    *(
+        _of_run(name, "results of all units, charges and guarantees", _DERIVED)
+        for name in ("results.csv", "manifest.json")
+    ),
+    *(
+        _of_run(name, "the report and its figures", _DERIVED)
+        for name in ("report.md", "report.html", "gain.svg", "fitted.svg")
+    ),
 )
 """Files of a run whose rows are private."""
 HOME = (
-    _in_home("ledger.db", "the ledger; what it says is a stream of its own", _HOLDER, is_compared=False),
+    _in_home(
+        "ledger.db", "the ledger; what it says is a stream of its own", _HOLDER, is_compared=False
+    ),
     _in_home("ledger.db-…", "what its database writes besides", _HOLDER, is_compared=False),
     _in_home("ledger.anchor.json", "the ledger's last record", _STATE),
     *(
         _in_home(name, "a mark", _LOCKS)
-        for name in (".ledger.anchor.json.lock", ".protect.lock", ".move.lock", "benchmarks.json.lock", "released/.newest.json.lock")
+        for name in (
+            ".ledger.anchor.json.lock",
+            ".protect.lock",
+            ".move.lock",
+            "benchmarks.json.lock",
+            "released/.newest.json.lock",
+        )
     ),
-    _in_home("benchmarks.json", "digests of sets that were said to be public", "public because its owner said so"),
-    *(_in_home(name, "where the state home was, went, or is restored from", _FACTS) for name in ("moving", "moved", "restoring")),
+    _in_home(
+        "benchmarks.json",
+        "digests of sets that were said to be public",
+        "public because its owner said so",
+    ),
+    *(
+        _in_home(name, "where the state home was, went, or is restored from", _FACTS)
+        for name in ("moving", "moved", "restoring")
+    ),
     _in_home("released/newest.json", "the newest receipt", _STATE),
     _in_home("released/adopted.json", "the first record of a ledger that was made anew", _STATE),
     _in_home("released/DATA_SET/cap.json", "the cap of an account", _STATE),
@@ -189,7 +277,12 @@ HOME = (
     ),
 )
 WITNESS = (
-    Leaf("settings/dpicl/witness/LEDGER.json", "what a ledger has reached, and its accounts have spent", _STATE, "the holder"),
+    Leaf(
+        "settings/dpicl/witness/LEDGER.json",
+        "what a ledger has reached, and its accounts have spent",
+        _STATE,
+        "the holder",
+    ),
     Leaf("settings/dpicl/witness/.lock", "a mark", _LOCKS, "the holder"),
 )
 """In the user's settings, outside of the state home."""
@@ -202,12 +295,19 @@ PARTS: Mapping[str, Sequence[Leaf]] = {
     "The user's settings": WITNESS,
 }
 """All of them, by where they are seen."""
-_READER_OF: Mapping[str, Reader] = {"home": "the holder", "home/runs": "the holder", "settings": "anybody", "settings/dpicl": "anybody"}
+_READER_OF: Mapping[str, Reader] = {
+    "home": "the holder",
+    "home/runs": "the holder",
+    "settings": "anybody",
+    "settings/dpicl": "anybody",
+}
 LEAVES = tuple(chain.from_iterable(PARTS.values()))
 TIMES = f"Times of files, and of the orchestrator's tasks, are {_TIMES}."
 NAMES = (
-    "A word in capitals stands for a name: DATA_SET, RUN, UNIT (method, data set and seed), STAGE (one that reads no private row), RELEASE (a "
-    "digest of public facts), LEDGER (a keyed digest), NUMBER, OUT (the file that was asked for); `…` stands for anything."
+    "A word in capitals stands for a name: DATA_SET, RUN, UNIT (method, data set and seed), STAGE "
+    "(one that reads no private row), RELEASE (a "
+    "digest of public facts), LEDGER (a keyed digest), NUMBER, OUT (the file that was asked for); "
+    "`…` stands for anything."
 )
 """Of patterns."""
 
@@ -215,14 +315,23 @@ NAMES = (
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     words = "|".join(map(re.escape, _WORDS))
-    parts = (f"(?:{_WORDS[part]})" if part in _WORDS else re.escape(part) for part in re.split(rf"({words})", pattern))
+    parts = (
+        f"(?:{_WORDS[part]})" if part in _WORDS else re.escape(part)
+        for part in re.split(rf"({words})", pattern)
+    )
     return re.compile("".join(parts), re.DOTALL)
 
 
 @cache
 def _folders() -> frozenset[tuple[str, Reader]]:
-    """All folders that files on the list stand in; those of runs, and of the user's settings above the witness, are for anybody."""
-    above = {("/".join(leaf.pattern.split("/")[:depth]), leaf) for leaf in LEAVES for depth in range(1, leaf.pattern.count("/") + 1)}
+    """All folders that files on the list stand in; those of runs, and of the user's settings above
+    the witness, are for anybody.
+    """
+    above = {
+        ("/".join(leaf.pattern.split("/")[:depth]), leaf)
+        for leaf in LEAVES
+        for depth in range(1, leaf.pattern.count("/") + 1)
+    }
     return frozenset((folder, _READER_OF.get(folder, leaf.reader)) for folder, leaf in above)
 
 
@@ -232,20 +341,37 @@ def leaf_of(name: str) -> Leaf | None:
 
 
 def unlisted(seen: Mapping[str, bytes]) -> list[str]:
-    """Sentences on what is seen and not on the list: streams, files, folders, and modes that let others read what is for the holder."""
-    return [sentence for name in sorted(seen) if (sentence := _unlisted(name, seen[name], seen)) is not None]
+    """Sentences on what is seen and not on the list: streams, files, folders, and modes that let
+    others read what is for the holder.
+    """
+    return [
+        sentence
+        for name in sorted(seen)
+        if (sentence := _unlisted(name, seen[name], seen)) is not None
+    ]
 
 
 def _unlisted(name: str, content: bytes, seen: Iterable[str]) -> str | None:
     path = name.removeprefix(MODE)
     leaf = leaf_of(path)
-    reader = leaf.reader if leaf is not None else _reader_of_folder(path) if name.startswith(MODE) and path not in seen else None
+    reader = (
+        leaf.reader
+        if leaf is not None
+        else _reader_of_folder(path)
+        if name.startswith(MODE) and path not in seen
+        else None
+    )
     if reader is None:
         return f"{name}: {UNLISTED}"
     if name.startswith(MODE) and reader == "the holder" and int(content, 8) & OTHERS:
-        return f"{name}: {content.decode()}, which others may read; expected it to be for its owner alone"
+        return (
+            f"{name}: {content.decode()}, which others may read; expected it to be for its owner "
+            f"alone"
+        )
     return None
 
 
 def _reader_of_folder(path: str) -> Reader | None:
-    return next((reader for folder, reader in sorted(_folders()) if _compiled(folder).fullmatch(path)), None)
+    return next(
+        (reader for folder, reader in sorted(_folders()) if _compiled(folder).fullmatch(path)), None
+    )

@@ -28,12 +28,22 @@ Made = Callable[[Any], Any]
 
 
 def mistake(
-    name: str, claim: str, function: str, owner: Any = None, caught_by: Callable[[], Broken] | None = None
+    name: str,
+    claim: str,
+    function: str,
+    owner: Any = None,
+    caught_by: Callable[[], Broken] | None = None,
 ) -> Callable[[Made], Made]:
-    """What makes a mistaken function of the right one: of that name in a module or class, or everywhere."""
+    """What makes a mistaken function of the right one: of that name in a module or class, or
+    everywhere.
+    """
 
     def known(made: Made) -> Made:
-        patched = partial(everywhere, function, made) if owner is None else partial(replaced, owner, function, made)
+        patched = (
+            partial(everywhere, function, made)
+            if owner is None
+            else partial(replaced, owner, function, made)
+        )
         MUTANTS[name] = MachineMutant(name, claim, patched, caught_by or CLAIMS[claim])
         return made
 

@@ -1,4 +1,6 @@
-"""Mistakes that the machine has made or may make, each one function replaced: its claim must catch it."""
+"""Mistakes that the machine has made or may make, each one function replaced: its claim must catch
+it.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,24 @@ from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
 
-__all__ = ["MUTANTS", "caught", "net_mutants", "series_mutants"]  # all of them, once those of the other modules are known too
+__all__ = [
+    "MUTANTS",
+    "caught",
+    "net_mutants",
+    "series_mutants",
+]  # all of them, once those of the other modules are known too
 _MANY = 12_000
-"""Runs a side that a mutant needs which is caught by numbers: they show 1.17 of the stated epsilon, give or take 0.03."""
+"""Runs a side that a mutant needs which is caught by numbers: they show 1.17 of the stated epsilon,
+give or take 0.03.
+"""
 _TRUER = f"{LdpTabicl.name} replaced"
 
 
 def _exceeds(cell: str) -> Broken:
     seen = bound(next(one for one in cells() if one.name == cell), _MANY, wrong=0.01)
-    return [] if seen.holds else [f"epsilon is at least {seen.at_least:.3g}, stated {seen.stated:.3g}"]
+    return (
+        [] if seen.holds else [f"epsilon is at least {seen.at_least:.3g}, stated {seen.stated:.3g}"]
+    )
 
 
 @mistake("permutation split", "rows stay where they are: csv", "split_table", split)
@@ -53,7 +64,9 @@ def _permutation_split(split_table: Any) -> Any:
     def permuted(table: pa.Table, *arguments: Any, **options: Any) -> Any:
         places = stream(0, "mutant", "", "").generator().permutation(table.num_rows)
         protected = np.sort(places[: table.num_rows * 4 // 5])
-        return replace(split_table(table, *arguments, **options), train=PrivateTable(table.take(protected)))
+        return replace(
+            split_table(table, *arguments, **options), train=PrivateTable(table.take(protected))
+        )
 
     return permuted
 
@@ -66,9 +79,14 @@ def _content_named(releases_of: Any) -> Any:
         releases, rows = releases_of(folder, *more), read_split(folder).train.data.to_pylist()
 
         def named(release: Any) -> Any:
-            return replace(release, release_id=hashlib.sha256(f"{release.release_id} {rows}".encode()).hexdigest())
+            return replace(
+                release,
+                release_id=hashlib.sha256(f"{release.release_id} {rows}".encode()).hexdigest(),
+            )
 
-        return replace(releases, named={cell: named(release) for cell, release in releases.named.items()})
+        return replace(
+            releases, named={cell: named(release) for cell, release in releases.named.items()}
+        )
 
     return staticmethod(of)
 
@@ -86,7 +104,9 @@ def _unpaid_baseline(evaluate: Any) -> Any:
     def evaluated(run: str, key: str) -> str:
         folder = open_unit(run, key)
         members = PrivateTable(read_split(folder).train.data).codes("member")
-        (folder.path / "baselines.json").write_text(f'[{{"system": "majority", "accuracy": {members.mean()}}}]')
+        (folder.path / "baselines.json").write_text(
+            f'[{{"system": "majority", "accuracy": {members.mean()}}}]'
+        )
         return str(evaluate(run, key))
 
     return stage("evaluate", "evaluate", "owner")(evaluated)
@@ -114,7 +134,9 @@ def _quoting_error(load_source: Any) -> Any:
             return load_source(contract, data_folder=data_folder, **more)
         except DataError:
             value = (data_folder / contract.source.file).read_text().splitlines()[-1]
-            raise DataError(contract.name, f"has a row {value!r}; expected known categories") from None
+            raise DataError(
+                contract.name, f"has a row {value!r}; expected known categories"
+            ) from None
 
     return load
 
@@ -145,17 +167,28 @@ def _collectors_cap(report_all: Any) -> Any:
     return report
 
 
-@mistake("noise of 0.8 times the scale", f"noise covers one row: {MstTabicl.name}", "discrete_laplaces")
+@mistake(
+    "noise of 0.8 times the scale", f"noise covers one row: {MstTabicl.name}", "discrete_laplaces"
+)
 def _less_noise(discrete_laplaces: Any) -> Any:
     """Noise of 0.8 times the scale."""
     return lambda scale, count, drawn: discrete_laplaces(scale * Fraction(4, 5), count, drawn)
 
 
-@mistake("answers that lie too seldom", f"bound: {_TRUER}", "randomise", caught_by=partial(_exceeds, _TRUER))
+@mistake(
+    "answers that lie too seldom",
+    f"bound: {_TRUER}",
+    "randomise",
+    caught_by=partial(_exceeds, _TRUER),
+)
 def _truer_answers(randomise: Any) -> Any:
     """A client answers by 1.25 times the epsilon that is stated."""
 
     def answered(codes: np.ndarray, law: Any, drawn: Any) -> Any:
-        return randomise(codes, response(epsilon=1.25 * math.log(law.keep / law.lie), categories=law.categories), drawn)
+        return randomise(
+            codes,
+            response(epsilon=1.25 * math.log(law.keep / law.lie), categories=law.categories),
+            drawn,
+        )
 
     return answered

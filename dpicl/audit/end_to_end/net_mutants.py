@@ -1,4 +1,6 @@
-"""Mistakes around the mechanism: rules about all rows, names of assets, thresholds, verdicts and times in public, files that nobody listed."""
+"""Mistakes around the mechanism: rules about all rows, names of assets, thresholds, verdicts and
+times in public, files that nobody listed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,12 @@ _BORDERS, _RUN = f"borders of a method: {TabPe.name}", f"bytes of a run: {GdpTab
 
 
 def _with_rule(rule: Literal["row_count", "both_labels"], at_least: int) -> Callable[[Any], Any]:
-    return lambda rules_of: lambda contract: (*rules_of(contract), Rule(rule, None, "fail", at_least, f"{rule} of {at_least}"))
+    return lambda rules_of: (
+        lambda contract: (
+            *rules_of(contract),
+            Rule(rule, None, "fail", at_least, f"{rule} of {at_least}"),
+        )
+    )
 
 
 @mistake("two rows at least", _BORDERS, "rules_of")
@@ -95,10 +102,20 @@ def _times_by_rows(_: Any) -> Any:
     """`timings.csv` says how long the rows were read."""
 
     @contextmanager
-    def by_rows(run: Path, owner: str, stage: str, part: str = "", *, reads_rows: bool = True) -> Iterator[None]:
+    def by_rows(
+        run: Path, owner: str, stage: str, part: str = "", *, reads_rows: bool = True
+    ) -> Iterator[None]:
         yield
-        seconds = (Settings.current().data or Path()).joinpath(f"{NAME}.csv").read_bytes().count(b"\n") if reads_rows else 0
-        write_json(run / f"timings/{owner}/{stage}{part}.json", {"owner": owner, "stage": stage, "seconds": seconds}, replace=True)
+        seconds = (
+            (Settings.current().data or Path()).joinpath(f"{NAME}.csv").read_bytes().count(b"\n")
+            if reads_rows
+            else 0
+        )
+        write_json(
+            run / f"timings/{owner}/{stage}{part}.json",
+            {"owner": owner, "stage": stage, "seconds": seconds},
+            replace=True,
+        )
 
     return by_rows
 
@@ -119,13 +136,17 @@ def _then(name: str, work: Callable[[Path], object]) -> Callable[[Any], Any]:
 @mistake("counts beside the report", _RUN, "evaluate", order)
 def _counts(evaluate: Any) -> Any:
     """A stage writes a file that nobody has listed, although it tells nothing."""
-    return _then("evaluate", lambda run: write_json(run / "counts.json", {"rows": "some"}, replace=True))(evaluate)
+    return _then(
+        "evaluate", lambda run: write_json(run / "counts.json", {"rows": "some"}, replace=True)
+    )(evaluate)
 
 
 @mistake("rows left in a temporary folder", _RUN, "evaluate", order)
 def _left_behind(evaluate: Any) -> Any:
     """A stage leaves a file where all processes may."""
-    return _then("evaluate", lambda _: Path(tempfile.gettempdir(), "rows").write_text("left"))(evaluate)
+    return _then("evaluate", lambda _: Path(tempfile.gettempdir(), "rows").write_text("left"))(
+        evaluate
+    )
 
 
 @mistake("a folder for each row", _RUN, "evaluate", order)

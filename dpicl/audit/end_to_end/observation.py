@@ -1,4 +1,6 @@
-"""All that leaves of a command in a world: what it says, what it does, every file it leaves; with public nonces made the same."""
+"""All that leaves of a command in a world: what it says, what it does, every file it leaves; with
+public nonces made the same.
+"""
 
 from __future__ import annotations
 
@@ -40,33 +42,55 @@ class Observation:
         return self.seen["stderr"].decode().strip()
 
     def differing(self, other: Observation) -> list[str]:
-        """Names of what the other world shows differently, with the first place where it does; and of what either shows and is on no list."""
+        """Names of what the other world shows differently, with the first place where it does; and
+        of what either shows and is on no list.
+        """
         differences = list(dict.fromkeys([*unlisted(self.seen), *unlisted(other.seen)]))
         for name in sorted({*self.seen, *other.seen}):
             mine, theirs = self.seen.get(name), other.seen.get(name)
             if mine is None or theirs is None:
                 differences.append(f"{name}: in one world only")
             elif mine != theirs:
-                first = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
-                around = [content[max(0, first - 30) : first + 30].decode(errors="replace") for content in (mine, theirs)]
+                first = next(
+                    (at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
+                    min(len(mine), len(theirs)),
+                )
+                around = [
+                    content[max(0, first - 30) : first + 30].decode(errors="replace")
+                    for content in (mine, theirs)
+                ]
                 differences.append(f"{name}: {around[0]!r} against {around[1]!r}")
         return differences
 
 
 def observed(world: World, command: Command) -> Observation:
-    """Run a command in a world that the caller has entered, and collect what it says and does, and all files that it leaves."""
+    """Run a command in a world that the caller has entered, and collect what it says and does, and
+    all files that it leaves.
+    """
     before = set(world.root.rglob("*"))
     with _stages_listed() as stages:
         output = command()
     shown = _files(world, before)  # before anything else looks at them
-    texts = {"exit code": str(output.code), "stdout": output.out, "stderr": output.err, "log": output.log}
+    texts = {
+        "exit code": str(output.code),
+        "stdout": output.out,
+        "stderr": output.err,
+        "log": output.log,
+    }
     texts |= {"warnings": output.warnings, "tasks": "\n".join(stages), "ledger": _ledger(world)}
-    texts |= {" ".join(typed): command_line(*typed).out for typed in (("budget",), ("budget", NAME), ("metrics",))}
-    return Observation(shown | {name: without_nonces(text.encode()) for name, text in texts.items()})
+    texts |= {
+        " ".join(typed): command_line(*typed).out
+        for typed in (("budget",), ("budget", NAME), ("metrics",))
+    }
+    return Observation(
+        shown | {name: without_nonces(text.encode()) for name, text in texts.items()}
+    )
 
 
 def _files(world: World, before: Collection[Path]) -> dict[str, bytes]:
-    """All files and folders with their modes, but for what stood among the world's own before, and what is hidden from all but the holder."""
+    """All files and folders with their modes, but for what stood among the world's own before, and
+    what is hidden from all but the holder.
+    """
     shown: dict[str, bytes] = {}
     for path in world.root.rglob("*"):
         parts = path.relative_to(world.root).parts
@@ -84,7 +108,9 @@ def _files(world: World, before: Collection[Path]) -> dict[str, bytes]:
 
 @contextmanager
 def _stages_listed() -> Iterator[list[str]]:
-    """The stages that are done meanwhile, in order, with what each is called with and gives back: an orchestrator's tasks, and their results."""
+    """The stages that are done meanwhile, in order, with what each is called with and gives back:
+    an orchestrator's tasks, and their results.
+    """
     done: list[str] = []
     call = Stage.__call__
 

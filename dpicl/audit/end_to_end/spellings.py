@@ -1,7 +1,10 @@
-"""Claims on assets: an asset is a thing and no spelling, so that after its cap is spent no other way to say it gets anything.
+"""Claims on assets: an asset is a thing and no spelling, so that after its cap is spent no other
+way to say it gets anything.
 
-files      by links of both kinds, roundabout paths, the folder that it lies in, a contract that says where it was before
-databases  a file of SQLite by URLs, drivers, links and relative paths; of PostgreSQL as a caller gives its addresses
+files      by links of both kinds, roundabout paths, the folder that it lies in, a contract that
+           says where it was before
+databases  a file of SQLite by URLs, drivers, links and relative paths; of PostgreSQL as a caller
+           gives its addresses
 stores     objects and prefixes of a bucket; nothing of it is read
 frames     rows in memory by the name of their account
 """
@@ -35,16 +38,26 @@ _METHOD, _ROWS = GdpTabicl.name, MstTabicl.name
 """Of a contract, and of rows in memory."""
 
 
-def one_cap(declaration: Declaration, spellings: Mapping[str, Spelling], *, first: Spelling | None = None) -> Broken:
-    """The whole cap is spent by `first`, or as the contract says; then every spelling is refused for that."""
+def one_cap(
+    declaration: Declaration, spellings: Mapping[str, Spelling], *, first: Spelling | None = None
+) -> Broken:
+    """The whole cap is spent by `first`, or as the contract says; then every spelling is refused
+    for that.
+    """
     with apart(replace(declaration, cap=1.0)) as world:
         world.put(base_rows(declaration), declaration.kind)
-        spending = protect(_METHOD, contract=_contract(world, declaration, "first", first(world)))() if first else protect(_METHOD)()
+        spending = (
+            protect(_METHOD, contract=_contract(world, declaration, "first", first(world)))()
+            if first
+            else protect(_METHOD)()
+        )
         if spending.code:
             return [f"the first release is refused: {spending.err}"]
         broken = []
         for number, (name, spelt) in enumerate(spellings.items()):
-            output = protect(_METHOD, contract=_contract(world, declaration, f"spelt{number}", spelt(world)))()
+            output = protect(
+                _METHOD, contract=_contract(world, declaration, f"spelt{number}", spelt(world))
+            )()
             if output.code == 0:
                 broken.append(f"{name}: gets what the asset's cap has no room for")
             elif _SPENT not in output.err:
@@ -55,7 +68,11 @@ def one_cap(declaration: Declaration, spellings: Mapping[str, Spelling], *, firs
 def _contract(world: World, declaration: Declaration, name: str, source: Source) -> str:
     """The world's contract under another name, on rows that are said otherwise."""
     content = replace(declaration, cap=1.0).contract() | {"name": name}
-    kept = {key: value for key, value in content["source"].items() if key not in ("file", "folder", "query")}
+    kept = {
+        key: value
+        for key, value in content["source"].items()
+        if key not in ("file", "folder", "query")
+    }
     content["source"] = kept | {key: value for key, value in source.items() if key != "account"}
     content |= {key: value for key, value in source.items() if key == "account"}
     (world.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
@@ -90,7 +107,9 @@ FILES: Mapping[str, Spelling] = {
     "a link to a hard link": _linked(_soft, "hard.csv", "either.csv", file="either.csv"),
     "a folder that is a link": _linked(_soft, ".", "around", file=f"around/{_FILE}"),
     "a place of before": _said(file="public.csv", moved_from=_FILE),
-    "an absolute path through a link": _linked(_soft, f"../data/{_FILE}", "whole.csv", file="whole.csv"),
+    "an absolute path through a link": _linked(
+        _soft, f"../data/{_FILE}", "whole.csv", file="whole.csv"
+    ),
 }
 FOLDERS: Mapping[str, Spelling] = {
     "another contract": _said(folder=NAME),
@@ -98,11 +117,15 @@ FOLDERS: Mapping[str, Spelling] = {
     "a file in it": _said(file=f"{NAME}/rows.parquet"),
     "a symbolic link": _linked(_soft, NAME, "soft", folder="soft"),
     "a file behind a link": _said(file="soft/rows.parquet"),
-    "a hard link to a file in it": _linked(os.link, f"{NAME}/rows.parquet", "hard.parquet", file="hard.parquet"),
+    "a hard link to a file in it": _linked(
+        os.link, f"{NAME}/rows.parquet", "hard.parquet", file="hard.parquet"
+    ),
 }
 
 
-def _at(address: Callable[[World], str], prepare: Callable[[World], object] = lambda _: None) -> Spelling:
+def _at(
+    address: Callable[[World], str], prepare: Callable[[World], object] = lambda _: None
+) -> Spelling:
     def spelt(world: World) -> Source:
         prepare(world)
         return {"query": {"url_env": world.address(address(world)), "sql": f"SELECT * FROM {NAME}"}}
@@ -117,12 +140,16 @@ DATABASES: Mapping[str, Spelling] = {
     "a relative path": _at(lambda _: f"sqlite:///data/{_DATABASE}"),
     "a roundabout path": _at(lambda world: f"sqlite:///{world.data}/../data/./{_DATABASE}"),
     "a symbolic link": _at(
-        lambda world: f"sqlite:///{world.data}/soft.db", lambda world: _soft(world.data / _DATABASE, world.data / "soft.db")
+        lambda world: f"sqlite:///{world.data}/soft.db",
+        lambda world: _soft(world.data / _DATABASE, world.data / "soft.db"),
     ),
     "a hard link": _at(
-        lambda world: f"sqlite:///{world.data}/hard.db", lambda world: os.link(world.data / _DATABASE, world.data / "hard.db")
+        lambda world: f"sqlite:///{world.data}/hard.db",
+        lambda world: os.link(world.data / _DATABASE, world.data / "hard.db"),
     ),
-    "another statement": lambda _: {"query": {"url_env": URL, "sql": f"SELECT spent, city, member FROM {NAME} WHERE 1 = 1"}},
+    "another statement": lambda _: {
+        "query": {"url_env": URL, "sql": f"SELECT spent, city, member FROM {NAME} WHERE 1 = 1"}
+    },
 }
 _PREFIX = "s3://audited-rows/2031/sales/"
 STORES: Mapping[str, Spelling] = {
@@ -146,7 +173,9 @@ def databases() -> Broken:
 
 
 def servers(addresses: Mapping[str, str]) -> Broken:
-    """One cap for a database of a server that holds the world's rows, by any of these addresses; the first one spends it."""
+    """One cap for a database of a server that holds the world's rows, by any of these addresses;
+    the first one spends it.
+    """
     spelt = {name: _at(lambda _, url=url: url) for name, url in addresses.items()}  # type: ignore[misc]
     return one_cap(Declaration("query"), spelt, first=next(iter(spelt.values())))
 
@@ -157,7 +186,9 @@ def stores() -> Broken:
 
 
 def frames() -> Broken:
-    """One cap for rows in memory of one account, in whatever form, by whatever contract and method."""
+    """One cap for rows in memory of one account, in whatever form, by whatever contract and
+    method.
+    """
     ways: dict[str, tuple[Callable[[Path], Any], str, str]] = {
         "the same": (pa_csv.read_csv, NAME, _ROWS),
         "a data frame": (read_frame, NAME, _ROWS),
@@ -170,16 +201,32 @@ def frames() -> Broken:
         world.put(base_rows(Declaration()), "csv")
         _contract(world, Declaration(), "another", {"file": "elsewhere.csv"})
 
-        def release(read: Callable[[Path], Any], contract: str, method: str, epsilon: float) -> None:
+        def release(
+            read: Callable[[Path], Any], contract: str, method: str, epsilon: float
+        ) -> None:
             rows = read(world.data / _FILE)
-            Session().protect(rows, world.root / "contracts" / f"{contract}.yaml", epsilon=epsilon, account="given", method=method)
+            Session().protect(
+                rows,
+                world.root / "contracts" / f"{contract}.yaml",
+                epsilon=epsilon,
+                account="given",
+                method=method,
+            )
 
         first = captured(lambda: release(pa_csv.read_csv, NAME, _ROWS, 1))
         again = {name: captured(lambda way=way: release(*way, 0.5)) for name, way in ways.items()}  # type: ignore[misc, call-arg]
     if first.code:
         return [f"the first release is refused: {first.err}"]
-    granted = [f"{name}: gets what the account's cap has no room for" for name, output in again.items() if output.code == 0]
-    return granted + [f"{name}: {output.err}" for name, output in again.items() if output.code and _SPENT not in output.err]
+    granted = [
+        f"{name}: gets what the account's cap has no room for"
+        for name, output in again.items()
+        if output.code == 0
+    ]
+    return granted + [
+        f"{name}: {output.err}"
+        for name, output in again.items()
+        if output.code and _SPENT not in output.err
+    ]
 
 
 SPELLINGS: Mapping[str, Callable[[], Broken]] = {

@@ -1,4 +1,5 @@
-"""Stand-ins that a claim is made under: another draw, a clock that stands, and nothing slow after a draw.
+"""Stand-ins that a claim is made under: another draw, a clock that stands, and nothing slow after a
+draw.
 
 Each replaces functions of the product where they are called from, and puts them back at the end.
 """
@@ -31,7 +32,9 @@ _NOON = "2031-01-01T12:00:00.000+00:00"
 
 @contextmanager
 def everywhere(name: str, made: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace a function of that name in every module of ours that has it; `made` makes the new one from the old."""
+    """Replace a function of that name in every module of ours that has it; `made` makes the new one
+    from the old.
+    """
     modules = [
         module
         for path, module in list(sys.modules.items())
@@ -49,7 +52,8 @@ def replaced(owner: Any, name: str, made: Callable[[Any], Any]) -> AbstractConte
 
 
 class ReplayedDraws:
-    """The draws of one world, which another world's are replaced by: what else differs is not due to noise.
+    """The draws of one world, which another world's are replaced by: what else differs is not due
+    to noise.
 
     The other world's own draw is made first, so that its rows are read and its failures happen.
     """
@@ -59,24 +63,44 @@ class ReplayedDraws:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """In the first world: record every draw. In the second: put the recorded ones in the place of its own."""
+        """In the first world: record every draw. In the second: put the recorded ones in the place
+        of its own.
+        """
         publish, answer = UnitReleases.publish, dp_icl.answer
 
-        def published(releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any) -> Any:
-            period = releases.named[cell].parameters.get("index")  # of a horizon's, each of which is a release
-            return publish(releases, ledger, cell, self._drawn.setdefault((releases.folder.unit.method, cell, period), content), *more)
+        def published(
+            releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any
+        ) -> Any:
+            period = releases.named[cell].parameters.get(
+                "index"
+            )  # of a horizon's, each of which is a release
+            return publish(
+                releases,
+                ledger,
+                cell,
+                self._drawn.setdefault((releases.folder.unit.method, cell, period), content),
+                *more,
+            )
 
         def answered(job: Any, *arguments: Any) -> Any:
             return self._drawn.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))
 
-        with patch.object(UnitReleases, "publish", published), patch.object(dp_icl, "answer", answered):
+        with (
+            patch.object(UnitReleases, "publish", published),
+            patch.object(dp_icl, "answer", answered),
+        ):
             yield
 
 
 @contextmanager
 def standing_clock() -> Iterator[None]:
-    """It is always the same time in the ledger, and durations are nothing: how long work takes is in the threat model."""
-    with patch.multiple(time, perf_counter=lambda: 0.0, process_time=lambda: 0.0), everywhere("now", lambda _: lambda: _NOON):
+    """It is always the same time in the ledger, and durations are nothing: how long work takes is
+    in the threat model.
+    """
+    with (
+        patch.multiple(time, perf_counter=lambda: 0.0, process_time=lambda: 0.0),
+        everywhere("now", lambda _: lambda: _NOON),
+    ):
         yield
 
 
@@ -84,8 +108,13 @@ def standing_clock() -> Iterator[None]:
 def nothing_slow() -> Iterator[None]:
     """Rows of a graphical model without fitting it."""
 
-    def rows(_method: MstTabicl, counted: Mapping[Any, Any], contract: Contract, *_: Any) -> dict[Any, ReleasedRows]:
-        return {cell: ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8)) for cell in counted}
+    def rows(
+        _method: MstTabicl, counted: Mapping[Any, Any], contract: Contract, *_: Any
+    ) -> dict[Any, ReleasedRows]:
+        return {
+            cell: ReleasedRows(np.zeros((8, len(row_encoding(contract).sizes)), dtype=np.uint8))
+            for cell in counted
+        }
 
     with patch.object(MstTabicl, "derive", rows):
         yield
@@ -93,14 +122,21 @@ def nothing_slow() -> Iterator[None]:
 
 @contextmanager
 def fresh_journal() -> Iterator[None]:
-    """A release of a model is drawn as if for the first time: seeds of its own, and nothing left of the draw before."""
+    """A release of a model is drawn as if for the first time: seeds of its own, and nothing left of
+    the draw before.
+    """
     seed = system_stream().bytes(KEY_BYTES)
 
     def stream(_journal: Any, cell: Any, name: str) -> Stream:
         return Stream(bytes.fromhex(keyed_hash(seed, cell.key, name)), simulated=False)
 
     with (
-        patch.multiple(FileJournal, stream=stream, read=lambda *_: None, keep=lambda _journal, _cell, _step, tokens: tokens),
+        patch.multiple(
+            FileJournal,
+            stream=stream,
+            read=lambda *_: None,
+            keep=lambda _journal, _cell, _step, tokens: tokens,
+        ),
         patch.multiple(KeptVotes, read=lambda *_: None, write=lambda *_: None),
     ):
         yield

@@ -1,8 +1,11 @@
-"""Claims on texts that arrive period by period: neighbours are histories of deliveries, in one of which there is one text more or less.
+"""Claims on texts that arrive period by period: neighbours are histories of deliveries, in one of
+which there is one text more or less.
 
-equal   all public bytes of every period are equal between neighbouring histories, once the draws are
-alone   the text moves what one period's demonstrations are written from, by itself alone, and no other's; a late one moves nothing.
-        All periods together are charged what one release of such a delivery is
+equal   all public bytes of every period are equal between neighbouring histories, once the draws
+        are
+alone   the text moves what one period's demonstrations are written from, by itself alone, and no
+        other's; a late one moves nothing. All periods together are charged what one release of such
+        a delivery is
 """
 
 from __future__ import annotations
@@ -19,7 +22,15 @@ from dpicl.audit.end_to_end.commands import protect
 from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.series import Broken, after_nights
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, standing_clock
-from dpicl.audit.end_to_end.world import CATEGORIES, FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
+from dpicl.audit.end_to_end.world import (
+    CATEGORIES,
+    FIRST_DAY,
+    NAME,
+    Declaration,
+    SourceRow,
+    World,
+    new_world,
+)
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.methods import few_shot_generation
@@ -58,17 +69,28 @@ def _put(world: World, one: History, now: int, others_in: Sequence[int] = OTHERS
     """The files of all periods."""
     folder = world.data / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    (world.data / "public.jsonl").write_text(json.dumps({"city": "north", "body": "who is there?"}) + "\n")
+    (world.data / "public.jsonl").write_text(
+        json.dumps({"city": "north", "body": "who is there?"}) + "\n"
+    )
     cities = CATEGORIES["city"]
     for period in range(1, PERIODS + 1):
-        others = [{"city": cities[place % 2], "body": f"letter {period} {place}"} for place in range(others_in[period - 1])]
+        others = [
+            {"city": cities[place % 2], "body": f"letter {period} {place}"}
+            for place in range(others_in[period - 1])
+        ]
         records = [*others, *one(period, now)]
-        (folder / f"{_day(period)}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        (folder / f"{_day(period)}.jsonl").write_text(
+            "".join(json.dumps(record) + "\n" for record in records)
+        )
 
 
 @contextmanager
 def _apart() -> Iterator[World]:
-    with new_world(Declaration("texts", nights=PERIODS)) as world, world.entered(), standing_clock():
+    with (
+        new_world(Declaration("texts", nights=PERIODS)) as world,
+        world.entered(),
+        standing_clock(),
+    ):
         yield world
 
 
@@ -77,7 +99,9 @@ def _written(period: int) -> Callable[[], Any]:
 
 
 def equal(others_in: Sequence[int] = OTHERS) -> Broken:
-    """All public bytes of every period, where everybody else has so many texts in each; and what there is with the usual ones."""
+    """All public bytes of every period, where everybody else has so many texts in each; and what
+    there is with the usual ones.
+    """
     broken, replay = [], ReplayedDraws()
     with _apart() as world:
         first = _shown(world, _nothing, replay, OTHERS)
@@ -85,11 +109,17 @@ def equal(others_in: Sequence[int] = OTHERS) -> Broken:
             return [f"there is nothing to compare: {first[-1].error}"]
         for name, one in {"nobody": _nothing, **HISTORIES, "late": LATE}.items():
             periods = enumerate(zip(first, _shown(world, one, replay, others_in), strict=True), 1)
-            broken += [f"{name}: period {period}: {said}" for period, (mine, theirs) in periods for said in mine.differing(theirs)]
+            broken += [
+                f"{name}: period {period}: {said}"
+                for period, (mine, theirs) in periods
+                for said in mine.differing(theirs)
+            ]
     return broken
 
 
-def _shown(world: World, one: History, replay: ReplayedDraws, others_in: Sequence[int]) -> list[Observation]:
+def _shown(
+    world: World, one: History, replay: ReplayedDraws, others_in: Sequence[int]
+) -> list[Observation]:
     world.forget()
     shown = []
     for period in range(1, PERIODS + 1):
@@ -111,14 +141,19 @@ def alone() -> Broken:
         for name, one in HISTORIES.items():
             moved = _moved(nobody, _read(world, one))
             if sorted(moved) != [0] * (PERIODS - 1) + [1]:
-                broken.append(f"{name}: {moved} texts more or less in the periods, where one may move one period")
+                broken.append(
+                    f"{name}: {moved} texts more or less in the periods, where one may move one "
+                    f"period"
+                )
         if any(late := _moved(nobody, _read(world, LATE))):
             broken.append(f"late texts: {late} more or less in the periods, where nothing may move")
     return broken
 
 
 def _moved(one: Read, other: Read) -> list[int]:
-    return [((mine - theirs) + (theirs - mine)).total() for mine, theirs in zip(one, other, strict=True)]
+    return [
+        ((mine - theirs) + (theirs - mine)).total() for mine, theirs in zip(one, other, strict=True)
+    ]
 
 
 def _read(world: World, one: History) -> Read:

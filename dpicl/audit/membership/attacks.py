@@ -1,26 +1,36 @@
-"""What an attacker makes of releases: one number for each, that is larger where the planted record is in.
+"""What an attacker makes of releases: one number for each, that is larger where the planted record
+is in.
 
-    likelihood ratio   of all released counts, or of what a client sent, under the known law of the noise; of votes, whose teachers'
-                       rows nobody knows, the votes for the record's label on queries like it
+    likelihood ratio   of all released counts, or of what a client sent, under the known law of the
+                       noise; of votes, whose teachers' rows nobody knows, the votes for the
+                       record's label on queries like it
     best number        the released number that tells most
-    shadow model       logistic regression on all released numbers, fitted on releases of tables of the attacker's own
+    shadow model       logistic regression on all released numbers, fitted on releases of tables of
+                       the attacker's own
     nearest record     how near the nearest derived row is to the record, and how many are
     shadow model, rows the same on shares of derived rows that are as the record
 
-    (1)  advantage  =  P[said in | in] - P[said in | not in]  <=  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+    (1)  advantage  =  P[said in | in] - P[said in | not in]  <=  (e^epsilon - 1 + 2 delta) /
+         (e^epsilon + 1)
 
-    (1b) area under the curve of true over false positives   <=  that of the curve  min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))
+    (1b) area under the curve of true over false positives   <=  that of the curve  min(e^epsilon f
+         + delta, 1 - e^-epsilon (1 - delta - f))
     (1c) true positives where there are f false ones         <=  that curve
 
-The rule (its number, coefficients and threshold) is chosen on one half of the releases, or on a fifth where it is no more than a threshold
-of the likelihood ratio; (1) and (1c) are bounded on the others (Clopper and Pearson 1934), (1b) by Hoeffding 1963 for two samples, at once
-for all that is tried.
+The rule (its number, coefficients and threshold) is chosen on one half of the releases, or on a
+fifth where it is no more than a threshold of the likelihood ratio; (1) and (1c) are bounded on the
+others (Clopper and Pearson 1934), (1b) by Hoeffding 1963 for two samples, at once for all that is
+tried.
 
-    (2)  ratio of counts with discrete Laplace noise of scale b    sum over counts c of  (|c - c_out| - |c - c_in|) / b
-    (3)  of what a client sent, by a law that keeps epsilon_q      sum of epsilon_q (names the record's answer - names the other's)
+    (2)  ratio of counts with discrete Laplace noise of scale b    sum over counts c of  (|c -
+         c_out| - |c - c_in|) / b
+    (3)  of what a client sent, by a law that keeps epsilon_q      sum of epsilon_q (names the
+         record's answer - names the other's)
 
-Symbols     c_in, c_out exact counts with and without the record. (2) leaves out which pairs were chosen to be counted.
-Paper       (1) [KOV15] Kairouz, Oh and Viswanath 2015; shadow models: Shokri, Stronati, Song and Shmatikov 2017.
+Symbols     c_in, c_out exact counts with and without the record. (2) leaves out which pairs were
+            chosen to be counted.
+Paper       (1) [KOV15] Kairouz, Oh and Viswanath 2015; shadow models: Shokri, Stronati, Song and
+            Shmatikov 2017.
 """
 
 from __future__ import annotations
@@ -48,7 +58,9 @@ SURE = 0.01
 _OF_ADVANTAGE, _OF_OTHERS = 0.9, 0.05
 """Shares of `SURE`: of (1), and of (1b) and (1c) each."""
 FOR_RATIO = 5
-"""One of so many releases is for the threshold of a likelihood ratio: it is one number, and the bound gains from all others."""
+"""One of so many releases is for the threshold of a likelihood ratio: it is one number, and the
+bound gains from all others.
+"""
 FEW = 0.05
 """False positives, at most so many of the first half, where (1c) is looked at."""
 
@@ -65,7 +77,13 @@ def allowed(epsilon: float, delta: float = 0.0) -> float:
 
 def most_true(false: float, epsilon: float, delta: float) -> float:
     """The most true positives that equation (1c) allows."""
-    return float(min(math.exp(min(epsilon, 500.0)) * false + delta, 1 - math.exp(-epsilon) * (1 - delta - false), 1.0))
+    return float(
+        min(
+            math.exp(min(epsilon, 500.0)) * false + delta,
+            1 - math.exp(-epsilon) * (1 - delta - false),
+            1.0,
+        )
+    )
 
 
 def most_area(epsilon: float, delta: float) -> float:
@@ -78,7 +96,8 @@ def advantage_at_least(said_in: tuple[int, int], runs: tuple[int, int], sure: fl
     """A lower bound of equation (1); both bounds in it hold at once except with probability `sure`.
 
     Args:
-        said_in: how often the attacker says so where the record is in, and where it is not; of so many `runs`.
+        said_in: how often the attacker says so where the record is in, and where it is not; of so
+            many `runs`.
     """
     (hits, alarms), (inside, outside) = said_in, runs
     return _from_below(hits, inside, sure) - _from_above(alarms, outside, sure)
@@ -94,7 +113,8 @@ def _from_above(said: int, runs: int, sure: float) -> float:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What one attack said of the releases that chose no rule: where the record is in, and where it is not.
+    """What one attack said of the releases that chose no rule: where the record is in, and where it
+    is not.
 
     Attributes:
         said_in: at the threshold of the largest advantage.
@@ -122,8 +142,12 @@ class Attacked:
         return self.area - math.sqrt(math.log(tried / (SURE * _OF_OTHERS)) / (2 * min(self.runs)))
 
     def sharp_at_least(self, tried: int) -> tuple[float, float]:
-        """True positives of (1c) from below and the false ones that go with them from above, bounded likewise."""
-        return _from_below(self.sharp[0], self.runs[0], sure := SURE * _OF_OTHERS / tried), _from_above(self.sharp[1], self.runs[1], sure)
+        """True positives of (1c) from below and the false ones that go with them from above,
+        bounded likewise.
+        """
+        return _from_below(
+            self.sharp[0], self.runs[0], sure := SURE * _OF_OTHERS / tried
+        ), _from_above(self.sharp[1], self.runs[1], sure)
 
     def holds(self, epsilon: float, delta: float, tried: int) -> bool:
         """Whether all three are within what is allowed."""
@@ -135,50 +159,78 @@ class Attacked:
         )
 
 
-def by_score(attack: str, inside: np.ndarray, outside: np.ndarray, *, for_rule: int = 2) -> Attacked:
-    """Say "in" from a threshold on that the first of `for_rule` parts chooses; scores of shape (releases,) of both tables."""
+def by_score(
+    attack: str, inside: np.ndarray, outside: np.ndarray, *, for_rule: int = 2
+) -> Attacked:
+    """Say "in" from a threshold on that the first of `for_rule` parts chooses; scores of shape
+    (releases,) of both tables.
+    """
     ends = len(inside) // for_rule, len(outside) // for_rule
     first, second = (inside[: ends[0]], outside[: ends[1]]), (inside[ends[0] :], outside[ends[1] :])
     few = np.sort(first[1])[::-1][int(FEW * ends[1])]
 
     def said(threshold: float, strict: bool = False) -> tuple[int, int]:
-        counts = [int(np.count_nonzero(scores > threshold if strict else scores >= threshold)) for scores in second]
+        counts = [
+            int(np.count_nonzero(scores > threshold if strict else scores >= threshold))
+            for scores in second
+        ]
         return counts[0], counts[1]
 
-    return Attacked(attack, said(_best(*first)[1]), (len(second[0]), len(second[1])), said(few, strict=True), _area(*second))
+    return Attacked(
+        attack,
+        said(_best(*first)[1]),
+        (len(second[0]), len(second[1])),
+        said(few, strict=True),
+        _area(*second),
+    )
 
 
 def _area(inside: np.ndarray, outside: np.ndarray) -> float:
-    """How often a release with the record has the larger score; of equal ones half (Mann and Whitney 1947)."""
-    below, up_to = (np.searchsorted(np.sort(outside), inside, side=side) for side in ("left", "right"))
+    """How often a release with the record has the larger score; of equal ones half (Mann and
+    Whitney 1947).
+    """
+    below, up_to = (
+        np.searchsorted(np.sort(outside), inside, side=side) for side in ("left", "right")
+    )
     return float((below + up_to).sum() / (2 * len(inside) * len(outside)))
 
 
 def by_best_number(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
-    """The column of numbers, or its negative, that tells the first halves apart best; of shape (releases, numbers)."""
+    """The column of numbers, or its negative, that tells the first halves apart best; of shape
+    (releases, numbers).
+    """
     halves = len(inside) // 2, len(outside) // 2
     best = max(
         ((sign, place) for place in range(inside.shape[1]) for sign in (1, -1)),
-        key=lambda one: _best(one[0] * inside[: halves[0], one[1]], one[0] * outside[: halves[1], one[1]])[0],
+        key=lambda one: _best(
+            one[0] * inside[: halves[0], one[1]], one[0] * outside[: halves[1], one[1]]
+        )[0],
     )
     return by_score(attack, best[0] * inside[:, best[1]], best[0] * outside[:, best[1]])
 
 
 def by_shadows(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
     """Logistic regression on the first halves, whose odds are the score."""
-    from sklearn.linear_model import LogisticRegression  # a second to import: only where it is called
+    from sklearn.linear_model import (
+        LogisticRegression,
+    )  # a second to import: only where it is called
 
     halves = len(inside) // 2, len(outside) // 2
     seen = np.vstack([inside[: halves[0]], outside[: halves[1]]])
     centre, width = seen.mean(axis=0), seen.std(axis=0) + 1e-9
     model = LogisticRegression(max_iter=500).fit((seen - centre) / width, np.repeat([1, 0], halves))
-    return by_score(attack, *(model.decision_function((part - centre) / width) for part in (inside, outside)))
+    return by_score(
+        attack, *(model.decision_function((part - centre) / width) for part in (inside, outside))
+    )
 
 
 def _best(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float]:
     """The largest difference between the shares at or above a threshold, and that threshold."""
     thresholds = np.unique(np.concatenate([inside, outside]))
-    above = [1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores) for scores in (inside, outside)]
+    above = [
+        1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores)
+        for scores in (inside, outside)
+    ]
     place = int((above[0] - above[1]).argmax())
     return float(above[0][place] - above[1][place]), float(thresholds[place])
 
@@ -189,9 +241,9 @@ def numbers(drawn: Any) -> Numbers:
         found: dict[str, float] = {}
         for place, group in enumerate(drawn.groups):
             for name, value in (*group.values.items(), ("label", float(group.label))):
-                found[f"{place} {name}" if isinstance(value, float) else f"{place} {name} {value}"] = (
-                    value if isinstance(value, float) else 1
-                )
+                found[
+                    f"{place} {name}" if isinstance(value, float) else f"{place} {name} {value}"
+                ] = value if isinstance(value, float) else 1
         return tuple(found), np.array(list(found.values()))
     if isinstance(drawn, Reported):
         sent = drawn.stored.ravel().tolist()
@@ -201,9 +253,13 @@ def numbers(drawn: Any) -> Numbers:
     if isinstance(drawn, Labelled):
         queries, labels = drawn.votes.shape
         return _named(tuple(map(str, range(queries))), (labels,) * queries), drawn.votes.ravel()
-    if isinstance(drawn[0], Histogram):  # of which candidates are the same from release to release: those of columns, and every row
+    if isinstance(
+        drawn[0], Histogram
+    ):  # of which candidates are the same from release to release: those of columns, and every row
         votes = [one.votes for one in drawn[:-1] or drawn]
-        return _named(tuple(map(str, range(len(votes)))), tuple(map(len, votes))), np.concatenate(votes)
+        return _named(tuple(map(str, range(len(votes)))), tuple(map(len, votes))), np.concatenate(
+            votes
+        )
     times, tables = dict[tuple[int, ...], int](), []
     for one in drawn:
         times[one.columns] = times.get(one.columns, 0) + 1
@@ -216,13 +272,22 @@ def numbers(drawn: Any) -> Numbers:
 @lru_cache(1 << 10)
 def _named(tables: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[str, ...]:
     """Of every number in tables of so many each."""
-    return tuple(f"{table} {place}" for table, size in zip(tables, sizes, strict=True) for place in range(size))
+    return tuple(
+        f"{table} {place}"
+        for table, size in zip(tables, sizes, strict=True)
+        for place in range(size)
+    )
 
 
 def matrices(released: Sequence[Sequence[Numbers]]) -> list[np.ndarray]:
-    """Of each of these lists of releases one row per release; what it does not hold is 0. All have the same columns, by name."""
+    """Of each of these lists of releases one row per release; what it does not hold is 0. All have
+    the same columns, by name.
+    """
     known = {names for some in released for names, _ in some}
-    columns = {name: place for place, name in enumerate(sorted({name for names in known for name in names}))}
+    columns = {
+        name: place
+        for place, name in enumerate(sorted({name for names in known for name in names}))
+    }
     places = {names: np.array([columns[name] for name in names]) for names in known}
     filled = []
     for some in released:
@@ -236,8 +301,13 @@ def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> 
     """Equation (2)."""
     ratio = 0.0
     for one in drawn:
-        away, near = (np.abs(one.counts - exact[which].of_columns(one.columns)).sum() for which in (False, True))
-        ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+        away, near = (
+            np.abs(one.counts - exact[which].of_columns(one.columns)).sum()
+            for which in (False, True)
+        )
+        ratio += (
+            float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+        )
     return ratio
 
 
@@ -253,18 +323,30 @@ def of_candidates(drawn: Sequence[Histogram], voters: Mapping[bool, Voters], spa
     for one in drawn:
         whole = len(one.columns) < len(space.sizes) or len(one.candidates) == space.cells
         exact = {
-            which: some.over(one.columns, space.sizes) if whole else some.votes(one.candidates, space) for which, some in voters.items()
+            which: some.over(one.columns, space.sizes)
+            if whole
+            else some.votes(one.candidates, space)
+            for which, some in voters.items()
         }
         away, near = (np.abs(one.votes - exact[which]).sum() for which in (False, True))
-        ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+        ratio += (
+            float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+        )
     return ratio
 
 
 def of_reports(drawn: Reported | Tally, record: PrivateCodes, other: PrivateCodes) -> float:
     """Equation (3)."""
     if isinstance(drawn, Reported):
-        weights = np.array([math.log(law.truth_probability / law.lie_probability) for law in drawn.laws])
-        return float(((drawn.stored[-1] == record.codes[0]) * weights - (drawn.stored[-1] == other.codes[0]) * weights).sum())
+        weights = np.array(
+            [math.log(law.truth_probability / law.lie_probability) for law in drawn.laws]
+        )
+        return float(
+            (
+                (drawn.stored[-1] == record.codes[0]) * weights
+                - (drawn.stored[-1] == other.codes[0]) * weights
+            ).sum()
+        )
     ratio = 0.0
     for question, counts in zip(drawn.questionnaire.questions, drawn.counts, strict=True):
         mine, theirs = (int(question.cells_of(one.codes)[0]) for one in (record, other))
@@ -273,9 +355,15 @@ def of_reports(drawn: Reported | Tally, record: PrivateCodes, other: PrivateCode
 
 
 def near(bins: np.ndarray, record: np.ndarray) -> tuple[float, Numbers]:
-    """How near derived rows come to the record; and shares of rows that are as it in a column, in a column and the label, and in all."""
+    """How near derived rows come to the record; and shares of rows that are as it in a column, in a
+    column and the label, and in all.
+    """
     same = bins == record
     agree, last = same.sum(axis=1), bins.shape[1] - 1
-    shares = [*same.mean(axis=0), *(same[:, :-1] & same[:, -1:]).mean(axis=0), (agree == bins.shape[1]).mean()]
+    shares = [
+        *same.mean(axis=0),
+        *(same[:, :-1] & same[:, -1:]).mean(axis=0),
+        (agree == bins.shape[1]).mean(),
+    ]
     names = (*map(str, range(last + 1)), *(f"{column} label" for column in range(last)), "all")
     return float(agree.max()) + float((agree == agree.max()).mean()), (names, np.array(shares))

@@ -1,6 +1,8 @@
-"""A generator that repeats what it reads: after a word of an example it writes what follows there, else words by public odds.
+"""A generator that repeats what it reads: after a word of an example it writes what follows there,
+else words by public odds.
 
-It leaks what it can of a row, and every vote is a look-up, so that thousands of releases take a minute.
+It leaks what it can of a row, and every vote is a look-up, so that thousands of releases take a
+minute.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import numpy as np
 
 from dpicl.lm.requests import ModelDescription, Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import FreshSession, GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.lm.votes.voting import (
+    FreshSession,
+    GeneratorModel,
+    VoteRequest,
+    VoteRule,
+    Votes,
+    VotingSession,
+)
 
 WORDS = ("tea", "rice", "milk", "salt", "corn", "plum", "kale", "figs")
 ODDS = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.06, 0.05, 0.04])
@@ -65,7 +74,9 @@ class RepeatingModel:
         """See `GeneratorModel.session`."""
         return FreshSession(requests, partial(self.vote, rule=rule))
 
-    def _vote(self, prompt: Tokens, last: Tokens, rule: VoteRule, candidates: np.ndarray) -> np.ndarray:
+    def _vote(
+        self, prompt: Tokens, last: Tokens, rule: VoteRule, candidates: np.ndarray
+    ) -> np.ndarray:
         key = (rule, prompt, last)
         if key not in self._votes:
             logits = np.log(_chances(prompt, last))[np.newaxis, candidates]
@@ -74,15 +85,21 @@ class RepeatingModel:
 
 
 def _chances(prompt: Tokens, last: Tokens) -> np.ndarray:
-    """Of every word: of those that followed the last one in the prompt, of the first one, or of all there."""
-    following = [after for before, after in pairwise(prompt) if (before,) == last] if last else prompt[:1]
+    """Of every word: of those that followed the last one in the prompt, of the first one, or of all
+    there.
+    """
+    following = (
+        [after for before, after in pairwise(prompt) if (before,) == last] if last else prompt[:1]
+    )
     counts = np.bincount(following or prompt, minlength=len(WORDS))
     return ODDS if not prompt else (1 - REPEATED) * ODDS + REPEATED * counts / counts.sum()
 
 
 @dataclass(frozen=True, eq=False)
 class Unclipped:
-    """A model whose voters move a token by as much as they like, where the noise is for clipped differences."""
+    """A model whose voters move a token by as much as they like, where the noise is for clipped
+    differences.
+    """
 
     model: GeneratorModel
 
@@ -119,7 +136,13 @@ class Unclipped:
         assert rule.clip is not None
         times, votes = round(UNCLIPPED / rule.clip), []
         for one in self.model.vote(requests, replace(rule, clip=rule.clip * times)):
-            votes.append(Votes(one.candidates, one.sums * times, None if one.public is None else one.public * times))
+            votes.append(
+                Votes(
+                    one.candidates,
+                    one.sums * times,
+                    None if one.public is None else one.public * times,
+                )
+            )
         return votes
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:

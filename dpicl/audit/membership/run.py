@@ -1,4 +1,6 @@
-"""Every method on tables in its designs, and on texts, attacked at every epsilon, and mutants of it that must be found out."""
+"""Every method on tables in its designs, and on texts, attacked at every epsilon, and mutants of it
+that must be found out.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ from dpicl.audit.membership.attacks import (
     of_votes,
 )
 from dpicl.audit.membership.targets import Target
-from dpicl.audit.membership.texts import TEXT_EPSILONS, TEXT_WAYS, TextScene, TextTarget, TextWay, attack_texts_once
+from dpicl.audit.membership.texts import (
+    TEXT_EPSILONS,
+    TEXT_WAYS,
+    TextScene,
+    TextTarget,
+    TextWay,
+    attack_texts_once,
+)
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -55,7 +64,9 @@ ROWS = 128
 SHARE = 8
 _TENTH = 10
 Broken = Callable[[Any, "Scene", bool], Any]
-"""A release, what it is of and whether the record is in: the release as a broken method would have drawn it."""
+"""A release, what it is of and whether the record is in: the release as a broken method would have
+drawn it.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,8 @@ LESS_NOISE = {"less-noise": Mutant("noise of a tenth of the scale", _TENTH)}
 
 @dataclass(frozen=True)
 class Way:
-    """A method with options, on the first so many columns of the target or on all, and on an other record that differs in the label alone
-    where answers tell most of that one.
+    """A method with options, on the first so many columns of the target or on all, and on an other
+    record that differs in the label alone where answers tell most of that one.
     """
 
     method: str
@@ -92,7 +103,13 @@ def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[
 
 def _exact_votes(drawn: list[Histogram], scene: Scene, which: bool) -> list[Histogram]:
     """In the last iteration."""
-    return [*drawn[:-1], replace(drawn[-1], votes=scene.voters[which].votes(drawn[-1].candidates, Space.of(scene.contract)))]
+    return [
+        *drawn[:-1],
+        replace(
+            drawn[-1],
+            votes=scene.voters[which].votes(drawn[-1].candidates, Space.of(scene.contract)),
+        ),
+    ]
 
 
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
@@ -102,7 +119,11 @@ def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
 
 
 _EXACT = {"exact-count": Mutant("one column is counted without noise", broken=_exact_count)}
-_UNNOISED = {"exact-votes": Mutant("the votes of the last iteration are released without noise", broken=_exact_votes)}
+_UNNOISED = {
+    "exact-votes": Mutant(
+        "the votes of the last iteration are released without noise", broken=_exact_votes
+    )
+}
 _LABEL = {"true-label": Mutant("the label is sent as it is", broken=_true_label)}
 _NO_NOISE = {"no-noise": Mutant("votes are released without noise", 1e6)}
 _MODEL = "log-linear"
@@ -117,7 +138,9 @@ WAYS: dict[str, Way] = {
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
     **{
-        f"{LdpTabicl.title}, {design}": Way(LdpTabicl.name, {"design": design, "estimator": _MODEL}, by_label=design == "agreement")
+        f"{LdpTabicl.title}, {design}": Way(
+            LdpTabicl.name, {"design": design, "estimator": _MODEL}, by_label=design == "agreement"
+        )
         for design in _DESIGNS
     },
 }
@@ -134,7 +157,9 @@ class Scene:
         self.contract = self.target.contract
         shots = min((some for some in self.contract.shots if some > 1), default=1)
         options = Options.model_validate({way.method: dict(way.options)})
-        self.unit = unit_of(way.method, self.contract.name, 0, (epsilon,), (shots,), (), False, options)
+        self.unit = unit_of(
+            way.method, self.contract.name, 0, (epsilon,), (shots,), (), False, options
+        )
         ((self.cell, self.cost),) = self.method.releases(self.contract, self.unit).items()
         self.tables = self.target.tables(local=self.method.trust == "local")
 
@@ -146,7 +171,11 @@ class Scene:
     def drawn(self, which: bool, draws: Draws) -> Any:
         """One release."""
         table, cells = self.tables[which], [self.cell]
-        prepared = self.method.prepare(table, self.contract, self.unit, draws, cells) if self.method.prepare_stage else {}
+        prepared = (
+            self.method.prepare(table, self.contract, self.unit, draws, cells)
+            if self.method.prepare_stage
+            else {}
+        )
         return self.method.draw(table, self.contract, self.unit, draws, cells, prepared)[self.cell]
 
     def codes(self, table: PrivateTable) -> PrivateCodes:
@@ -163,41 +192,72 @@ class Scene:
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
         sizes = self.method.form(*self.place).encoding.sizes
-        return {which: ExactCounts.of(self.codes(table), sizes, triples=True) for which, table in self.tables.items()}
+        return {
+            which: ExactCounts.of(self.codes(table), sizes, triples=True)
+            for which, table in self.tables.items()
+        }
 
 
-def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:
+def attack_once(
+    way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream
+) -> list[Attacked]:
     """All attacks on so many releases of either table."""
     broken = way.mutants[mutant] if mutant else Mutant("")
     scene = Scene(way, target, epsilon * broken.epsilon_times)
     seen: dict[bool, list[Any]] = {True: [], False: []}
     rows: dict[bool, list[tuple[float, Numbers]]] = {True: [], False: []}
-    record = scene.method.bins(scene.target.canary, *scene.place)[0] if scene.method.derive_stage else None
+    record = (
+        scene.method.bins(scene.target.canary, *scene.place)[0]
+        if scene.method.derive_stage
+        else None
+    )
     for which in (True, False):
         for number in range(runs):
             draws = Draws(chance.below(1 << 64), "membership", simulated=True)
             drawn = scene.drawn(which, draws)
-            seen[which].append(drawn if broken.broken is None else broken.broken(drawn, scene, which))
+            seen[which].append(
+                drawn if broken.broken is None else broken.broken(drawn, scene, which)
+            )
             if record is not None and number % SHARE == 0:
                 codes = scene.method.rows(seen[which][-1], *scene.place, draws, ROWS).codes
-                rows[which].append(near(scene.method.form(*scene.place).encoding.decode(codes), record))
+                rows[which].append(
+                    near(scene.method.form(*scene.place).encoding.decode(codes), record)
+                )
     found: list[Attacked] = []
     ratio: Callable[[Any], float] | None = None
     if isinstance(seen[True][0], (Reported, Tally)):
-        ratio = partial(of_reports, record=scene.codes(scene.target.canary), other=scene.codes(scene.target.other))
+        ratio = partial(
+            of_reports,
+            record=scene.codes(scene.target.canary),
+            other=scene.codes(scene.target.other),
+        )
     elif isinstance(seen[True][0], Labelled):
         ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, *scene.place)[0])
     elif isinstance(seen[True][0], list):
         votes = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
-        ratio = votes if isinstance(seen[True][0][0], Histogram) else partial(of_counts, exact=scene.exact)
+        ratio = (
+            votes
+            if isinstance(seen[True][0][0], Histogram)
+            else partial(of_counts, exact=scene.exact)
+        )
     if ratio is not None:
         ratios = (np.array([ratio(drawn) for drawn in some]) for some in seen.values())
         found.append(by_score("likelihood ratio", *ratios, for_rule=FOR_RATIO))
     both = matrices([[numbers(drawn) for drawn in some] for some in seen.values()])
     found += [by_best_number("best number", *both), by_shadows("shadow model", *both)]
     if rows[True]:
-        found.append(by_score("nearest record", *(np.array([nearest for nearest, _ in some]) for some in rows.values())))
-        found.append(by_shadows("shadow model, rows", *matrices([[shares for _, shares in some] for some in rows.values()])))
+        found.append(
+            by_score(
+                "nearest record",
+                *(np.array([nearest for nearest, _ in some]) for some in rows.values()),
+            )
+        )
+        found.append(
+            by_shadows(
+                "shadow model, rows",
+                *matrices([[shares for _, shares in some] for some in rows.values()]),
+            )
+        )
     return found
 
 
@@ -256,7 +316,8 @@ def attack(
 
     Args:
         runs: releases of each of the two tables.
-        mutants: whether mutants are attacked too; in a large table a tenth of the noise may still hide a record.
+        mutants: whether mutants are attacked too; in a large table a tenth of the noise may still
+            hide a record.
         texts: attacked too, in half as many releases: they take long.
         spread: works like `map`, a process pool's for example.
         progress: called with how many parts are done, and of how many.
@@ -265,7 +326,12 @@ def attack(
     if texts is not None:
         jobs += [(name, epsilon, "") for epsilon in TEXT_EPSILONS for name in TEXT_WAYS]
     attacked_ways: dict[str, Way | TextWay] = {**WAYS, **(TEXT_WAYS if texts else {})}
-    jobs += [(name, BROKEN_AT, mutant) for name, way in attacked_ways.items() for mutant in way.mutants if mutants]
+    jobs += [
+        (name, BROKEN_AT, mutant)
+        for name, way in attacked_ways.items()
+        for mutant in way.mutants
+        if mutants
+    ]
     found: list[list[Attacked]] = []
     for done, attacked in enumerate(spread(partial(_attacked, target, texts, runs, seed), jobs), 1):
         found.append(attacked)
@@ -275,7 +341,11 @@ def attack(
     for (name, epsilon, mutant), attacked in zip(jobs, found, strict=True):
         charged = _charged(target, texts, name, epsilon)
         wrong = attacked_ways[name].mutants[mutant].what_is_wrong if mutant else ""
-        inferences.append(Inference(name, mutant, wrong, epsilon, charged.epsilon, charged.delta, tuple(attacked), tried))
+        inferences.append(
+            Inference(
+                name, mutant, wrong, epsilon, charged.epsilon, charged.delta, tuple(attacked), tried
+            )
+        )
     return inferences
 
 
@@ -288,7 +358,9 @@ def _charged(target: Target, texts: TextTarget | None, name: str, epsilon: float
     )
 
 
-def _attacked(target: Target, texts: TextTarget | None, runs: int, seed: int, job: tuple[str, float, str]) -> list[Attacked]:
+def _attacked(
+    target: Target, texts: TextTarget | None, runs: int, seed: int, job: tuple[str, float, str]
+) -> list[Attacked]:
     way, epsilon, mutant = job
     chance = stream(seed, "membership", way, f"{epsilon} {mutant}")
     if texts and way in TEXT_WAYS:

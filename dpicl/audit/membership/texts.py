@@ -1,19 +1,26 @@
-"""Releases of texts with and without a planted one, and what an attacker makes of them who knows all but that.
+"""Releases of texts with and without a planted one, and what an attacker makes of them who knows
+all but that.
 
-    likelihood ratio   of the text that the planted row votes on, by the law of its tokens with that row and without (invisible ink
-                       only): the attacker knows every other row, the model, and the key that places rows
-    n-gram model       log-likelihood of the planted text in a bigram model of the released texts, less the mean of texts like it
-    shared n-grams     how many of the planted text's n-grams, n = 1 to 4, stand in the released texts, the longer the more
-    best number, shadow model    of how often each word and each pair of the planted text stands there, see `attacks`
+    likelihood ratio   of the text that the planted row votes on, by the law of its tokens with that
+                       row and without (invisible ink only): the attacker knows every other row, the
+                       model, and the key that places rows
+    n-gram model       log-likelihood of the planted text in a bigram model of the released texts,
+                       less the mean of texts like it
+    shared n-grams     how many of the planted text's n-grams, n = 1 to 4, stand in the released
+                       texts, the longer the more
+    best number, shadow model    of how often each word and each pair of the planted text stands
+                                 there, see `attacks`
 
-    (1)  ln P[text | in] - ln P[text | out],   P[token] proportional to exp(r s / (2 S)),   s exact scores, see `mechanisms.difference_token`
+    (1)  ln P[text | in] - ln P[text | out],   P[token] proportional to exp(r s / (2 S)),   s exact
+         scores, see `mechanisms.difference_token`
 
-The planted text begins as others do and goes on with words that are unlikely, and not so unlikely that texts which are to be ordinary
-never have them: an outlier by all its words leaves no trace. The generator repeats an example's words in their order; a trained model
-does that less surely, so that what it releases tells less.
+The planted text begins as others do and goes on with words that are unlikely, and not so unlikely
+that texts which are to be ordinary never have them: an outlier by all its words leaves no trace.
+The generator repeats an example's words in their order; a trained model does that less surely, so
+that what it releases tells less.
 
-Paper       canaries, bigram model and shared n-grams: Meeus, Wutschitz, Zanella-Beguelin, Tople and Shokri 2025 (arXiv 2502.14921), who
-            attack texts of a fine-tuned model.
+Paper       canaries, bigram model and shared n-grams: Meeus, Wutschitz, Zanella-Beguelin, Tople and
+            Shokri 2025 (arXiv 2502.14921), who attack texts of a fine-tuned model.
 """
 
 from __future__ import annotations
@@ -47,7 +54,9 @@ TEXTS, TOKENS, LIKE_IT = 3, 3, 16
 """Of a release; and texts that the attacker compares the planted one with."""
 TEXT_EPSILONS = (1.0, 4.0, 8.0)
 _LONGEST, _AT_ONCE, _CERTAIN = 4, 250, 200.0
-"""Of shared n-grams; releases that are written side by side; in place of r where there is no noise."""
+"""Of shared n-grams; releases that are written side by side; in place of r where there is no
+noise.
+"""
 Words = tuple[str, ...]
 
 
@@ -75,16 +84,22 @@ class TextWay:
 
 INK = "Texts, invisible ink"
 TEXT_WAYS: dict[str, TextWay] = {
-    INK: TextWay({"mechanism": "invisible-ink", "batches": "fixed", "voters": 1}, NO_NOISE | LESS_NOISE | NO_CLIP),
+    INK: TextWay(
+        {"mechanism": "invisible-ink", "batches": "fixed", "voters": 1},
+        NO_NOISE | LESS_NOISE | NO_CLIP,
+    ),
     "Texts, kept batches": TextWay({"mechanism": "clipped-logits", "batches": "fixed"}, NO_NOISE),
-    "Texts, fresh batches": TextWay({"mechanism": "gaussian", "voters": 2, "examples": 1}, NO_NOISE),
+    "Texts, fresh batches": TextWay(
+        {"mechanism": "gaussian", "voters": 2, "examples": 1}, NO_NOISE
+    ),
 }
 """By name."""
 
 
 @dataclass(frozen=True)
 class TextTarget:
-    """Texts that are not in question, the planted one, and the model that reads and writes; all of one label.
+    """Texts that are not in question, the planted one, and the model that reads and writes; all of
+    one label.
 
     Args:
         like_it: texts of the same kind as the planted one that are in no table.
@@ -103,13 +118,28 @@ class TextTarget:
     def table(self, which: bool) -> PrivateTable:
         """What is released where the planted text is in, as the last row, and where it is not."""
         texts = (*self.others, self.canary) if which else self.others
-        return PrivateTable(pa.table({"label": pa.array([self.label] * len(texts), pa.string()), "text": pa.array(texts, pa.string())}))
+        return PrivateTable(
+            pa.table(
+                {
+                    "label": pa.array([self.label] * len(texts), pa.string()),
+                    "text": pa.array(texts, pa.string()),
+                }
+            )
+        )
 
 
 def made_up_texts() -> TextTarget:
-    """Texts from which the model learns nothing, one for each that is written, and one of words that it knows."""
+    """Texts from which the model learns nothing, one for each that is written, and one of words
+    that it knows.
+    """
     words = {"instruction": "Write.", "label": "Kind", "text": "Text"}
-    task = {"kind": "extraction", "field": "label", "min_rows": TEXTS, "labels": ["any"], "answer_tokens": 1}
+    task = {
+        "kind": "extraction",
+        "field": "label",
+        "min_rows": TEXTS,
+        "labels": ["any"],
+        "answer_tokens": 1,
+    }
     content = {
         "version": 2,
         "kind": "text",
@@ -121,19 +151,37 @@ def made_up_texts() -> TextTarget:
         "task": task,
         "query_count": 1,
         "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
-        "generation": {"subsets": 2, "examples": 1, "candidates": None, "max_tokens": TOKENS, "delta": "1/100000"},
+        "generation": {
+            "subsets": 2,
+            "examples": 1,
+            "candidates": None,
+            "max_tokens": TOKENS,
+            "delta": "1/100000",
+        },
     }
     contract = parse_contract(content, "made_up_texts")
     assert isinstance(contract, TextContract)
     chance = stream(0, "membership", "made_up_texts", "").generator()
-    like_it = tuple(" ".join(chance.choice(WORDS, TOKENS, replace=False, p=ODDS).tolist()) for _ in range(LIKE_IT))
-    return TextTarget(contract, RepeatingModel(), "any", ("of no words",) * TEXTS, " ".join(WORDS[1 : 1 + TOKENS]), like_it)
+    like_it = tuple(
+        " ".join(chance.choice(WORDS, TOKENS, replace=False, p=ODDS).tolist())
+        for _ in range(LIKE_IT)
+    )
+    return TextTarget(
+        contract,
+        RepeatingModel(),
+        "any",
+        ("of no words",) * TEXTS,
+        " ".join(WORDS[1 : 1 + TOKENS]),
+        like_it,
+    )
 
 
 class TextScene:
     """One way at one epsilon on the two tables of a target."""
 
-    def __init__(self, way: TextWay, target: TextTarget, epsilon: float, mutant: TextMutant | None = None) -> None:
+    def __init__(
+        self, way: TextWay, target: TextTarget, epsilon: float, mutant: TextMutant | None = None
+    ) -> None:
         self.target, broken = target, mutant or TextMutant("")
         self.model: GeneratorModel = target.model if broken.clipped else Unclipped(target.model)
         self.plan = self._plan(way, epsilon * broken.epsilon_times)
@@ -143,9 +191,13 @@ class TextScene:
         self._likelihoods: dict[tuple[str, tuple[Tokens, ...], Tokens], float] = {}
 
     def _plan(self, way: TextWay, epsilon: float) -> CellPlan:
-        options = Options.model_validate({FewShotGeneration.name: {**way.options, "max_tokens": self.target.tokens}})
+        options = Options.model_validate(
+            {FewShotGeneration.name: {**way.options, "max_tokens": self.target.tokens}}
+        )
         name = self.target.contract.name
-        unit = unit_of(FewShotGeneration.name, name, 0, (epsilon,), (self.target.texts,), (), False, options)
+        unit = unit_of(
+            FewShotGeneration.name, name, 0, (epsilon,), (self.target.texts,), (), False, options
+        )
         (cell,) = unit.cells("icl")
         return plan_cell(self.target.contract, unit, cell)
 
@@ -154,15 +206,21 @@ class TextScene:
         """The price of a release."""
         return self.plan.guarantee
 
-    def released(self, which: bool, runs: int, chance: Stream) -> list[tuple[Job, tuple[Words, ...]]]:
+    def released(
+        self, which: bool, runs: int, chance: Stream
+    ) -> list[tuple[Job, tuple[Words, ...]]]:
         """So many releases: the words of every text."""
         found: list[tuple[Job, tuple[Words, ...]]] = []
         while len(found) < runs:
-            draws = [Draws(chance.below(1 << 64), "membership", simulated=True) for _ in range(min(_AT_ONCE, runs - len(found)))]
+            draws = [
+                Draws(chance.below(1 << 64), "membership", simulated=True)
+                for _ in range(min(_AT_ONCE, runs - len(found)))
+            ]
             jobs = [Job({self.plan.cell: self.plan}, Memory(one)) for one in draws]
             written = write(self.tables[which], self.target.contract, self.model, jobs)
             found += [
-                (job, tuple(tuple(one.text.split()) for one in texts[self.plan.cell])) for job, texts in zip(jobs, written, strict=True)
+                (job, tuple(tuple(one.text.split()) for one in texts[self.plan.cell]))
+                for job, texts in zip(jobs, written, strict=True)
             ]
         return found
 
@@ -173,7 +231,9 @@ class TextScene:
             text = Text(job, self.plan.cell, shot, self.plan.labels[shot])
             numbers = rows.batch(text)
             if planted in numbers:
-                batches = [tuple(rows.examples(some)) for some in (numbers, numbers[numbers != planted])]
+                batches = [
+                    tuple(rows.examples(some)) for some in (numbers, numbers[numbers != planted])
+                ]
                 tokens = self.model.encode(" ".join(words))
                 inside, outside = (self._likelihood(text.label, batch, tokens) for batch in batches)
                 return inside - outside
@@ -197,23 +257,43 @@ class TextScene:
         for votes, token in zip(self.model.vote(requests, self.rule), tokens, strict=True):
             (noise,) = {drawing.noise.token for drawing in self.plan.drawings.values()}
             assert isinstance(noise, DifferenceToken)
-            scores = votes.scores.astype(np.float64) * (_CERTAIN if noise.amount is None else float(noise.amount)) / SPREAD
+            scores = (
+                votes.scores.astype(np.float64)
+                * (_CERTAIN if noise.amount is None else float(noise.amount))
+                / SPREAD
+            )
             scores -= scores.max()
             found += float(scores[votes.candidates == token][0] - math.log(np.exp(scores).sum()))
         return found
 
 
-def attack_texts_once(way: TextWay, target: TextTarget, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:
+def attack_texts_once(
+    way: TextWay, target: TextTarget, epsilon: float, mutant: str, runs: int, chance: Stream
+) -> list[Attacked]:
     """All attacks on so many releases of either table."""
     scene = TextScene(way, target, epsilon, way.mutants[mutant] if mutant else None)
     seen = [scene.released(which, runs, chance) for which in (True, False)]
     found = []
     if scene.plan.shape.kind == "invisible-ink":
-        found.append(by_score("likelihood ratio", *(np.array([scene.ratio(*one) for one in some]) for some in seen)))
+        found.append(
+            by_score(
+                "likelihood ratio",
+                *(np.array([scene.ratio(*one) for one in some]) for some in seen),
+            )
+        )
     texts = [[released for _, released in some] for some in seen]
     canary, like_it = tuple(target.canary.split()), [tuple(one.split()) for one in target.like_it]
-    found.append(by_score("n-gram model", *(np.array([_bigram_score(one, canary, like_it) for one in some]) for some in texts)))
-    found.append(by_score("shared n-grams", *(np.array([_shared(one, canary) for one in some]) for some in texts)))
+    found.append(
+        by_score(
+            "n-gram model",
+            *(np.array([_bigram_score(one, canary, like_it) for one in some]) for some in texts),
+        )
+    )
+    found.append(
+        by_score(
+            "shared n-grams", *(np.array([_shared(one, canary) for one in some]) for some in texts)
+        )
+    )
     differ = [
         np.array([float(len(set(one)) > 1) for one in some]) for some in texts
     ]  # texts that shared noise would differ by the planted one
@@ -227,17 +307,28 @@ def _grams(words: Words, length: int) -> list[Words]:
 
 
 def _bigram_score(texts: Sequence[Words], canary: Words, like_it: Sequence[Words]) -> float:
-    """Log-likelihood of the planted text less the mean of those like it; bigrams are smoothed by one half of the words' shares."""
+    """Log-likelihood of the planted text less the mean of those like it; bigrams are smoothed by
+    one half of the words' shares.
+    """
     single = Counter(word for words in texts for word in words)
-    pairs, before = Counter(pair for words in texts for pair in _grams(words, 2)), Counter(word for words in texts for word in words[:-1])
-    total, known = sum(single.values()), len({*single, *canary, *(word for words in like_it for word in words)})
+    pairs, before = (
+        Counter(pair for words in texts for pair in _grams(words, 2)),
+        Counter(word for words in texts for word in words[:-1]),
+    )
+    total, known = (
+        sum(single.values()),
+        len({*single, *canary, *(word for words in like_it for word in words)}),
+    )
 
     def one(word: str) -> float:
         return (single[word] + 1) / (total + known)
 
     def score(words: Words) -> float:
         return math.log(one(words[0])) + sum(
-            math.log(0.5 * one(pair[1]) + 0.5 * (pairs[pair] / before[pair[0]] if before[pair[0]] else one(pair[1])))
+            math.log(
+                0.5 * one(pair[1])
+                + 0.5 * (pairs[pair] / before[pair[0]] if before[pair[0]] else one(pair[1]))
+            )
             for pair in _grams(words, 2)
         )
 
@@ -256,4 +347,6 @@ def _shared(texts: Sequence[Words], canary: Words) -> float:
 def _counts(texts: Sequence[Words], canary: Words) -> list[float]:
     """How often each word and pair of the planted text stands in the texts."""
     found = Counter(gram for words in texts for length in (1, 2) for gram in _grams(words, length))
-    return [float(found[gram]) for length in (1, 2) for gram in dict.fromkeys(_grams(canary, length))]
+    return [
+        float(found[gram]) for length in (1, 2) for gram in dict.fromkeys(_grams(canary, length))
+    ]

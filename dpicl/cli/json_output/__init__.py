@@ -1,14 +1,27 @@
-"""What commands print with --json: one value of a type in this package, whose keys `docs/reference/json.md` lists."""
+"""What commands print with --json: one value of a type in this package, whose keys
+`docs/reference/json.md` lists.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dpicl.cli.json_output import budgets, plans, reports, states
-from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, PlannedCharge, SpentAccount
+from dpicl.cli.json_output.budgets import (
+    ChargedRelease,
+    ForecastAccount,
+    PlannedCharge,
+    SpentAccount,
+)
 from dpicl.cli.json_output.plans import CheckedContract, ComparedRuns, Listing, Plan
 from dpicl.cli.json_output.reports import CountedReports
-from dpicl.cli.json_output.states import CheckedModel, CleanedState, RestoredState, StateFinding, WrittenBackup
+from dpicl.cli.json_output.states import (
+    CheckedModel,
+    CleanedState,
+    RestoredState,
+    StateFinding,
+    WrittenBackup,
+)
 
 COMMANDS: dict[str, Any] = {
     "dpicl budget": list[SpentAccount],

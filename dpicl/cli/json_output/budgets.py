@@ -55,7 +55,9 @@ class ChargedRelease:
 
 @dataclass(frozen=True)
 class PlannedCharge:
-    """One account that would be charged. Of texts whose release a run has paid for, the list is empty."""
+    """One account that would be charged. Of texts whose release a run has paid for, the list is
+    empty.
+    """
 
     account: str
     """Name of the account."""

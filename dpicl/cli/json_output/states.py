@@ -63,7 +63,9 @@ class WrittenBackup:
     releases: int
     """Number of published releases in it."""
     ledger: str
-    """`file`, or `server` where the ledger is in PostgreSQL and has to be copied by its own tools."""
+    """`file`, or `server` where the ledger is in PostgreSQL and has to be copied by its own
+    tools.
+    """
     key_made: bool
     """Whether the key file is new."""
     missing: Sequence[str]

@@ -1,10 +1,13 @@
-"""The stage of a run that makes a series go on, in the place of charging and drawing: by the process that holds the ledger.
+"""The stage of a run that makes a series go on, in the place of charging and drawing: by the
+process that holds the ledger.
 
-    advance   the unit's horizons are charged, unless they were; their periods until the plan's, as far as they are missing, are frozen, drawn and
-              published in order; what the method releases of the window's rows stands in the unit's folder, to show or derive rows from
+    advance   the unit's horizons are charged, unless they were; their periods until the plan's, as
+              far as they are missing, are frozen, drawn and published in order; what the method
+              releases of the window's rows stands in the unit's folder, to show or derive rows from
 
-The plan has the last period, and no names: which periods are missing is known to the ledger when the stage is done. Tried again, beside its twin or
-after another command has gone on, it draws nothing twice (`engine.horizon`).
+The plan has the last period, and no names: which periods are missing is known to the ledger when
+the stage is done. Tried again, beside its twin or after another command has gone on, it draws
+nothing twice (`engine.horizon`).
 """
 
 from __future__ import annotations
@@ -34,10 +37,19 @@ _PUBLISHED = "published_before"
 
 @unit_stage("advance", lambda folder: folder.method.artefact, "owner")
 def advance(folder: UnitFolder) -> str:
-    """Make the periods of a unit's horizons that are missing, and what the method releases of the plan's window of them."""
-    method, contract, unit, plan = tabular(folder.unit.method), folder.contract, folder.unit, read_plan(folder.run)
+    """Make the periods of a unit's horizons that are missing, and what the method releases of the
+    plan's window of them.
+    """
+    method, contract, unit, plan = (
+        tabular(folder.unit.method),
+        folder.contract,
+        folder.unit,
+        read_plan(folder.run),
+    )
     method.check(contract, unit)
-    first, last = window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
+    first, last = window_places(
+        contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
+    )
     rows = cache(lambda: read_split(folder).train)
 
     @contextmanager
@@ -47,7 +59,10 @@ def advance(folder: UnitFolder) -> str:
     with open_ledger(folder.settings) as ledger:
         horizons = Horizon.all_of(ledger, plan, contract, unit, folder.settings)
         releases = [one.release for one in horizons]
-        progress = [one.until(last, last, table, partial(_begun, folder, releases, one.cell)) for one in horizons]
+        progress = [
+            one.until(last, last, table, partial(_begun, folder, releases, one.cell))
+            for one in horizons
+        ]
         note_spending(folder, releases, 0)
     before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
     progress = [
@@ -55,11 +70,20 @@ def advance(folder: UnitFolder) -> str:
         for one, its in zip(horizons, progress, strict=True)
     ]
     more = [_of(one.cell) if len(horizons) > 1 else "" for one in horizons]
-    made = [its.sentence(one, first, last, name) for one, its, name in zip(horizons, progress, more, strict=True)]
+    made = [
+        its.sentence(one, first, last, name)
+        for one, its, name in zip(horizons, progress, more, strict=True)
+    ]
     write_json(folder.path / MADE, made)
-    windows = {one.cell: one.series.window(its.published[:last], first, last) for one, its in zip(horizons, progress, strict=True)}
+    windows = {
+        one.cell: one.series.window(its.published[:last], first, last)
+        for one, its in zip(horizons, progress, strict=True)
+    }
     gather(folder, {cell: method.encode(released) for cell, released in windows.items()})
-    return f"{sum(one.made for one in progress)} periods released now, until {plan.period_of(unit.dataset)}"
+    return (
+        f"{sum(one.made for one in progress)} periods released now, until "
+        f"{plan.period_of(unit.dataset)}"
+    )
 
 
 def _of(cell: Cell) -> str:
@@ -67,9 +91,17 @@ def _of(cell: Cell) -> str:
     return f", epsilon {cell.epsilon:g}" + (f", {cell.shots} shots" if cell.shots else "")
 
 
-def _begun(folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int) -> None:
-    """Add to what a run was charged, at once: a try that fails later was charged all the same, and made what the next one finds made."""
+def _begun(
+    folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int
+) -> None:
+    """Add to what a run was charged, at once: a try that fails later was charged all the same, and
+    made what the next one finds made.
+    """
     note_spending(folder, releases, 0)
     noted = read_json(folder.path / SPENDING)
     known = {cell.key: published} | noted.get(_PUBLISHED, {})
-    write_json(folder.path / SPENDING, {**noted, "charged_now": noted["charged_now"] + is_new, _PUBLISHED: known}, replace=True)
+    write_json(
+        folder.path / SPENDING,
+        {**noted, "charged_now": noted["charged_now"] + is_new, _PUBLISHED: known},
+        replace=True,
+    )

@@ -1,7 +1,9 @@
-"""A unit's releases are charged, and published once they are drafted: both by the process that holds the ledger.
+"""A unit's releases are charged, and published once they are drafted: both by the process that
+holds the ledger.
 
 charge   every release of a unit, durable before a row is read
-draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be published into a private file
+draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be
+         published into a private file
 release  the drafts go to the ledger, the first ones stand, journals are deleted
 """
 
@@ -44,7 +46,11 @@ def charge(folder: UnitFolder) -> str:
             for cell in missing:
                 ledger.begin_drawing(releases.named[cell].release_id)
     charges = {
-        cell.key: {"release": release.release_id, "facts": digests[cell], "missing": cell in missing}
+        cell.key: {
+            "release": release.release_id,
+            "facts": digests[cell],
+            "missing": cell in missing,
+        }
         for cell, release in releases.named.items()
     }
     write_json(path, charges, mode=PRIVATE_MODE, replace=True)
@@ -52,53 +58,82 @@ def charge(folder: UnitFolder) -> str:
 
 
 def charged(folder: UnitFolder) -> dict[Cell, str]:
-    """The releases that were charged and are to be drafted; nothing of a unit that is released. Raises RunError: none was, or what would be
-    written here is not what was charged: then no row may be read.
+    """The releases that were charged and are to be drafted; nothing of a unit that is released.
+    Raises RunError: none was, or what would be written here is not what was charged: then no row
+    may be read.
     """
     if (folder.path / folder.method.artefact).exists():
         return {}
-    return {cell: str(one["release"]) for cell, one in _charges(folder).items() if one.get("missing", True)}
+    return {
+        cell: str(one["release"])
+        for cell, one in _charges(folder).items()
+        if one.get("missing", True)
+    }
 
 
 def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if not path.exists():
-        raise RunError(f"{folder.unit.key}: its releases are not charged; nothing is written before they are")
+        raise RunError(
+            f"{folder.unit.key}: its releases are not charged; nothing is written before they are"
+        )
     stored = read_json(path)
     _check_facts(folder, stored, digests)
     return {cell: stored[cell.key] for cell in digests if cell.key in stored}
 
 
-def _check_facts(folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[Cell, str]) -> None:
-    """A run has one charge: a draft that was made under it may stand, and must not be published as another release."""
+def _check_facts(
+    folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[Cell, str]
+) -> None:
+    """A run has one charge: a draft that was made under it may stand, and must not be published as
+    another release.
+    """
     now = {cell.key: digest for cell, digest in digests.items()}
     if any(now.get(key) != one["facts"] for key, one in stored.items()):
         raise RunError(
-            f"{folder.unit.key}: its releases were charged under another contract, model or queries; "
+            f"{folder.unit.key}: its releases were charged under another contract, model or "
+            f"queries; "
             f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
         )
 
 
 def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
-    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal where the release is the same."""
+    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal
+    where the release is the same.
+    """
     contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
-    described = {cell: canonical(public_facts(contract, unit, cell, **added)) for cell in folder.method.releases(contract, unit)}
+    described = {
+        cell: canonical(public_facts(contract, unit, cell, **added))
+        for cell in folder.method.releases(contract, unit)
+    }
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
 
 
 def rows_state(folder: UnitFolder) -> str:
-    """The keyed name of the rows' state, which journals go by: of a digest of the private rows, whatever their order, private itself."""
+    """The keyed name of the rows' state, which journals go by: of a digest of the private rows,
+    whatever their order, private itself.
+    """
     settings = folder.settings
-    return rows_version(settings, str(read_json(table_folder(settings, folder.unit.dataset, folder.run) / DIGEST)))
+    return rows_version(
+        settings, str(read_json(table_folder(settings, folder.unit.dataset, folder.run) / DIGEST))
+    )
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
-    """Publish drafts of what is charged and not published (RunError: some are not drafted), and read all releases of a unit back."""
+    """Publish drafts of what is charged and not published (RunError: some are not drafted), and
+    read all releases of a unit back.
+    """
     with open_ledger(folder.settings) as ledger:
         releases = UnitReleases.of(folder, ledger)
-        missing = [cell for cell, release in releases.named.items() if ledger.published(release.release_id) is None]
+        missing = [
+            cell
+            for cell, release in releases.named.items()
+            if ledger.published(release.release_id) is None
+        ]
         if lacking := sum(cell not in drafts for cell in missing):
-            raise RunError(f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run")
+            raise RunError(
+                f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run"
+            )
         for cell in missing:
             releases.publish(ledger, cell, drafts[cell])
         published = {cell: releases.read(ledger, cell) for cell in releases.named}
@@ -109,10 +144,11 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cel
 
 
 def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Collection[str]) -> None:
-    """Note what releases were drawn from now, and tell a person at a terminal that the rows have changed since the others were.
+    """Note what releases were drawn from now, and tell a person at a terminal that the rows have
+    changed since the others were.
 
-    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact. What was drawn from which
-    state of the rows is kept in the private part of the installation.
+    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact.
+    What was drawn from which state of the rows is kept in the private part of the installation.
     """
     notes, state = folder.settings.private("drawn-from"), {"rows": rows_state(folder)}
     for name in drawn:
@@ -122,7 +158,8 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
     if all(isinstance(one, str) or one == state for one in stated):
         return
     tell_holder(
-        f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
+        f"{folder.unit.dataset}: its rows have changed since they were released from, and the "
+        f"release stands for its period; "
         f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
     )
 
@@ -131,15 +168,23 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
 def release(folder: UnitFolder) -> str:
     """Publish what was drafted, unless something is published already, and gather what stands."""
     charges, drafts = _charges(folder), read_drafts(folder)
-    published = publish_drafts(folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts})
-    for one in charges.values() if folder.method.model_reads_rows else ():  # of all that stand: a killed try may have left one behind
+    published = publish_drafts(
+        folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts}
+    )
+    for one in (
+        charges.values() if folder.method.model_reads_rows else ()
+    ):  # of all that stand: a killed try may have left one behind
         forget(folder.settings, one["release"])
     gather(folder, published)
     return f"{len(published)} releases"
 
 
-def progress_writer(folders: Sequence[UnitFolder], what: str, part: str = "") -> Callable[[int, int], None]:
-    """Write, once a second, how much of what there is of these units, or of this part of them, is done: for people who wait."""
+def progress_writer(
+    folders: Sequence[UnitFolder], what: str, part: str = ""
+) -> Callable[[int, int], None]:
+    """Write, once a second, how much of what there is of these units, or of this part of them, is
+    done: for people who wait.
+    """
     written = 0.0
 
     def write(done: int, most: int) -> None:
@@ -147,6 +192,10 @@ def progress_writer(folders: Sequence[UnitFolder], what: str, part: str = "") ->
         if monotonic() - written > 1 or done == most:
             written = monotonic()
             for folder in folders:
-                write_json(folder.run / WRITING / f"{folder.unit.key}{part}.json", {"what": what, "done": done, "of": most}, replace=True)
+                write_json(
+                    folder.run / WRITING / f"{folder.unit.key}{part}.json",
+                    {"what": what, "done": done, "of": most},
+                    replace=True,
+                )
 
     return write

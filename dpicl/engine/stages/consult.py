@@ -1,4 +1,5 @@
-"""Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes encrypted, and draws the answers.
+"""Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes
+encrypted, and draws the answers.
 
 Everything is charged before (`charge`). A lost worker repeats only model calls whose votes are not
 stored, and never the noise: all draws of a release come from its own seed.
@@ -43,7 +44,9 @@ class KeptVotes:
     @staticmethod
     def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
         """In these folders."""
-        return KeptVotes({cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()})
+        return KeptVotes(
+            {cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()}
+        )
 
     def read(self, cell: Cell, name: str) -> bytes | None:
         """See `StoredVotes`."""
@@ -85,13 +88,28 @@ def consult(folder: UnitFolder) -> str:
         places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
     embeds = any(plan.shape.embeds for plan in chosen.values())
     embedder = open_embedder(read_plan(folder.run).embedder) if embeds else None
-    job = Job(contract, chosen, draws, FileJournal(settings, missing, draws, rows), KeptVotes.of(settings, places), embedder)
+    job = Job(
+        contract,
+        chosen,
+        draws,
+        FileJournal(settings, missing, draws, rows),
+        KeptVotes.of(settings, places),
+        embedder,
+    )
     numbered = list(enumerate(queries))
     try:
-        votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
+        votes = dp_icl.consult(
+            split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
+        )
     finally:
         if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
-            model.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
+            model.tally(
+                (),
+                (),
+                # a server's count of private prompts is cleared: else the next public tally would
+                # hold
+                # it
+            )
     path = folder.path / "public_candidates.json"
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))

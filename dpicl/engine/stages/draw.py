@@ -1,10 +1,13 @@
-"""The stages that draw from a table: rows are marked, releases drafted, rows derived from what was published.
+"""The stages that draw from a table: rows are marked, releases drafted, rows derived from what was
+published.
 
-Each is called as its method says: `subsample` and `aggregate`, `randomise` and `reconstruct`, `measure` and `reconstruct`.
+Each is called as its method says: `subsample` and `aggregate`, `randomise` and `reconstruct`,
+`measure` and `reconstruct`.
 
-A large table is counted batch by batch: exact sums of a subsample, or what the clients of a batch sent. Every batch's counts stand in
-a private file of the unit, the first that is written whole; a batch whose worker died was never seen and is drawn again. They are merged
-where the release is drafted, and noise is drawn.
+A large table is counted batch by batch: exact sums of a subsample, or what the clients of a batch
+sent. Every batch's counts stand in a private file of the unit, the first that is written whole; a
+batch whose worker died was never seen and is drawn again. They are merged where the release is
+drafted, and noise is drawn.
 """
 
 from __future__ import annotations
@@ -36,9 +39,17 @@ def prepare_stage(name: str) -> Stage:
 
     def prepare(folder: UnitFolder) -> str:
         contract, unit, cells, marks = folder.contract, folder.unit, list(charged(folder)), {}
-        if _batches(folder) is None and cells:  # of batches sums are gathered, and no row's mark is stored
-            marks = tabular(unit.method).prepare(read_split(folder).train, contract, unit, folder.draws, cells)
-        write_arrays(folder.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
+        if (
+            _batches(folder) is None and cells
+        ):  # of batches sums are gathered, and no row's mark is stored
+            marks = tabular(unit.method).prepare(
+                read_split(folder).train, contract, unit, folder.draws, cells
+            )
+        write_arrays(
+            folder.private / MARKS,
+            {cell.key: one for cell, one in marks.items()},
+            mode=PRIVATE_MODE,
+        )
         return f"{len(cells)} cells to draw"
 
     return unit_stage(name, MARKS, private=True)(prepare)
@@ -70,7 +81,9 @@ def draw_stage(name: str) -> Stage:
 
 
 def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
-    """Draw these releases, which are charged: the only step that sees rows. Of a large table, counts the batches that are missing."""
+    """Draw these releases, which are charged: the only step that sees rows. Of a large table,
+    counts the batches that are missing.
+    """
     method, contract, unit = tabular(folder.unit.method), folder.contract, folder.unit
     draws, batches = folder.draws, _batches(folder)
     if batches is None:
@@ -87,26 +100,39 @@ def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
                 key, _, array = name.partition(_BETWEEN)
                 by_cell.setdefault(key, {})[array] = values
             if any(cell.key not in by_cell for cell in cells):
-                raise RunError(f"{unit.key}: a batch was counted for other releases; start a new run")
+                raise RunError(
+                    f"{unit.key}: a batch was counted for other releases; start a new run"
+                )
             counted.append({cell: by_cell[cell.key] for cell in cells})
         drawn = method.merge(counted, contract, unit, draws, cells)
     return {cell: method.encode(one) for cell, one in drawn.items()}
 
 
 def _batches(folder: UnitFolder) -> Batches | None:
-    """What a unit's method counts one by one; None where it reads all rows at once, of which batches are put together."""
+    """What a unit's method counts one by one; None where it reads all rows at once, of which
+    batches are put together.
+    """
     return Batches.of(folder) if tabular(folder.unit.method).takes_batches else None
 
 
 def _counted(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> Path:
-    """The file of a batch's counts; its rows are read and counted for every cell, unless that is done."""
-    path = folder.settings.private(folder.unit.dataset, folder.run.name, folder.unit.key, "counts") / f"{number:05}.npz"
+    """The file of a batch's counts; its rows are read and counted for every cell, unless that is
+    done.
+    """
+    path = (
+        folder.settings.private(folder.unit.dataset, folder.run.name, folder.unit.key, "counts")
+        / f"{number:05}.npz"
+    )
     if not path.exists():
         contract, unit = folder.contract, folder.unit
         folder.method.check(contract, unit)
         draws = folder.draws.of_batch(number)
         counts = tabular(unit.method).count(batches.train(number), contract, unit, draws, cells)
-        arrays = {f"{cell.key}{_BETWEEN}{name}": values for cell, by_name in counts.items() for name, values in by_name.items()}
+        arrays = {
+            f"{cell.key}{_BETWEEN}{name}": values
+            for cell, by_name in counts.items()
+            for name, values in by_name.items()
+        }
         check_open(path.parent)
         write_arrays(path, arrays, mode=PRIVATE_MODE)
     return path
@@ -119,7 +145,9 @@ def derive_stage(name: str) -> Stage:
     def derive(folder: UnitFolder) -> str:
         contract, unit = folder.contract, folder.unit
         rows = tabular(unit.method).derive(read_draws(folder), contract, unit, folder.draws)
-        write_arrays(folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
+        write_arrays(
+            folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()}
+        )
         return f"{len(rows)} sets of rows"
 
     return unit_stage(name, ROWS, reads_rows=False)(derive)

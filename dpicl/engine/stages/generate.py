@@ -1,14 +1,22 @@
-"""Writing demonstrations from private texts, by a local model on a worker: texts of some units side by side.
+"""Writing demonstrations from private texts, by a local model on a worker: texts of some units side
+by side.
 
-Everything is charged before (`charge`); a token is stored before the next is drawn. Where there are more workers than units, a unit's
-cells are written in several parts; each cell is a draft of its own, so that a resumed run may have other parts.
+Everything is charged before (`charge`); a token is stored before the next is drawn. Where there are
+more workers than units, a unit's cells are written in several parts; each cell is a draft of its
+own, so that a resumed run may have other parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl.engine.artefacts import DRAFTS_APART, PUBLIC_TEXTS, read_drafts, read_split, write_text_drafts
+from dpicl.engine.artefacts import (
+    DRAFTS_APART,
+    PUBLIC_TEXTS,
+    read_drafts,
+    read_split,
+    write_text_drafts,
+)
 from dpicl.engine.files import write_json
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
@@ -23,7 +31,9 @@ from dpicl.pipeline import Cell
 
 @stage("generate", "generate {unit_keys[0]} part {part}", "model worker", together=True)
 def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) -> str:
-    """Write what is charged and missing, of units on one data set: of each unit's cells this part."""
+    """Write what is charged and missing, of units on one data set: of each unit's cells this
+    part.
+    """
     folders = [open_unit(run, key) for key in unit_keys]
     wanted = [_missing(folder, part, parts) for folder in folders]
     begun = [pair for pair in zip(folders, wanted, strict=True) if pair[1]]
@@ -37,7 +47,9 @@ def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) 
 
 
 def _missing(folder: UnitFolder, part: int, parts: int) -> dict[Cell, str]:
-    """Releases by cell that this part has to write: what is in which part follows from the plan, whatever is missing."""
+    """Releases by cell that this part has to write: what is in which part follows from the plan,
+    whatever is missing.
+    """
     missing = charged(folder)
     if not missing:
         return {}
@@ -53,17 +65,30 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) 
         journal = FileJournal(folder.settings, missing, folder.draws, rows_state(folder))
         jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
     progress = progress_writer(folders, "writing demonstrations, token") if shows else None
-    written = few_shot_generation.write(read_split(first).train, first.texts, writer_of(first.run, first.settings), jobs, progress=progress)
+    written = few_shot_generation.write(
+        read_split(first).train,
+        first.texts,
+        writer_of(first.run, first.settings),
+        jobs,
+        progress=progress,
+    )
     for folder, texts in zip(folders, written, strict=True):
-        numbers = {cell: number for number, cell in enumerate(folder.method.releases(folder.texts, folder.unit))}
+        numbers = {
+            cell: number
+            for number, cell in enumerate(folder.method.releases(folder.texts, folder.unit))
+        }
         for cell, demonstrations in texts.items():
-            write_text_drafts(folder, {cell: demonstrations}, DRAFTS_APART.format(number=numbers[cell]))
+            write_text_drafts(
+                folder, {cell: demonstrations}, DRAFTS_APART.format(number=numbers[cell])
+            )
 
 
 def _write_public(folder: UnitFolder) -> None:
     """What the model writes from the instruction alone, where queries are asked."""
     path = folder.path / PUBLIC_TEXTS
     if read_plan(folder.run).is_evaluated and not path.exists():
-        public = few_shot_generation.write_public(folder.texts, folder.unit, writer_of(folder.run, folder.settings))
+        public = few_shot_generation.write_public(
+            folder.texts, folder.unit, writer_of(folder.run, folder.settings)
+        )
         encode = on_texts(folder.unit.method).encode
         write_json(path, {cell.key: encode(one) for cell, one in public.items()})

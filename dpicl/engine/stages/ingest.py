@@ -1,4 +1,5 @@
-"""Ingestion: from the contract's source to a typed private table, of rows or of texts, or to what is read of it in batches.
+"""Ingestion: from the contract's source to a typed private table, of rows or of texts, or to what
+is read of it in batches.
 
 Batches of a large table are read, checked and split by workers, a part of them each.
 """
@@ -24,7 +25,9 @@ from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.read import load_texts
 
 
-@stage("ingest", "ingest {dataset}", "owner")  # it alone needs the addresses and keys that a contract names
+@stage(
+    "ingest", "ingest {dataset}", "owner"
+)  # it alone needs the addresses and keys that a contract names
 def ingest(run: str, dataset: str) -> str:
     """Read a data set once: whole, or its batches."""
     settings = Settings.current()
@@ -33,7 +36,9 @@ def ingest(run: str, dataset: str) -> str:
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):
             period = read_plan(Path(run)).period_of(dataset) if contract.is_delivered else None
-            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache, period=period)
+            table = load_texts(
+                contract, data_folder=settings.data, cache_folder=settings.cache, period=period
+            )
         else:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():
@@ -41,16 +46,23 @@ def ingest(run: str, dataset: str) -> str:
             check = partial(check_payer, contract, settings)
             if contract.source.frame:
                 if settings.given is None or settings.given.rows is None:
-                    raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
+                    raise RunError(
+                        f"{dataset}: its rows are given by the program that makes the release, "
+                        f"and are not here"
+                    )
                 table = typed_table(settings.given.rows, contract, contract.name)
             elif contract.source.deliveries is not None:
-                table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
+                table = read_deliveries(
+                    contract, settings.data, uncounted(read_plan(Path(run)), contract, settings)
+                )
             elif in_batches(contract) and contract.source.query is not None:
                 return keep_stream(query_parts(contract, check), contract, settings, Path(run))
             elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, folder)
             else:
-                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache, check=check)
+                table = load_source(
+                    contract, data_folder=settings.data, cache_folder=settings.cache, check=check
+                )
         keep_rows(folder / TABLE, table)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 

@@ -1,6 +1,8 @@
-"""Opening a run's models and sending them public queries, before anything is charged: a model that cannot answer costs nothing.
+"""Opening a run's models and sending them public queries, before anything is charged: a model that
+cannot answer costs nothing.
 
-On a worker, which keeps the model open; once per run, since a resumed run goes on with the same models.
+On a worker, which keeps the model open; once per run, since a resumed run goes on with the same
+models.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ TOLERANCE_OF_SIXTEEN_BITS = 0.5
 
 @stage("probe", "probe models", "model worker")
 def probe(run: str) -> str:
-    """Ask once for every kind of unit; store a digest of the questions and the descriptions of the models."""
+    """Ask once for every kind of unit; store a digest of the questions and the descriptions of the
+    models.
+    """
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
     digest = questions_digest(plan, settings)
@@ -51,13 +55,27 @@ def probe(run: str) -> str:
         return "already answered"
     units = list({(unit.method, unit.dataset): unit for unit in plan.units.values()}.values())
     declared = {unit.dataset: settings.declared(unit.dataset) for unit in units}
-    labelled = [name for name, contract in declared.items() if not isinstance(contract, Contract) or contract.label is not None]
-    units = [unit for unit in units if unit.dataset in labelled]  # of other rows no model is ever asked
-    # one model is open at a time, and rows are read first: so the model that reads them is opened last
-    alike = {(unit.dataset, METHODS[unit.method].answers, _longest(unit, declared[unit.dataset])): unit for unit in units}
-    asking = units if plan.model.most_rows else list(alike.values())  # methods whose prompts look alike ask the same questions
+    labelled = [
+        name
+        for name, contract in declared.items()
+        if not isinstance(contract, Contract) or contract.label is not None
+    ]
+    units = [
+        unit for unit in units if unit.dataset in labelled
+    ]  # of other rows no model is ever asked
+    # one model is open at a time, and rows are read first: so the model that reads them is opened
+    # last
+    alike = {
+        (unit.dataset, METHODS[unit.method].answers, _longest(unit, declared[unit.dataset])): unit
+        for unit in units
+    }
+    asking = (
+        units if plan.model.most_rows else list(alike.values())
+    )  # methods whose prompts look alike ask the same questions
     descriptions = [
-        _check_answers(folder, spec, unit, declared[unit.dataset], settings) for spec in (*plan.beside, plan.model) for unit in asking
+        _check_answers(folder, spec, unit, declared[unit.dataset], settings)
+        for spec in (*plan.beside, plan.model)
+        for unit in asking
     ]
     for unit in units:
         contract = declared[unit.dataset]
@@ -65,32 +83,48 @@ def probe(run: str) -> str:
             if isinstance(contract.task, FreeText):
                 scorers()  # what the answers are measured by may not be installed
             descriptions.append(check_reading(folder, plan, unit, contract, settings))
-    models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
+    models = [
+        json.loads(text)
+        for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)
+    ]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
 
 
 def questions_digest(plan: Plan, settings: Settings) -> str:
     """SHA-256 of what a plan's models are asked: of its models, methods, options and contracts."""
-    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
-    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model, *plan.beside)]
+    kinds = sorted(
+        {
+            (unit.method, unit.dataset, unit.options.model_dump_json())
+            for unit in plan.units.values()
+        }
+    )
+    specs: list[Any] = [
+        spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model, *plan.beside)
+    ]
     specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
     return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
 
 
-def _check_answers(run: Path, spec: ModelSpec, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
+def _check_answers(
+    run: Path, spec: ModelSpec, unit: Unit, contract: Declared, settings: Settings
+) -> ModelDescription:
     answers, tolerance = METHODS[unit.method].answers, tolerance_of(spec)
     if spec.most_rows:
         assert isinstance(contract, Contract)
         model = public_answer(spec.name, lambda: tabular_model_of(run))
         check_model(model, row_method(METHODS[unit.method]), contract, unit, tolerance=tolerance)
         return model.description
-    scorer: Scorer = public_answer(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract), spec))
+    scorer: Scorer = public_answer(
+        spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract), spec)
+    )
     prompts = answers.public_prompts(contract)
 
     def ask(texts: list[str]) -> np.ndarray:
-        return np.asarray(public_answer(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT)))
+        return np.asarray(
+            public_answer(spec.name, lambda: answers.ask_cell(scorer, texts, contract, ZERO_SHOT))
+        )
 
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
@@ -99,40 +133,73 @@ def _check_answers(run: Path, spec: ModelSpec, unit: Unit, contract: Declared, s
         try:
             ask([prompt(demonstrations, prompts[0])])
         except TooLongError as error:
-            raise TooLongError(f"{contract.name}, prompts of {max(unit.shots)} shots: {error}") from None
+            raise TooLongError(
+                f"{contract.name}, prompts of {max(unit.shots)} shots: {error}"
+            ) from None
     return scorer.description
 
 
 def _longest(unit: Unit, contract: Declared) -> tuple[str, ...]:
-    """The longest demonstrations that a contract allows, one of them in the place of a query's values; none of texts."""
+    """The longest demonstrations that a contract allows, one of them in the place of a query's
+    values; none of texts.
+    """
     method = METHODS[unit.method]
-    if not isinstance(method, TabularMethod) or not isinstance(contract, Contract) or contract.evaluation == "none":
+    if (
+        not isinstance(method, TabularMethod)
+        or not isinstance(contract, Contract)
+        or contract.evaluation == "none"
+    ):
         return ()
     text = method.longest_demonstration(contract, unit)
     return (text,) * (max(unit.shots) + 1) if text else ()
 
 
-def check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
-    """The model that reads private texts, in the way of the unit's method; let go of before the next one is opened."""
+def check_reading(
+    run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings
+) -> ModelDescription:
+    """The model that reads private texts, in the way of the unit's method; let go of before the
+    next one is opened.
+    """
     spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:
         writer = public_answer(spec.name, lambda: writer_of(run, settings))
         check_generator(contract, unit, writer)
         return writer.description
-    reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
+    reader = public_answer(
+        spec.name,
+        lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)),
+    )
     method = on_texts(unit.method)
     cells = method.releases(contract, unit)
-    places, calibrated = (any(ask(contract, unit, cell) for cell in cells) for ask in (method.embeds, method.calibrates))
+    places, calibrated = (
+        any(ask(contract, unit, cell) for cell in cells)
+        for ask in (method.embeds, method.calibrates)
+    )
     check_reader(contract, reader, plan.embedder, places=places, calibrated=calibrated)
     return reader.description
 
 
 def tolerance_of(spec: ModelSpec) -> float:
-    """Nats by which a model's scores may depend on what is asked beside; servers are taken as they are."""
-    return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
+    """Nats by which a model's scores may depend on what is asked beside; servers are taken as they
+    are.
+    """
+    return (
+        TOLERANCE_OF_SIXTEEN_BITS
+        if spec.kind == "endpoint"
+        else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
+    )
 
 
-def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None, *, places: bool, calibrated: bool) -> None:
-    """Whether a model answers in an ensemble, and texts can be placed where that is needed, tested on public queries. Raises DpiclError: not so."""
+def check_reader(
+    contract: TextContract,
+    reader: Scorer,
+    embedder: ModelSpec | None,
+    *,
+    places: bool,
+    calibrated: bool,
+) -> None:
+    """Whether a model answers in an ensemble, and texts can be placed where that is needed, tested
+    on public queries. Raises DpiclError: not so.
+    """
     placing = open_embedder(embedder) if places or not contract.is_classification else None
     check_ensemble(contract, reader, placing, calibrated=calibrated)

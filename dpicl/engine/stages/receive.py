@@ -1,9 +1,12 @@
-"""The stage of a run that counts clients' reports, in the place of ingestion, charge and draw: by the process that has the keys of a store.
+"""The stage of a run that counts clients' reports, in the place of ingestion, charge and draw: by
+the process that has the keys of a store.
 
-    receive   every collection of a data set's units is counted once, its period closed where the pipeline says so; the counts stand in the units'
-              folders as their releases do, to make rows of
+    receive   every collection of a data set's units is counted once, its period closed where the
+              pipeline says so; the counts stand in the units' folders as their releases do, to make
+              rows of
 
-Reports that come while a run goes on, is killed or is resumed are not of that run: what was counted first stands, whole, in one file.
+Reports that come while a run goes on, is killed or is resumed are not of that run: what was counted
+first stands, whole, in one file.
 """
 
 from __future__ import annotations
@@ -41,7 +44,11 @@ def receive(run: str, dataset: str) -> str:
     path = folder / COUNTS.format(dataset=dataset)
     if not path.exists():
         with timed(folder, dataset, "receive", reads_rows=False):
-            every = [one for unit in units for one in collections_of(plan, unit.contract, unit.unit).values()]
+            every = [
+                one
+                for unit in units
+                for one in collections_of(plan, unit.contract, unit.unit).values()
+            ]
             _count(folder, dataset, plan, {one.name: one for one in every})
     stored = read_arrays(path)
     for unit in units:
@@ -50,16 +57,25 @@ def receive(run: str, dataset: str) -> str:
 
 
 def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collection]) -> None:
-    """Count every collection, and then close its period: a run that fails in between has closed nothing."""
+    """Count every collection, and then close its period: a run that fails in between has closed
+    nothing.
+    """
     reports, period = plan.pipeline.reports, plan.period_of(dataset)
     assert reports is not None
-    folder = table_folder(Settings.current(), dataset, run)  # where pseudonyms that a killed count leaves go with the run's private files
+    folder = table_folder(
+        Settings.current(), dataset, run
+    )  # where pseudonyms that a killed count leaves go with the run's private files
     still_open = {
-        name: count_collection(one, reports.at, period, close=closing_file(reports, one, period), folder=folder)
+        name: count_collection(
+            one, reports.at, period, close=closing_file(reports, one, period), folder=folder
+        )
         for name, one in collections.items()
     }
     counts = {name: _closed(one) for name, one in still_open.items()}
-    facts = [Counted.of(collections[name], period, one.tally, one.received) for name, one in counts.items()]
+    facts = [
+        Counted.of(collections[name], period, one.tally, one.received)
+        for name, one in counts.items()
+    ]
     write_counted(run, dataset, {name: one.tally for name, one in counts.items()}, facts)
 
 
@@ -71,12 +87,20 @@ def _closed(counts: Counts) -> Counts:
         counts.close.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return counts.closed()
     except OSError as error:
-        raise ParameterError("close", counts.close.parent.name, f"a folder that can be written ({error.strerror})") from None
+        raise ParameterError(
+            "close", counts.close.parent.name, f"a folder that can be written ({error.strerror})"
+        ) from None
 
 
 def _hand_over(unit: UnitFolder, plan: Plan, stored: dict[str, np.ndarray]) -> None:
     """The counts that stand for a unit's releases, unless they are there."""
     if (unit.path / unit.method.artefact).exists():
         return
-    named = {cell.key: stored[one.name] for cell, one in collections_of(plan, unit.contract, unit.unit).items()}
-    gather(unit, {cell: unit.method.encode(tally) for cell, tally in read_tallies(unit, named).items()})  # type: ignore[attr-defined]
+    named = {
+        cell.key: stored[one.name]
+        for cell, one in collections_of(plan, unit.contract, unit.unit).items()
+    }
+    gather(
+        unit,
+        {cell: unit.method.encode(tally) for cell, tally in read_tallies(unit, named).items()},  # type: ignore[attr-defined]
+    )

@@ -1,4 +1,5 @@
-"""Released values and queries become prompts; the model's answer to every prompt, as log-probabilities of labels or as text.
+"""Released values and queries become prompts; the model's answer to every prompt, as
+log-probabilities of labels or as text.
 
 A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon
 as it is scored, so that a resumed run scores only what is missing; cells are scored one by
@@ -18,7 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.engine.artefacts import FORMS, PART, PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
+from dpicl.engine.artefacts import (
+    FORMS,
+    PART,
+    PROMPTS,
+    read_queries,
+    read_released,
+    read_split,
+    read_texts,
+    stored_prompts,
+)
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
@@ -40,11 +50,15 @@ PARTS = 4
 Group = dict[int, Cell]
 """Cells that are scored together, by the number of their file."""
 _AT_ONCE = 1 << 26
-"""Characters of prompts that are written and read together: many shots of many queries are gigabytes."""
+"""Characters of prompts that are written and read together: many shots of many queries are
+gigabytes.
+"""
 
 
 def _prompts_folder(unit: UnitFolder, *parts: str) -> Path:
-    """Where prompts and their answers lie: in private where the queries are private rows, else with what is released."""
+    """Where prompts and their answers lie: in private where the queries are private rows, else with
+    what is released.
+    """
     if unit.declared.evaluation != "charged":
         return unit.path.joinpath(*parts)
     return unit.settings.private(unit.unit.dataset, unit.run.name, unit.unit.key, *parts)
@@ -80,11 +94,18 @@ def _tables(prompts: Iterable[tuple[Cell, list[str]]]) -> Iterator[pa.Table]:
 
 
 def _table(keys: list[str], texts: list[str]) -> pa.Table:
-    return pa.table({"cell": pa.array(keys, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
+    return pa.table(
+        {
+            "cell": pa.array(keys, pa.string()).dictionary_encode(),
+            "prompt": pa.array(texts, pa.string()),
+        }
+    )
 
 
 def _lengths(unit: UnitFolder) -> dict[str, int]:
-    """Characters of all prompts by cell key, in the order written; of private ones 0 for every cell that there may be."""
+    """Characters of all prompts by cell key, in the order written; of private ones 0 for every cell
+    that there may be.
+    """
     if unit.declared.evaluation == "charged":
         return dict.fromkeys(_cells(unit), 0)
     lengths: dict[str, int] = {}
@@ -93,30 +114,49 @@ def _lengths(unit: UnitFolder) -> dict[str, int]:
     return lengths
 
 
-@unit_stage("serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS))  # private ones may be gone when a run is resumed
+@unit_stage(
+    "serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS)
+)  # private ones may be gone when a run is resumed
 def serialize(folder: UnitFolder) -> str:
-    """Write an example of every cell's demonstrations, and its prompts where there is something to ask: cell by cell, in order."""
+    """Write an example of every cell's demonstrations, and its prompts where there is something to
+    ask: cell by cell, in order.
+    """
     method, unit, asks = folder.method, folder.unit, folder.declared.evaluation != "none"
     prompts: Iterable[tuple[Cell, list[str]]] = ()
     if isinstance(method, TextMethod):
         texts, public = read_texts(folder)
         examples = method.examples(texts, public, read_queries(folder), folder.texts)
         if (form := folder.texts.form) is not None and (written := method.written(texts)):
-            write_json(folder.path / FORMS, {cell.key: asdict(Formed.of(of_cell, form)) for cell, of_cell in written.items()})
+            write_json(
+                folder.path / FORMS,
+                {cell.key: asdict(Formed.of(of_cell, form)) for cell, of_cell in written.items()},
+            )
         if asks:
             split = read_split(folder)
-            prompts = method.prompts(texts, public, split.train, split.queries, folder.texts, unit).items()
+            prompts = method.prompts(
+                texts, public, split.train, split.queries, folder.texts, unit
+            ).items()
     elif read_plan(folder.run).model.most_rows:
         asked = read_queries(folder) if asks else None
-        examples, worded = in_words(row_method(method), read_released(folder), asked, folder.contract, unit, folder.draws)
+        examples, worded = in_words(
+            row_method(method), read_released(folder), asked, folder.contract, unit, folder.draws
+        )
         prompts = worded.items()
     else:
         released, contract, draws = read_released(folder), folder.contract, folder.draws
         demonstrations = tabular(unit.method).examples(released, contract, unit, draws)
-        examples = {cell: "\n".join(texts).split("\n") for cell, texts in demonstrations.items() if cell.system == "icl"}
+        examples = {
+            cell: "\n".join(texts).split("\n")
+            for cell, texts in demonstrations.items()
+            if cell.system == "icl"
+        }
         if asks:
-            prompts = tabular(unit.method).prompts_in_turn(released, read_queries(folder), contract, unit, draws)
-    write_json(folder.path / "demonstrations.json", {cell.key: texts for cell, texts in examples.items()})
+            prompts = tabular(unit.method).prompts_in_turn(
+                released, read_queries(folder), contract, unit, draws
+            )
+    write_json(
+        folder.path / "demonstrations.json", {cell.key: texts for cell, texts in examples.items()}
+    )
     counts: list[int] = []
 
     def counted() -> Iterator[tuple[Cell, list[str]]]:
@@ -124,8 +164,12 @@ def serialize(folder: UnitFolder) -> str:
             counts.append(len(texts))
             yield cell, texts
 
-    write_row_groups(_prompts_folder(folder) / PROMPTS, _tables(counted()), mode=_prompts_mode(folder))
-    write_row_groups(folder.path / PROMPTS, _tables(()))  # where prompts are private; else they stand there already
+    write_row_groups(
+        _prompts_folder(folder) / PROMPTS, _tables(counted()), mode=_prompts_mode(folder)
+    )
+    write_row_groups(
+        folder.path / PROMPTS, _tables(())
+    )  # where prompts are private; else they stand there already
     if folder.declared.evaluation == "charged":
         return f"prompts of {len(counts)} cells"
     return f"{sum(counts)} prompts in {len(counts)} cells"
@@ -137,11 +181,16 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
 
 def _cells(folder: UnitFolder, beside: Sequence[ModelSpec] = ()) -> dict[str, Cell]:
     cells = (ZERO_SHOT, *folder.unit.evaluated_cells)
-    return {cell.key: cell for cell in (*cells, *(cell.answered_by(spec.name) for spec in beside for cell in cells))}
+    return {
+        cell.key: cell
+        for cell in (*cells, *(cell.answered_by(spec.name) for spec in beside for cell in cells))
+    }
 
 
 def _groups_of(folder: UnitFolder, lengths: Mapping[str, int]) -> list[Group]:
-    """Of characters of prompts by cell key, the longest group of the run's model first, then those of each model beside it."""
+    """Of characters of prompts by cell key, the longest group of the run's model first, then those
+    of each model beside it.
+    """
     known, models = _cells(folder), ("", *(spec.name for spec in read_plan(folder.run).beside))
     groups: dict[tuple[object, ...], Group] = {}
     for number, (model, key) in enumerate(product(models, lengths)):
@@ -158,48 +207,79 @@ def _groups_of(folder: UnitFolder, lengths: Mapping[str, int]) -> list[Group]:
 
 @partial(clean_errors, "score")
 def parts_to_score(run: str, unit_key: str) -> range:
-    """The parts of a unit that hold a cell: a task that has nothing to do would still take its place in a worker's queue."""
+    """The parts of a unit that hold a cell: a task that has nothing to do would still take its
+    place in a worker's queue.
+    """
     folder = open_unit(run, unit_key)
     if folder.declared.evaluation == "charged":
         return range(PARTS)  # the number of rows is private
-    prompted = read_table(_prompts_folder(folder) / PROMPTS, ["cell"]).column("cell").unique().to_pylist()  # the texts are not read
+    prompted = (
+        read_table(_prompts_folder(folder) / PROMPTS, ["cell"]).column("cell").unique().to_pylist()
+    )  # the texts are not read
     return range(min(PARTS, len(_groups_of(folder, dict.fromkeys(prompted, 0)))))
 
 
 @stage("score", "score {unit_key} part {part}", "model worker")
 def score(run: str, unit_key: str, part: int) -> str:
-    """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
+    """Score every cell of this part that has no scores yet; the model is opened only for what it
+    may see.
+    """
     folder = open_unit(run, unit_key)
     plan = read_plan(folder.run)
     check_egress(folder.declared, folder.unit, plan.model)
     mine = _groups_of(folder, _lengths(folder))[part::PARTS]
-    missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
+    missing = [
+        group for group in mine if not all(_cell_file(folder, number).exists() for number in group)
+    ]
     if missing:
-        with timed(folder.run, unit_key, "score", part=str(part), reads_rows=folder.declared.evaluation == "charged"):
+        with timed(
+            folder.run,
+            unit_key,
+            "score",
+            part=str(part),
+            reads_rows=folder.declared.evaluation == "charged",
+        ):
             if plan.model.most_rows:
-                _score_rows(folder, {cell: number for group in missing for number, cell in group.items()})
+                _score_rows(
+                    folder, {cell: number for group in missing for number, cell in group.items()}
+                )
             else:
                 wanted = METHODS[folder.unit.method].answers.wanted_of(folder.declared)
                 shows = progress_writer([folder], "answering, query", f"{PART}{part}")
                 for group in missing:
                     _, model = asked_by(next(iter(group.values())).system)
                     beside = next((spec for spec in plan.beside if spec.name == model), None)
-                    _score_group(folder, scorer_of(folder.run, folder.settings, wanted, beside), group, shows)
+                    _score_group(
+                        folder, scorer_of(folder.run, folder.settings, wanted, beside), group, shows
+                    )
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callable[[int, int], None]) -> None:
-    """All cells of a group are scored at once: they have one epsilon, and so one trust. How many public queries are answered is shown."""
+def _score_group(
+    folder: UnitFolder, scorer: Scorer, group: Group, shows: Callable[[int, int], None]
+) -> None:
+    """All cells of a group are scored at once: they have one epsilon, and so one trust. How many
+    public queries are answered is shown.
+    """
     prompts = read_prompts(folder, {cell.prompts.key for cell in group.values()})
-    texts, answers = [text for cell in group.values() for text in prompts.get(cell.prompts.key, ())], METHODS[folder.unit.method].answers
+    texts, answers = (
+        [text for cell in group.values() for text in prompts.get(cell.prompts.key, ())],
+        METHODS[folder.unit.method].answers,
+    )
     first, cell = next(iter(group.items()))
     if folder.declared.evaluation == "charged":
         scores = _private_scores(folder, scorer, texts, cell)
-    elif cell.epsilon is None and not isinstance(scorer, Tallying) and (known := _scored_elsewhere(folder, cell, texts)) is not None:
+    elif (
+        cell.epsilon is None
+        and not isinstance(scorer, Tallying)
+        and (known := _scored_elsewhere(folder, cell, texts)) is not None
+    ):
         scores = known
     else:
         shows(0, len(texts))
-        scores = answers.ask_cell(scorer, texts, folder.declared, cell, progress=lambda done: shows(done, len(texts)))
+        scores = answers.ask_cell(
+            scorer, texts, folder.declared, cell, progress=lambda done: shows(done, len(texts))
+        )
         if isinstance(scorer, Tallying):
             tally = scorer.tally(texts, answers.continuations_of(folder.declared))
             write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
@@ -209,10 +289,16 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callab
 
 
 def _scored_elsewhere(folder: UnitFolder, cell: Cell, texts: Sequence[str]) -> np.ndarray | None:
-    """What the same model scored for the same prompts in another unit of the run: without demonstrations methods may ask alike."""
+    """What the same model scored for the same prompts in another unit of the run: without
+    demonstrations methods may ask alike.
+    """
     for unit in read_plan(folder.run).units.values():
         other = replace(folder, unit=unit)
-        if unit.dataset == folder.unit.dataset and unit != folder.unit and (_prompts_folder(other) / PROMPTS).exists():
+        if (
+            unit.dataset == folder.unit.dataset
+            and unit != folder.unit
+            and (_prompts_folder(other) / PROMPTS).exists()
+        ):
             same = read_prompts(other, {cell.prompts.key}).get(cell.prompts.key) == list(texts)
             files = _prompts_folder(other, "scored").glob("[0-9]*.npz") if same else ()
             for scores in (read_arrays(file).get(cell.key) for file in files):
@@ -221,8 +307,12 @@ def _scored_elsewhere(folder: UnitFolder, cell: Cell, texts: Sequence[str]) -> n
     return None
 
 
-def _private_scores(folder: UnitFolder, scorer: Scorer, texts: Sequence[str], cell: Cell) -> np.ndarray:
-    """Of private prompts one by one, so that none of them moves another by rounding, nor stops the run; one that fails says nothing."""
+def _private_scores(
+    folder: UnitFolder, scorer: Scorer, texts: Sequence[str], cell: Cell
+) -> np.ndarray:
+    """Of private prompts one by one, so that none of them moves another by rounding, nor stops the
+    run; one that fails says nothing.
+    """
     answers, contract = METHODS[folder.unit.method].answers, folder.declared
     count = len(answers.continuations_of(contract))
 
@@ -231,26 +321,60 @@ def _private_scores(folder: UnitFolder, scorer: Scorer, texts: Sequence[str], ce
 
     def public() -> object:
         return public_answer(
-            scorer.description.name, lambda: answers.ask_cell(scorer, answers.public_prompts(contract)[:1], contract, ZERO_SHOT)
+            scorer.description.name,
+            lambda: answers.ask_cell(
+                scorer, answers.public_prompts(contract)[:1], contract, ZERO_SHOT
+            ),
         )
 
     try:
-        scores = [row for text in texts for row in isolated_answers(ask, [text], np.full(count, -np.log(count)), public)]
+        scores = [
+            row
+            for text in texts
+            for row in isolated_answers(ask, [text], np.full(count, -np.log(count)), public)
+        ]
     finally:
         if isinstance(scorer, Tallying):
-            scorer.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
+            scorer.tally(
+                (),
+                (),
+                # a server's count of private prompts is cleared: else the next public tally would
+                # hold
+                # it
+            )
     return np.array(scores).reshape(len(texts), count)
 
 
 def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
-    """Cells whose queries a tabular model answers beside released rows, by the number of their file."""
-    model, unit, contract = tabular_model_of(folder.run), replace(folder.unit, evaluated_cells=tuple(numbers)), folder.contract
-    answered = answered_rows(model, row_method(folder.method), read_released(folder), read_queries(folder), contract, unit, folder.draws)
+    """Cells whose queries a tabular model answers beside released rows, by the number of their
+    file.
+    """
+    model, unit, contract = (
+        tabular_model_of(folder.run),
+        replace(folder.unit, evaluated_cells=tuple(numbers)),
+        folder.contract,
+    )
+    answered = answered_rows(
+        model,
+        row_method(folder.method),
+        read_released(folder),
+        read_queries(folder),
+        contract,
+        unit,
+        folder.draws,
+    )
     for cell, scores in answered:
-        write_arrays(_cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder))
+        write_arrays(
+            _cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder)
+        )
 
 
 def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
-    """Answers of the model by cell, in the order of the prompts: scores of shape (prompts, labels), or texts."""
-    known, files = _cells(folder, read_plan(folder.run).beside), sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz"))
+    """Answers of the model by cell, in the order of the prompts: scores of shape (prompts, labels),
+    or texts.
+    """
+    known, files = (
+        _cells(folder, read_plan(folder.run).beside),
+        sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz")),
+    )
     return {known[key]: table for file in files for key, table in read_arrays(file).items()}

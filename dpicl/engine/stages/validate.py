@@ -19,8 +19,9 @@ from dpicl.text.checks import text_rules, text_violations
 
 
 def check_rules(run: str, dataset: str) -> str:
-    """Write whether every rule of the contract holds, and refuse rows that break one. Which rules only warn of private rows is told to their
-    holder and decides nothing. Raises DataError: names column, rule and count.
+    """Write whether every rule of the contract holds, and refuse rows that break one. Which rules
+    only warn of private rows is told to their holder and decides nothing. Raises DataError: names
+    column, rule and count.
     """
     settings = Settings.current()
     contract = settings.declared(dataset)
@@ -34,7 +35,9 @@ def check_rules(run: str, dataset: str) -> str:
                 "expected": rule.description,
                 "severity": rule.severity,
                 "holds": rule not in counts,
-                **({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}),  # how many break it
+                **(
+                    {"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}
+                ),  # how many break it
             }
             for rule in rules
         ]
@@ -44,17 +47,33 @@ def check_rules(run: str, dataset: str) -> str:
     if failed:
         more = f"and {len(failed) - 1} more rules fail" if len(failed) > 1 else ""
         broken = f"breaks {failed[0].rule}: expected {failed[0].description}"
-        raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]], detail=more)
+        raise DataError(
+            contract.name,
+            broken,
+            column=failed[0].column or "",
+            count=counts[failed[0]],
+            detail=more,
+        )
     if verdicts.is_public:
         return f"{len(rules)} rules, {len(counts)} warnings"
     if counts:
-        warned = ", ".join(f"{' '.join(filter(None, (rule.rule, rule.column)))} ({count})" for rule, count in counts.items())
-        tell_holder(f"{dataset}: of {len(rules)} rules these do not hold, and only warn: {warned}; all verdicts are in {verdicts.folder}")
+        warned = ", ".join(
+            f"{' '.join(filter(None, (rule.rule, rule.column)))} ({count})"
+            for rule, count in counts.items()
+        )
+        tell_holder(
+            f"{dataset}: of {len(rules)} rules these do not hold, and only warn: {warned}; all "
+            f"verdicts are in {verdicts.folder}"
+        )
     return f"{len(rules)} rules checked"
 
 
-def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:
-    """The contract's rules, and those that the rows break: a function of its own, since the frame that refuses must not hold the rows."""
+def _checked(
+    settings: Settings, contract: Declared, run: Path
+) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:
+    """The contract's rules, and those that the rows break: a function of its own, since the frame
+    that refuses must not hold the rows.
+    """
     batches = Batches.find(settings, contract.name, run)
     if batches is not None:
         return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)

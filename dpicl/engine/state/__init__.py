@@ -1,1 +1,3 @@
-"""Looking after an installation: whether all is in order, what may go, and a backup that cannot undo what was charged."""
+"""Looking after an installation: whether all is in order, what may go, and a backup that cannot
+undo what was charged.
+"""

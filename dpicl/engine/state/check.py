@@ -1,7 +1,9 @@
-"""The doctor: whether an installation is in order. Each finding has a place, a rule, and what to do; nothing is changed.
+"""The doctor: whether an installation is in order. Each finding has a place, a rule, and what to
+do; nothing is changed.
 
-A finding is a fault, or a note: what works now, which versions, how much room, and what `dpicl state clean` would remove. No private value
-is read, and no count of private files or their size is told.
+A finding is a fault, or a note: what works now, which versions, how much room, and what
+`dpicl state clean` would remove. No private value is read, and no count of private files or their
+size is told.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from dpicl.errors import DpiclError, LedgerRefusedError
 from dpicl.files.locks import is_free
 
 LEAST_FREE_BYTES = 500 * 10**6
-"""Less room than this is a fault: a run and its report take some megabytes, a table that is read in batches more."""
+"""Less room than this is a fault: a run and its report take some megabytes, a table that is read in
+batches more.
+"""
 _PLACES = ("keys", "released", "private", "locks")
 
 
@@ -69,17 +73,26 @@ def _refused(path: Path | str, error: DpiclError) -> Finding:
 
 
 def _modes(settings: Settings) -> Iterator[Finding]:
-    """Home and runs are for their owner only, and so is every file of state; in a folder of the home one path stands for all."""
+    """Home and runs are for their owner only, and so is every file of state; in a folder of the
+    home one path stands for all.
+    """
     if os.name == "nt":
         return
     home = settings.home
     if not home.exists():
-        yield Finding(str(home), "no state home so far", "nothing: the first release makes it", is_fault=False)
+        yield Finding(
+            str(home), "no state home so far", "nothing: the first release makes it", is_fault=False
+        )
     for folder in (home, settings.runs):
         yield from _open_to_others([folder], f"chmod 700 {shlex.quote(str(folder))}")
-    yield from _open_to_others(sorted(path for path in home.glob("*") if path.is_file()), f"chmod 600 {shlex.quote(str(home))}/FILE")
+    yield from _open_to_others(
+        sorted(path for path in home.glob("*") if path.is_file()),
+        f"chmod 600 {shlex.quote(str(home))}/FILE",
+    )
     for place in (home / name for name in _PLACES):
-        yield from _open_to_others(sorted(_files(place)), f"chmod -R go-rwx {shlex.quote(str(place))}")
+        yield from _open_to_others(
+            sorted(_files(place)), f"chmod -R go-rwx {shlex.quote(str(place))}"
+        )
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -106,20 +119,30 @@ def _one_home(settings: Settings) -> Iterator[Finding]:
 
 
 def _ledger(settings: Settings) -> Iterator[Finding]:
-    """There is one where releases stand; its schema is known, its chain whole, and neither anchor nor receipts have seen more."""
+    """There is one where releases stand; its schema is known, its chain whole, and neither anchor
+    nor receipts have seen more.
+    """
     file, key = ledger_file(settings), settings.home / KEY
     if file is not None and not file.exists():
         try:
-            check_not_lost(settings, witness_of(settings, key.read_bytes()) if key.exists() else None)
+            check_not_lost(
+                settings, witness_of(settings, key.read_bytes()) if key.exists() else None
+            )
         except LedgerRefusedError as error:
             yield _refused(file, error)
         return
     if not key.exists():
         yield Finding(
-            str(key), "the secret key of the ledger is gone", "restore it: `dpicl state restore`; nothing can be charged without it"
+            str(key),
+            "the secret key of the ledger is gone",
+            "restore it: `dpicl state restore`; nothing can be charged without it",
         )
     elif key.stat().st_size != KEY_BYTES:
-        yield Finding(str(key), "is no secret key", "restore it: `dpicl state restore`; nothing can be charged without it")
+        yield Finding(
+            str(key),
+            "is no secret key",
+            "restore it: `dpicl state restore`; nothing can be charged without it",
+        )
     else:
         place = str(file or "DPICL_LEDGER")
         try:
@@ -129,30 +152,51 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
             yield _refused(place, error)
 
 
-def _intact(connection: Connection, key: bytes, place: str, settings: Settings) -> Iterator[Finding]:
+def _intact(
+    connection: Connection, key: bytes, place: str, settings: Settings
+) -> Iterator[Finding]:
     schema = schema_of(connection)
     if schema is None:
-        yield Finding(place, "is empty so far", "nothing: the first release opens it", is_fault=False)
+        yield Finding(
+            place, "is empty so far", "nothing: the first release opens it", is_fault=False
+        )
         return
     if schema not in known_schemas():
-        yield Finding(place, f"schema {schema} is of another version", f"install it; this is dpicl {dpicl.__version__}, schema {SCHEMA}")
+        yield Finding(
+            place,
+            f"schema {schema} is of another version",
+            f"install it; this is dpicl {dpicl.__version__}, schema {SCHEMA}",
+        )
         return
     if schema != SCHEMA:
-        yield Finding(place, f"schema {schema} is an earlier one", "nothing: the next command migrates it to " + SCHEMA, is_fault=False)
+        yield Finding(
+            place,
+            f"schema {schema} is an earlier one",
+            "nothing: the next command migrates it to " + SCHEMA,
+            is_fault=False,
+        )
         return
     end = chain.read_head(connection)
     for anchor in (Anchor(settings.home / ANCHOR), newest(settings)):
         try:
             chain.check_seen(connection, anchor.read(), end)
         except LedgerRefusedError as error:
-            yield Finding(str(anchor.path), str(error).partition("; ")[0], "restore the newest ledger, or `dpicl ledger adopt`")
+            yield Finding(
+                str(anchor.path),
+                str(error).partition("; ")[0],
+                "restore the newest ledger, or `dpicl ledger adopt`",
+            )
     yield from _witnessed(connection, witness_of(settings, key), end)
     chain.verify(connection, key, end)
-    yield Finding(place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False)
+    yield Finding(
+        place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False
+    )
 
 
 def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[Finding]:
-    """What is known outside the state home says no more than the ledger, and is there where something was spent."""
+    """What is known outside the state home says no more than the ledger, and is there where
+    something was spent.
+    """
     path = str(witness.path or "witness")
     try:
         seen = witness.read()
@@ -161,12 +205,27 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
         yield _refused(path, error)
         return
     if seen is not None:
-        yield Finding(path, f"the witness outside the state home has seen record {seen.head.sequence}", "", is_fault=False)
+        yield Finding(
+            path,
+            f"the witness outside the state home has seen record {seen.head.sequence}",
+            "",
+            is_fault=False,
+        )
     elif witness.path is None:
         do = "set XDG_CONFIG_HOME or HOME to a folder outside of the state home"
-        yield Finding(path, "there is no folder of this user for a witness outside the state home", do, is_fault=False)
+        yield Finding(
+            path,
+            "there is no folder of this user for a witness outside the state home",
+            do,
+            is_fault=False,
+        )
     elif connection.execute(select(totals.c.account).limit(1)).first() is not None:
-        yield Finding(path, "there is no witness outside the state home yet", "nothing: the next charge writes it", is_fault=False)
+        yield Finding(
+            path,
+            "there is no witness outside the state home yet",
+            "nothing: the next charge writes it",
+            is_fault=False,
+        )
 
 
 # What works, and what was left.
@@ -175,10 +234,22 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
 def _locks(settings: Settings) -> Iterator[Finding]:
     """Who works here now."""
     home = settings.home
-    names = {home / MOVE_LOCK: "the ledger is being moved or restored", home / BEGIN_LOCK: "a release begins"}
-    names |= {lock: f"run {lock.parent.name} is being worked on" for lock in sorted(settings.runs.glob(f"[!.]*/{LOCK}"))}
-    names |= {lock: f"release {lock.parent.name} is being made" for lock in sorted(settings.private_home.glob(f"*/*/{RELEASE_LOCK}"))}
-    names |= {lock: f"scheduled run {lock.name} is being worked on" for lock in sorted(home.glob("locks/*"))}
+    names = {
+        home / MOVE_LOCK: "the ledger is being moved or restored",
+        home / BEGIN_LOCK: "a release begins",
+    }
+    names |= {
+        lock: f"run {lock.parent.name} is being worked on"
+        for lock in sorted(settings.runs.glob(f"[!.]*/{LOCK}"))
+    }
+    names |= {
+        lock: f"release {lock.parent.name} is being made"
+        for lock in sorted(settings.private_home.glob(f"*/*/{RELEASE_LOCK}"))
+    }
+    names |= {
+        lock: f"scheduled run {lock.name} is being worked on"
+        for lock in sorted(home.glob("locks/*"))
+    }
     for lock, sentence in names.items():
         if not is_free(lock):
             yield Finding(str(lock), sentence, "", is_fault=False)
@@ -190,11 +261,22 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
     with suppress(DpiclError):  # told above
         standing = published(settings)
     now = time.time()
-    for one in orphans(settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY):
-        yield Finding(str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private)
-    drafts = (path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY)
+    for one in orphans(
+        settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY
+    ):
+        yield Finding(
+            str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private
+        )
+    drafts = (
+        path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY
+    )
     for path in drafts:  # nothing in released/ is removed by a command
-        yield Finding(str(path), "draft of a process that was killed", f"rm {shlex.quote(str(path))}", is_fault=False)
+        yield Finding(
+            str(path),
+            "draft of a process that was killed",
+            f"rm {shlex.quote(str(path))}",
+            is_fault=False,
+        )
 
 
 # Around it.
@@ -216,7 +298,11 @@ def _versions(_settings: Settings) -> Iterator[Finding]:
                 yield Finding(requirement.name, "is not installed", f"pip install '{requirement}'")
                 continue
             if not requirement.specifier.contains(installed, prereleases=True):
-                yield Finding(requirement.name, f"version {installed} was not tried", f"pip install '{requirement}'")
+                yield Finding(
+                    requirement.name,
+                    f"version {installed} was not tried",
+                    f"pip install '{requirement}'",
+                )
 
 
 def _room(settings: Settings) -> Iterator[Finding]:
@@ -226,7 +312,9 @@ def _room(settings: Settings) -> Iterator[Finding]:
         free = shutil.disk_usage(there).free
         if free < LEAST_FREE_BYTES:
             yield Finding(
-                str(place), f"{free // 10**6} MB are free", f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected"
+                str(place),
+                f"{free // 10**6} MB are free",
+                f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected",
             )
         else:
             yield Finding(str(place), f"{free / 10**9:.1f} GB are free", "", is_fault=False)

@@ -1,6 +1,8 @@
-"""Retention: runs that are old enough, and whatever killed processes have left, are removed; budgets and releases never.
+"""Retention: runs that are old enough, and whatever killed processes have left, are removed;
+budgets and releases never.
 
-Safe beside anything that works here, safe twice at once, and safe if it is killed: what it had renamed goes the next time.
+Safe beside anything that works here, safe twice at once, and safe if it is killed: what it had
+renamed goes the next time.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
     before = -math.inf if keep_days is None else now - keep_days * DAY
     old = () if keep_days is None else expired(settings, before)
     seen: set[Path] = set()
-    for leftover in (*orphans(settings, now, published(settings), rows_elsewhere=before), *_ended(settings, before), *old):
+    for leftover in (
+        *orphans(settings, now, published(settings), rows_elsewhere=before),
+        *_ended(settings, before),
+        *old,
+    ):
         if leftover.path in seen:
             continue
         seen.add(leftover.path)
@@ -63,7 +69,11 @@ def published(settings: Settings) -> set[str]:
     if not _has_ledger(settings):
         return set()
     with looked_at(settings) as connection:
-        return {release_id for _, release_id, _ in rows.published(connection)} if schema_of(connection) == SCHEMA else set()
+        return (
+            {release_id for _, release_id, _ in rows.published(connection)}
+            if schema_of(connection) == SCHEMA
+            else set()
+        )
 
 
 def _has_ledger(settings: Settings) -> bool:
@@ -72,7 +82,9 @@ def _has_ledger(settings: Settings) -> bool:
 
 
 def _ended(settings: Settings, before: float) -> Iterator[Leftover]:
-    """Private counts of horizons that go no further: the ledger came back since, or the last period was over before that time."""
+    """Private counts of horizons that go no further: the ledger came back since, or the last period
+    was over before that time.
+    """
     folders = list((settings.home / FOLDER).glob("[0-9a-f]*"))
     if not folders or not _has_ledger(settings):
         return
@@ -82,7 +94,9 @@ def _ended(settings: Settings, before: float) -> Iterator[Leftover]:
         for folder in folders:
             if (horizon := rows.find_entry(connection, folder.name)) is None:
                 continue
-            if math.isfinite(before) and was_over(json.loads(horizon.parameters)["last"], datetime.fromtimestamp(before, UTC)):
+            if math.isfinite(before) and was_over(
+                json.loads(horizon.parameters)["last"], datetime.fromtimestamp(before, UTC)
+            ):
                 yield Leftover(folder, "counts of a horizon that is over", is_private=True)
                 continue
             try:

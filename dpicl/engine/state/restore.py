@@ -1,8 +1,11 @@
-"""Restoring a backup into a state home without a ledger: whole or not at all, and never so that something is charged a second time unseen.
+"""Restoring a backup into a state home without a ledger: whole or not at all, and never so that
+something is charged a second time unseen.
 
     mark      nothing is spent in the home until the end
-    compare   every byte is authenticated, and what is in the home has to be the backup's; nothing was written so far
-    close     in a copy of the ledger the budgets are closed by a record of its chain, which holds every record that this host has seen
+    compare   every byte is authenticated, and what is in the home has to be the backup's; nothing
+              was written so far
+    close     in a copy of the ledger the budgets are closed by a record of its chain, which holds
+              every record that this host has seen
     place     keys, releases, then the ledger: each appears whole
     open      anchor and receipts see the new record, and the mark goes
 
@@ -44,8 +47,8 @@ _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
 
 @dataclass(frozen=True)
 class Restored:
-    """What was restored, the record that says so, all accounts with what they have spent, and what this user's witness had seen of accounts
-    that had spent more.
+    """What was restored, the record that says so, all accounts with what they have spent, and what
+    this user's witness had seen of accounts that had spent more.
     """
 
     manifest: Manifest
@@ -58,18 +61,30 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
     """Restore a backup, or finish doing so.
 
     Raises:
-        ParameterError: the file is no whole backup under this key, or of a ledger that is kept elsewhere.
-        LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this host has seen more than the backup holds.
+        ParameterError: the file is no whole backup under this key, or of a ledger that is kept
+            elsewhere.
+        LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this
+            host has seen more than the backup holds.
     """
     key, home = read_key(key_file), settings.make_home()
     with locked(home / MOVE_LOCK):
         manifest = _manifest(source, key)
         if manifest.ledger != ledger_place(settings):
-            expected = "no DPICL_LEDGER" if manifest.ledger == "file" else "the address of the PostgreSQL that it was charged in"
-            raise ParameterError("DPICL_LEDGER", "set" if settings.ledger else "not set", f"{expected}, as where {source.name} was written")
+            expected = (
+                "no DPICL_LEDGER"
+                if manifest.ledger == "file"
+                else "the address of the PostgreSQL that it was charged in"
+            )
+            raise ParameterError(
+                "DPICL_LEDGER",
+                "set" if settings.ledger else "not set",
+                f"{expected}, as where {source.name} was written",
+            )
         file = ledger_file(settings)
         attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
-        backup = Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt)
+        backup = Backup(
+            manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt
+        )
         if file is None or not file.exists():
             try:
                 _check_alone(file)
@@ -95,15 +110,24 @@ def _manifest(source: Path, key: bytes) -> Manifest:
         if name == MANIFEST:
             told = json.loads(content)
             if told.keys() != {one.name for one in fields(Manifest)}:
-                by, ours = f"dpicl {told.get('dpicl_version')}", f"this is dpicl {dpicl.__version__}"
-                raise ParameterError("backup", source.name, f"one that this version can read: it was written by {by}, and {ours}")
+                by, ours = (
+                    f"dpicl {told.get('dpicl_version')}",
+                    f"this is dpicl {dpicl.__version__}",
+                )
+                raise ParameterError(
+                    "backup",
+                    source.name,
+                    f"one that this version can read: it was written by {by}, and {ours}",
+                )
             return Manifest(**told)
         break
     raise ParameterError("backup", source.name, "a file that `dpicl state backup` wrote")
 
 
 def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
-    """Mark the home; gives a random name of this attempt, and whether it is no earlier one that goes on."""
+    """Mark the home; gives a random name of this attempt, and whether it is no earlier one that
+    goes on.
+    """
     if (home / RESTORING).exists():
         marked, _, attempt = (home / RESTORING).read_text("utf-8").rpartition(" ")
         if marked != backup:
@@ -111,10 +135,17 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
         return attempt, False
     check_one_home(home)
     attempt = token_hex(16)
-    publish(home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE)
-    if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
+    publish(
+        home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE
+    )
+    if (
+        file is not None and file.exists()
+    ):  # looked at under the mark, else another process may make one meanwhile
         (home / RESTORING).unlink()
-        raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
+        raise LedgerRefusedError(
+            f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set "
+            f"to a new folder"
+        )
     return attempt, True
 
 
@@ -123,7 +154,8 @@ def _check_alone(file: Path | None) -> None:
     for log in [] if file is None else _logs(file):
         if os.path.lexists(log):
             raise LedgerRefusedError(
-                f"{log}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger"
+                f"{log}: belongs to a ledger that is gone, and would be read with the restored "
+                f"one; put it aside with the ledger"
             )
 
 
@@ -142,13 +174,18 @@ def _compare(settings: Settings, source: Path, key: bytes) -> None:
             if path.exists() and path.read_bytes() != content:
                 # what was released since cannot be stepped round by restoring elsewhere
                 known = path.is_relative_to(released_folder(settings))
-                way_out = "a newer backup, or `dpicl ledger adopt`" if known else "a state home of the same installation, or a new folder"
+                way_out = (
+                    "a newer backup, or `dpicl ledger adopt`"
+                    if known
+                    else "a state home of the same installation, or a new folder"
+                )
                 raise LedgerRefusedError(f"{path}: is not the backup's; expected {way_out}")
     folder = released_folder(settings)
     for path in sorted(folder.glob("*/[!.]*")):
         if path not in names and path.name != cap_of(settings, "any").name:
             raise LedgerRefusedError(
-                f"{path}: was released and is not in the backup; expected a newer backup, or `dpicl ledger adopt`, which rebuilds the ledger "
+                f"{path}: was released and is not in the backup; expected a newer backup, or "
+                f"`dpicl ledger adopt`, which rebuilds the ledger "
                 "from the receipts in released/"
             )
 
@@ -161,14 +198,22 @@ def _path(settings: Settings, name: str) -> Path:
 
 
 def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None:
-    """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in it."""
-    contents = {name: content for name, content in read_archive(source, key) if name in (LEDGER, KEY.as_posix())}
+    """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in
+    it.
+    """
+    contents = {
+        name: content
+        for name, content in read_archive(source, key)
+        if name in (LEDGER, KEY.as_posix())
+    }
     file, url = ledger_file(settings), address_of(settings)
     if file is not None:
         copy = _closed(file)
         for log in _logs(copy):  # of a killed try
             log.unlink(missing_ok=True)
-        publish(copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True)
+        publish(
+            copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True
+        )
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     try:
@@ -177,7 +222,8 @@ def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None
         if file is not None:
             _closed(file).unlink()
         raise LedgerRefusedError(
-            f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: expected a newer one, or `dpicl ledger adopt`, "
+            f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: "
+            f"expected a newer one, or `dpicl ledger adopt`, "
             "which rebuilds the ledger from the receipts in released/"
         ) from None
 
@@ -204,18 +250,40 @@ def _appear(file: Path) -> None:
 
 
 def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
-    """The ledger in its place, after its chain and the record that closes its budgets were checked."""
+    """The ledger in its place, after its chain and the record that closes its budgets were
+    checked.
+    """
     key = load_key(settings.home / KEY)
     witness = witness_of(settings, key)
-    with Ledger.open(address_of(settings), key, settings.home / ANCHOR) as ledger:  # the witness may have seen more: budgets are closed
+    with Ledger.open(
+        address_of(settings), key, settings.home / ANCHOR
+    ) as ledger:  # the witness may have seen more: budgets are closed
         ledger.verify()
         record = ledger.adopted_record()
-        if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != backup.attempt:
-            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; {_ASIDE}")
+        if (
+            json.loads(record.get("content", "{}")).get("backup", {}).get("attempt")
+            != backup.attempt
+        ):
+            raise LedgerError(
+                f"{ledger.place}: does not say that it comes from the backup of "
+                f"{manifest.taken_utc}; {_ASIDE}"
+            )
         write_adopted(ledger, settings)
-        accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
+        accounts = [
+            (account, ledger.spent(account.name).epsilon)
+            for account in ledger.accounts()
+            if not account.benchmark
+        ]
         spent = {account.name: epsilon for account, epsilon in accounts}
         seen = witness.read()
         ledger.witness_anew(witness)
-    more = [] if seen is None else [(one.name, one.epsilon) for one in seen.accounts if one.epsilon > spent.get(one.name, 0.0)]
+    more = (
+        []
+        if seen is None
+        else [
+            (one.name, one.epsilon)
+            for one in seen.accounts
+            if one.epsilon > spent.get(one.name, 0.0)
+        ]
+    )
     return Restored(manifest, int(record["sequence"]), accounts, more)

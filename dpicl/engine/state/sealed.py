@@ -1,9 +1,11 @@
-"""A sealed file: an archive of names and contents that only the holder of a key can read, and nobody can change.
+"""A sealed file: an archive of names and contents that only the holder of a key can read, and
+nobody can change.
 
     magic, 8 bytes | salt, 32 | chunks of AES-256-GCM
 
-Each file has a key of its own, HMAC of the salt under the key file's. The nonce of a chunk is its number and whether it is the last, so that
-no chunk can be changed, moved, repeated or left out, and none can be cut off.
+Each file has a key of its own, HMAC of the salt under the key file's. The nonce of a chunk is its
+number and whether it is the last, so that no chunk can be changed, moved, repeated or left out, and
+none can be cut off.
 
 Not covered whoever has the key file; how large the archive is.
 """
@@ -30,20 +32,30 @@ _TAG_BYTES, _CHUNK_BYTES = 16, 1 << 20
 
 
 def read_key(file: Path) -> bytes:
-    """The secret key in a file. Raises ParameterError: it is none, or others than its owner may use it."""
+    """The secret key in a file. Raises ParameterError: it is none, or others than its owner may use
+    it.
+    """
     if not file.is_file():
-        raise ParameterError("key", file.name, "the file with the key that the backup was sealed with")
+        raise ParameterError(
+            "key", file.name, "the file with the key that the backup was sealed with"
+        )
     mode = stat.S_IMODE(file.stat().st_mode)
     if os.name != "nt" and mode & 0o077:
         raise ParameterError("key", file.name, f"mode 0600: {mode:04o} lets others read the backup")
     key = file.read_bytes()
     if len(key) != KEY_BYTES:
-        raise ParameterError("key", file.name, f"{KEY_BYTES} secret bytes, as the first `dpicl state backup` writes them")
+        raise ParameterError(
+            "key",
+            file.name,
+            f"{KEY_BYTES} secret bytes, as the first `dpicl state backup` writes them",
+        )
     return key
 
 
 def made_key(file: Path) -> bool:
-    """Make a key file unless one is there; whether it was made. Raises OSError: its folder is not there, or cannot be written."""
+    """Make a key file unless one is there; whether it was made. Raises OSError: its folder is not
+    there, or cannot be written.
+    """
     return not file.exists() and write_new(file, os.urandom(KEY_BYTES))
 
 
@@ -64,7 +76,9 @@ class Sealing(io.RawIOBase):
         """Seal whole chunks, and keep the rest."""
         added = bytes(content)  # type: ignore[call-overload]
         self._open += added
-        while len(self._open) > _CHUNK_BYTES:  # the last one, which may be whole too, waits for `finish`
+        while (
+            len(self._open) > _CHUNK_BYTES
+        ):  # the last one, which may be whole too, waits for `finish`
             self._seal(is_last=False)
         return len(added)
 
@@ -75,7 +89,9 @@ class Sealing(io.RawIOBase):
     def _seal(self, *, is_last: bool) -> None:
         chunk = bytes(self._open[:_CHUNK_BYTES])
         del self._open[:_CHUNK_BYTES]
-        self._file.write(self._cipher.encrypt(_nonce(self._number, is_last=is_last), chunk, self._head))
+        self._file.write(
+            self._cipher.encrypt(_nonce(self._number, is_last=is_last), chunk, self._head)
+        )
         self._number += 1
 
 
@@ -94,11 +110,15 @@ class _Unsealing(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Content of chunks that are all authenticated, and known to be followed by others or to be the last."""
+        """Content of chunks that are all authenticated, and known to be followed by others or to be
+        the last.
+        """
         view = memoryview(buffer)  # type: ignore[arg-type]
         while not self._rest and self._next is not None:
             sealed, following = self._next, self._sealed()
-            self._rest = self._cipher.decrypt(_nonce(self._number, is_last=not following), sealed, self._head)
+            self._rest = self._cipher.decrypt(
+                _nonce(self._number, is_last=not following), sealed, self._head
+            )
             self._number, self._next = self._number + 1, following or None
         count = min(len(view), len(self._rest))
         view[:count], self._rest = self._rest[:count], self._rest[count:]
@@ -128,8 +148,8 @@ def write_archive(file: BinaryIO, key: bytes, contents: Iterator[tuple[str, byte
 
 
 def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
-    """Names with their contents, as `write_archive` had them; the whole file is authenticated when the last one was given.
-    Raises ParameterError: it was not sealed with this key, or is not whole.
+    """Names with their contents, as `write_archive` had them; the whole file is authenticated when
+    the last one was given. Raises ParameterError: it was not sealed with this key, or is not whole.
     """
     try:
         with file.open("rb") as sealed:
@@ -143,7 +163,12 @@ def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
                 pass
     except (InvalidTag, ValueError, tarfile.TarError, EOFError):
         raise ParameterError(
-            "backup", file.name, "a whole file sealed with this key: a byte was changed or is missing, or the key is another"
+            "backup",
+            file.name,
+            "a whole file sealed with this key: a byte was changed or is missing, or the key is "
+            "another",
         ) from None
     except IsADirectoryError:
-        raise ParameterError("backup", file.name, "a file that `dpicl state backup` wrote") from None
+        raise ParameterError(
+            "backup", file.name, "a file that `dpicl state backup` wrote"
+        ) from None

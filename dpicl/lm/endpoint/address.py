@@ -31,19 +31,32 @@ def check_address(url: str, *, key: bool, private: bool) -> None:
         raise ValueError("url is no address; expected one such as http://127.0.0.1:8000/v1")
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("url has no scheme http or https or no host; expected one such as http://127.0.0.1:8000/v1")
+        raise ValueError(
+            "url has no scheme http or https or no host; expected one such as "
+            "http://127.0.0.1:8000/v1"
+        )
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ValueError("url holds a user, a query or a fragment; expected scheme, host, port and path only, and the key by key_env")
+        raise ValueError(
+            "url holds a user, a query or a fragment; expected scheme, host, port and path only, "
+            "and the key by key_env"
+        )
     address = _literal(host)
-    if address is not None and (address.is_link_local or address.is_multicast or address.is_unspecified):
-        raise ValueError("url is at a link-local, multicast or empty address; expected the address of a server")
+    if address is not None and (
+        address.is_link_local or address.is_multicast or address.is_unspecified
+    ):
+        raise ValueError(
+            "url is at a link-local, multicast or empty address; expected the address of a server"
+        )
     if parts.scheme == "https" or is_loopback(host):
         return
     if key:
-        raise ValueError("key_env with http to another machine would send the key in the clear; expected https")
+        raise ValueError(
+            "key_env with http to another machine would send the key in the clear; expected https"
+        )
     if private and not (address is not None and address.is_private):
         raise ValueError(
-            "trust local with http to another machine would send private rows in the clear; expected https or a private address"
+            "trust local with http to another machine would send private rows in the clear; "
+            "expected https or a private address"
         )
 
 

@@ -63,10 +63,20 @@ class Client:
     """
 
     def __init__(self, spec: ModelSpec, key: SecretStr, usage: Usage, start: float) -> None:
-        self.spec, self.usage, self.limiter = spec, usage, AdaptiveLimiter(spec.max_connections, start)
+        self.spec, self.usage, self.limiter = (
+            spec,
+            usage,
+            AdaptiveLimiter(spec.max_connections, start),
+        )
         self._url = httpx.URL(str(spec.url).rstrip("/"))
-        headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", "Content-Type": "application/json"}
-        self._headers = headers | ({"Authorization": f"Bearer {key.get_secret_value()}"} if key else {})
+        headers = {
+            "User-Agent": f"dpicl/{__version__}",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
+        self._headers = headers | (
+            {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+        )
         self._free: list[httpx.AsyncClient] = []
 
     async def aclose(self) -> None:
@@ -76,60 +86,97 @@ class Client:
 
     @contextmanager
     def _connection(self) -> Iterator[httpx.AsyncClient]:
-        """A connection that no other call uses meanwhile; through the user's proxy for https to other machines, directly for the rest.
+        """A connection that no other call uses meanwhile; through the user's proxy for https to
+        other machines, directly for the rest.
 
-        Each is a pool for itself, the one that was used last is used first: one pool of httpx would look at all of its connections
-        at every request, which makes hundreds of them slower than one.
+        Each is a pool for itself, the one that was used last is used first: one pool of httpx would
+        look at all of its connections at every request, which makes hundreds of them slower than
+        one.
         """
         if self._free:
             http = self._free.pop()
         else:
             host, is_https = self._url.host, self._url.scheme != "http"
-            proxy = getproxies().get("https") if is_https and not proxy_bypass(host) and not is_loopback(host) else None
-            limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30.0)
-            transport = httpx.AsyncHTTPTransport(verify=_certificates(is_https), limits=limits, proxy=proxy)
-            timeout = httpx.Timeout(self.spec.deadline_seconds / ATTEMPTS_IN_DEADLINE, connect=CONNECT_SECONDS, pool=None)
+            proxy = (
+                getproxies().get("https")
+                if is_https and not proxy_bypass(host) and not is_loopback(host)
+                else None
+            )
+            limits = httpx.Limits(
+                max_connections=1, max_keepalive_connections=1, keepalive_expiry=30.0
+            )
+            transport = httpx.AsyncHTTPTransport(
+                verify=_certificates(is_https), limits=limits, proxy=proxy
+            )
+            timeout = httpx.Timeout(
+                self.spec.deadline_seconds / ATTEMPTS_IN_DEADLINE,
+                connect=CONNECT_SECONDS,
+                pool=None,
+            )
             # trust_env off: it would also take logins from ~/.netrc
-            http = httpx.AsyncClient(transport=transport, timeout=timeout, headers=self._headers, trust_env=False)
+            http = httpx.AsyncClient(
+                transport=transport, timeout=timeout, headers=self._headers, trust_env=False
+            )
         try:
             yield http
         finally:
             self._free.append(http)
 
-    async def post(self, path: str, body: dict[str, Any], read: Callable[[Reply], T], *, attempts: int = ATTEMPTS) -> T:
-        """What `read` makes of the server's reply; a reply that it finds garbled is requested again.
+    async def post(
+        self,
+        path: str,
+        body: dict[str, Any],
+        read: Callable[[Reply], T],
+        *,
+        attempts: int = ATTEMPTS,
+    ) -> T:
+        """What `read` makes of the server's reply; a reply that it finds garbled is requested
+        again.
 
         Raises:
             Unanswered: this prompt's content gets no answer.
             GaveUpError: the server failed too often or too long; says how to resume.
             ModelError: no request of this kind can succeed.
         """
-        return await self.send(path, body, lambda content: read(read_reply(content)), attempts=attempts)
+        return await self.send(
+            path, body, lambda content: read(read_reply(content)), attempts=attempts
+        )
 
-    async def send(self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS) -> T:
+    async def send(
+        self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS
+    ) -> T:
         """The same for a reply that holds no text: `read` is given its JSON."""
         return await self._call("POST", path, json.dumps(body).encode(), read, attempts)
 
     async def models(self, *, attempts: int) -> Any:
-        """What the server lists at /models, for which no model has to be loaded; for errors see `post`, of a silent server too."""
+        """What the server lists at /models, for which no model has to be loaded; for errors see
+        `post`, of a silent server too.
+        """
         try:
             async with asyncio.timeout(SILENT_SECONDS):
                 return await self._call("GET", "/models", None, lambda content: content, attempts)
         except TimeoutError:
             raise GaveUpError(
-                f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; expected one that answers"
+                f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; "
+                f"expected one that answers"
             ) from None
 
-    async def _call(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
+    async def _call(
+        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
+    ) -> T:
         self.usage.calls += 1
         async with self.limiter:
             try:
                 async with asyncio.timeout(self.spec.deadline_seconds):
                     return await self._repeat(method, path, body, read, attempts)
             except TimeoutError:
-                raise self._gave_up(f"a call took more than {self.spec.deadline_seconds:g} seconds") from None
+                raise self._gave_up(
+                    f"a call took more than {self.spec.deadline_seconds:g} seconds"
+                ) from None
 
-    async def _repeat(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
+    async def _repeat(
+        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
+    ) -> T:
         """Attempts until one succeeds, or none is worth another."""
         attempt = counted = 0
         while True:
@@ -149,7 +196,11 @@ class Client:
             attempt, counted = attempt + 1, counted + (not put_off)
             self.usage.lost_answers += problem.lost
             if self.limiter.failed(era, congested=problem.congested, alive=put_off):
-                raise self._gave_up(f"the last {self.limiter.failures} calls failed ({problem})", problem.status, of_all=True)
+                raise self._gave_up(
+                    f"the last {self.limiter.failures} calls failed ({problem})",
+                    problem.status,
+                    of_all=True,
+                )
             if counted >= attempts:
                 raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
@@ -166,7 +217,9 @@ class Client:
                     async for part in response.aiter_raw():
                         received += part
                         if len(received) > MAX_REPLY_BYTES:
-                            raise ModelError(f"{self._url.host}: answers with more than {MAX_REPLY_BYTES} bytes")
+                            raise ModelError(
+                                f"{self._url.host}: answers with more than {MAX_REPLY_BYTES} bytes"
+                            )
             with suppress(ValueError, RecursionError):
                 content = json.loads(received)
             check_status(response.status_code, response.headers, content, self.spec.name)
@@ -191,5 +244,7 @@ class Client:
 
 @cache
 def _certificates(is_https: bool) -> ssl.SSLContext:
-    """Loading them takes a tenth of a second: once is enough. For http none: nothing that needs TLS can succeed."""
+    """Loading them takes a tenth of a second: once is enough. For http none: nothing that needs TLS
+    can succeed.
+    """
     return httpx.create_ssl_context() if is_https else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

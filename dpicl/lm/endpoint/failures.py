@@ -22,7 +22,10 @@ _PASSING = {408, 409, 424, 425, 429}
 _CONGESTED = {429, 503, 529}
 _CONTENT = re.compile(r"content.?(filter|policy)|moderation|flagged|safety", re.IGNORECASE)
 _STATED_LIMIT = re.compile(r"(?:context|maximum)\D{1,60}(\d{2,8})\b")
-_TOO_LONG = re.compile(r"context.?(length|window|size)|(maximum|max).{0,40}(length|tokens)|too (long|many tokens)", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context.?(length|window|size)|(maximum|max).{0,40}(length|tokens)|too (long|many tokens)",
+    re.IGNORECASE,
+)
 
 
 class Transient(Exception):
@@ -34,10 +37,21 @@ class Transient(Exception):
     """
 
     def __init__(
-        self, problem: str, *, status: int = 0, retry_after: float | None = None, congested: bool = False, lost: bool = False
+        self,
+        problem: str,
+        *,
+        status: int = 0,
+        retry_after: float | None = None,
+        congested: bool = False,
+        lost: bool = False,
     ) -> None:
         super().__init__(problem)
-        self.status, self.retry_after, self.congested, self.lost = status, retry_after, congested, lost
+        self.status, self.retry_after, self.congested, self.lost = (
+            status,
+            retry_after,
+            congested,
+            lost,
+        )
 
 
 class Unanswered(Exception):
@@ -49,7 +63,9 @@ class Unanswered(Exception):
 
 
 class GaveUpError(ModelError):
-    """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all calls' failures were counted together."""
+    """The server failed too often, or for too long; `status` as in `Transient`, `of_all` where all
+    calls' failures were counted together.
+    """
 
     def __init__(self, problem: str, status: int = 0, *, of_all: bool = False) -> None:
         super().__init__(problem)
@@ -76,26 +92,38 @@ def check_status(status: int, headers: Mapping[str, str], content: Any, model: s
         code = " ".join(str(error.get(name) or "") for name in ("code", "type"))[:200]
         message = str(error.get("message") or error.get("detail") or "")[:2000]
     if status == 402 or "insufficient_quota" in code:
-        raise StopError(f"model {model!r}: the server says that the quota is spent (status {status}); expected an account with credit")
+        raise StopError(
+            f"model {model!r}: the server says that the quota is spent (status {status}); "
+            f"expected an account with credit"
+        )
     if status in _PASSING or status >= 500:
         wait = retry_after(headers.get("retry-after", ""))
-        raise Transient(f"status {status}", status=status, retry_after=wait, congested=status in _CONGESTED)
+        raise Transient(
+            f"status {status}", status=status, retry_after=wait, congested=status in _CONGESTED
+        )
     if 300 <= status < 400:
-        raise StopError(f"model {model!r}: the server redirects (status {status}); expected the address that answers by itself")
+        raise StopError(
+            f"model {model!r}: the server redirects (status {status}); expected the address that "
+            f"answers by itself"
+        )
     if _CONTENT.search(code) or (status in (400, 403, 422, 451) and _CONTENT.search(message)):
         raise Unanswered("filtered", status)
     if status in (401, 403):
         raise StopError(
-            f"model {model!r}: the server refuses the key (status {status}); expected key_env to name the variable that holds it"
+            f"model {model!r}: the server refuses the key (status {status}); expected key_env to "
+            f"name the variable that holds it"
         )
     if status == 413 or _TOO_LONG.search(f"{code} {message}"):
         limit = _STATED_LIMIT.search(message)
         stated = f" of {limit[1]} tokens" if limit else ""
-        raise TooLongError(f"model {model!r}: a prompt does not fit its context{stated} (status {status})")
+        raise TooLongError(
+            f"model {model!r}: a prompt does not fit its context{stated} (status {status})"
+        )
     if status in (400, 422, 451):
         raise Unanswered("rejected", status)
     raise ModelError(
-        f"model {model!r}: the server has no such model or no such path (status {status}); expected its name and a url up to /v1"
+        f"model {model!r}: the server has no such model or no such path (status {status}); "
+        f"expected its name and a url up to /v1"
     )
 
 
@@ -110,7 +138,11 @@ def retry_after(header: str) -> float | None:
 
 
 def backoff(attempt: int, requested: float | None) -> float:
-    """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server requests, capped."""
+    """Seconds to wait after the given attempt (1 is the first): full jitter, or what the server
+    requests, capped.
+    """
     if requested is not None:
         return min(requested, BACKOFF_CAP_SECONDS)
-    return SystemRandom().uniform(0, min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2 ** min(attempt - 1, 10)))
+    return SystemRandom().uniform(
+        0, min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2 ** min(attempt - 1, 10))
+    )

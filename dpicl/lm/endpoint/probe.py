@@ -54,12 +54,25 @@ class Capabilities:
         """One line for manifest and report; it says how far repeats of one request agree."""
         if self.mode.kind in ("text", "bare-text"):
             repeats = "repeats agree" if len(set(self.answers)) == 1 else "repeats differ"
-            repeats += "; neither seed nor stop strings are sent" if self.mode.kind == "bare-text" else ""
+            repeats += (
+                "; neither seed nor stop strings are sent" if self.mode.kind == "bare-text" else ""
+            )
         else:
-            spread = max(max(column) - min(column) for column in zip(*(answer.scores for answer in self.answers), strict=True))
-            repeats = "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
-        context = "context length not stated" if self.context is None else f"context {self.context} tokens"
-        return f"{context}; {repeats}" + (f"; the server calls it {self.served_name[:100]}" if self.served_name else "")
+            spread = max(
+                max(column) - min(column)
+                for column in zip(*(answer.scores for answer in self.answers), strict=True)
+            )
+            repeats = (
+                "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
+            )
+        context = (
+            "context length not stated"
+            if self.context is None
+            else f"context {self.context} tokens"
+        )
+        return f"{context}; {repeats}" + (
+            f"; the server calls it {self.served_name[:100]}" if self.served_name else ""
+        )
 
 
 async def probe(client: Client, wanted: Wanted) -> Capabilities:
@@ -72,7 +85,10 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
     context, spec = await _context(client), client.spec
     reasons: dict[str, str] = {}
     for mode in _modes(spec, wanted):
-        if mode.limit != "max_tokens" and reasons.get(replace(mode, limit="max_tokens").label) != _WHY["rejected"]:
+        if (
+            mode.limit != "max_tokens"
+            and reasons.get(replace(mode, limit="max_tokens").label) != _WHY["rejected"]
+        ):
             continue  # not its name was refused
         faster = [replace(mode, top=count) for count in TOPS] if mode.kind == "echo" else []
         if found := await _tried(client, mode, wanted, context, reasons):
@@ -80,22 +96,34 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
                 if fast := await _tried(client, better, wanted, context, reasons):
                     return fast
             return found
-    failing, expected = f"cannot score {' and'.join(CONTINUATIONS).strip()}", "a server that gives log-probabilities"
+    failing, expected = (
+        f"cannot score {' and'.join(CONTINUATIONS).strip()}",
+        "a server that gives log-probabilities",
+    )
     expected += "" if spec.allow_fallback else ", or `allow_fallback: true` to parse its text"
     if wanted == "text":
         failing, expected = "cannot write", "a server that gives text"
-    modes = {reason: ", ".join(label for label, given in reasons.items() if given == reason) for reason in reasons.values()}
+    modes = {
+        reason: ", ".join(label for label, given in reasons.items() if given == reason)
+        for reason in reasons.values()
+    }
     listed = "; ".join(f"{labels}: {reason}" for reason, labels in modes.items())
     raise ModelError(f"model {spec.name!r} {failing} ({listed}); expected {expected}")
 
 
-async def _tried(client: Client, mode: RequestMode, wanted: Wanted, context: int | None, reasons: dict[str, str]) -> Capabilities | None:
+async def _tried(
+    client: Client, mode: RequestMode, wanted: Wanted, context: int | None, reasons: dict[str, str]
+) -> Capabilities | None:
     """What a server can do in this mode, or None: the reason is added."""
     requester: LabelRequester | TextRequester
     if wanted == "scores":
-        requester = LabelRequester(client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS)
+        requester = LabelRequester(
+            client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS
+        )
     else:
-        requester = TextRequester(client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS)
+        requester = TextRequester(
+            client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS
+        )
     try:
         answers = await requester.public_answers(REPEATS)
     except StopError:
@@ -104,7 +132,9 @@ async def _tried(client: Client, mode: RequestMode, wanted: Wanted, context: int
         client.limiter.failures = 0
         clause = str(problem).partition(": ")[2].partition("; ")[0]
         inner = re.search(r"\((.*)\)$", clause)
-        reasons[mode.label] = _WHY["rejected"] if isinstance(problem, Unanswered) else inner[1] if inner else clause
+        reasons[mode.label] = (
+            _WHY["rejected"] if isinstance(problem, Unanswered) else inner[1] if inner else clause
+        )
         return None
     if answers[0].outcome not in _WHY:
         name = "" if requester.served_name == client.spec.id else requester.served_name
@@ -116,17 +146,37 @@ async def _tried(client: Client, mode: RequestMode, wanted: Wanted, context: int
 
 def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
     apis: tuple[Api, ...] = ("completions", "chat") if spec.api == "auto" else (spec.api,)
-    limits: dict[Api, tuple[Limit, ...]] = {"completions": ("max_tokens",), "chat": ("max_tokens", "max_completion_tokens")}
+    limits: dict[Api, tuple[Limit, ...]] = {
+        "completions": ("max_tokens",),
+        "chat": ("max_tokens", "max_completion_tokens"),
+    }
     if wanted == "text":
-        return [RequestMode(api, kind, limit=limit) for api in apis for limit in limits[api] for kind in ("text", "bare-text")]
+        return [
+            RequestMode(api, kind, limit=limit)
+            for api in apis
+            for limit in limits[api]
+            for kind in ("text", "bare-text")
+        ]
     echo = [RequestMode("completions", "echo")] if "completions" in apis else []
-    top = [RequestMode(api, "top-logprobs", count, limit) for api in apis for limit in limits[api] for count in TOPS]
-    parsed = [RequestMode(api, kind, limit=limit) for api in apis for limit in limits[api] for kind in ("choice", "generated")]
+    top = [
+        RequestMode(api, "top-logprobs", count, limit)
+        for api in apis
+        for limit in limits[api]
+        for count in TOPS
+    ]
+    parsed = [
+        RequestMode(api, kind, limit=limit)
+        for api in apis
+        for limit in limits[api]
+        for kind in ("choice", "generated")
+    ]
     return echo + top + (parsed if spec.allow_fallback else [])
 
 
 async def _context(client: Client) -> int | None:
-    """The length of a model's context, if the server's list of models states it; many have none, and some break."""
+    """The length of a model's context, if the server's list of models states it; many have none,
+    and some break.
+    """
     listed = None
     try:
         listed = await client.models(attempts=ATTEMPTS)
@@ -141,6 +191,10 @@ async def _context(client: Client) -> int | None:
     entries = listed.get("data") if isinstance(listed, dict) else None
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and entry.get("id") == client.spec.id:
-            lengths = [entry[key] for key in _CONTEXT_KEYS if isinstance(entry.get(key), int) and entry[key] > 0]
+            lengths = [
+                entry[key]
+                for key in _CONTEXT_KEYS
+                if isinstance(entry.get(key), int) and entry[key] > 0
+            ]
             return min(lengths, default=None)
     return None

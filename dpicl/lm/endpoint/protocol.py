@@ -22,7 +22,18 @@ MOST_TOKENS = 1 << 32
 """No prompt and no answer has more; a server that counts more does not count."""
 _ROUNDING = 1e-3
 """A log-probability may be so far above 0 by what rounding does, and is taken as 0 then."""
-Outcome = Literal["scored", "one-label", "no-label", "parsed", "unparsed", "generated", "empty", "filtered", "refused", "rejected"]
+Outcome = Literal[
+    "scored",
+    "one-label",
+    "no-label",
+    "parsed",
+    "unparsed",
+    "generated",
+    "empty",
+    "filtered",
+    "refused",
+    "rejected",
+]
 """`scored`: every label; `one-label`: some, the others got the floor; `parsed`: from text.
 
 Where a text was wanted: `generated`: there is one; `empty`: the model wrote nothing.
@@ -38,10 +49,11 @@ class GarbledError(Exception):
 
 @dataclass(frozen=True)
 class RequestMode:
-    """How one server is asked: for scores in one of the ways of `labels`, or for a text, `bare-text` without seed and stop strings.
+    """How one server is asked: for scores in one of the ways of `labels`, or for a text,
+    `bare-text` without seed and stop strings.
 
-    `top` is the number of likeliest tokens that are requested, of `echo` too where the server does both; `limit` the parameter with the
-    number of new tokens, whose name newer chats have changed.
+    `top` is the number of likeliest tokens that are requested, of `echo` too where the server does
+    both; `limit` the parameter with the number of new tokens, whose name newer chats have changed.
     """
 
     api: Api
@@ -51,10 +63,15 @@ class RequestMode:
 
     @property
     def label(self) -> str:
-        """As manifests and messages name it: `completions echo`, `completions top-20 logprobs, else echo`, `chat top-20 logprobs`."""
+        """As manifests and messages name it: `completions echo`,
+        `completions top-20 logprobs, else echo`, `chat top-20 logprobs`.
+        """
         listed = f"top-{self.top} logprobs" if self.top else self.kind
         renamed = "" if self.limit == "max_tokens" else f" ({self.limit})"
-        return f"{self.api} {listed}{', else echo' if self.top and self.kind == 'echo' else ''}{renamed}"
+        return (
+            f"{self.api} "
+            f"{listed}{', else echo' if self.top and self.kind == 'echo' else ''}{renamed}"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,9 @@ class Reply:
 
 
 def chat_messages(text: str, labels: Sequence[str]) -> list[dict[str, str]]:
-    """What a chat is asked to choose a label: one message, since not every template has a system's; chat models like to explain."""
+    """What a chat is asked to choose a label: one message, since not every template has a system's;
+    chat models like to explain.
+    """
     instruction = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
     return [{"role": "user", "content": f"{instruction}\n\n{text.rstrip()}"}]
 
@@ -137,21 +156,38 @@ def read_reply(content: Any) -> Reply:
         raise GarbledError("the reply is not what the protocol says") from None
 
 
-def _logprobs(written: Any) -> tuple[tuple[str, ...], tuple[float | None, ...], tuple[tuple[str, float], ...]]:
+def _logprobs(
+    written: Any,
+) -> tuple[tuple[str, ...], tuple[float | None, ...], tuple[tuple[str, float], ...]]:
     """Tokens, their log-probabilities, and what was likely at the first position."""
     if written.get("content"):
         entries = written["content"]
-        tokens, logprobs = [entry["token"] for entry in entries], [entry["logprob"] for entry in entries]
-        likely = [(entry["token"], entry["logprob"]) for entry in entries[0].get("top_logprobs") or []]
+        tokens, logprobs = (
+            [entry["token"] for entry in entries],
+            [entry["logprob"] for entry in entries],
+        )
+        likely = [
+            (entry["token"], entry["logprob"]) for entry in entries[0].get("top_logprobs") or []
+        ]
     else:
         tokens, logprobs = written.get("tokens") or [], written.get("token_logprobs") or []
         first = (written.get("top_logprobs") or [None])[0] or {}
         likely = list(first.items())
     if len(tokens) != len(logprobs):
         raise ValueError
-    likely += zip(tokens[:1], logprobs[:1], strict=True)  # what was chosen need not be among the likeliest
-    top = {str(token): _logprob(logprob) for token, logprob in likely if logprob is not None and math.isfinite(logprob)}
-    return tuple(map(str, tokens)), tuple(None if value is None else _logprob(value) for value in logprobs), tuple(top.items())
+    likely += zip(
+        tokens[:1], logprobs[:1], strict=True
+    )  # what was chosen need not be among the likeliest
+    top = {
+        str(token): _logprob(logprob)
+        for token, logprob in likely
+        if logprob is not None and math.isfinite(logprob)
+    }
+    return (
+        tuple(map(str, tokens)),
+        tuple(None if value is None else _logprob(value) for value in logprobs),
+        tuple(top.items()),
+    )
 
 
 def _logprob(value: Any) -> float:

@@ -1,7 +1,7 @@
 """Asking one model, whatever for: what no answer means, and when a server is beyond help.
 
-Whether it is beyond help must not follow from a prompt's content, which may be private: a failure stops
-nothing unless a public request, sent then in the same mode, fails too.
+Whether it is beyond help must not follow from a prompt's content, which may be private: a failure
+stops nothing unless a public request, sent then in the same mode, fails too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from dpicl.lm.endpoint.failures import GaveUpError, Unanswered
 from dpicl.lm.endpoint.protocol import PATHS, Answer, Outcome, Reply, Request, RequestMode
 
 REJECTED_IN_A_ROW = 50
-"""After so many prompts without an answer a public request is sent: perhaps it is no matter of their content."""
+"""After so many prompts without an answer a public request is sent: perhaps it is no matter of
+their content.
+"""
 WORTH_WAITING = 64
-"""Characters, about the 16 tokens of a block that vLLM keeps: for less, or for less than a quarter of what is left to read, no request waits."""
+"""Characters, about the 16 tokens of a block that vLLM keeps: for less, or for less than a quarter
+of what is left to read, no request waits.
+"""
 TURNS = 3
 """How often a prompt is sent again that was given up because of others' failures."""
 R = TypeVar("R", bound=Request)
@@ -29,7 +33,8 @@ T = TypeVar("T")
 
 
 def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
-    """Each request with the one it waits for, itself if none: of `at_once` groups first the firsts, then those that wait for them, and so on.
+    """Each request with the one it waits for, itself if none: of `at_once` groups first the firsts,
+    then those that wait for them, and so on.
 
     Args:
         requests: sorted by prompt.
@@ -37,22 +42,28 @@ def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
     """
     groups, ordered = _groups(requests, None), list[tuple[int, R, R]]()
     for start in range(0, len(groups), at_once):
-        some = [one for group in groups[start : start + at_once] for one in _waiting(group, None, 0)]
+        some = [
+            one for group in groups[start : start + at_once] for one in _waiting(group, None, 0)
+        ]
         ordered += sorted(some, key=lambda one: one[0])
     return [(request, first) for _, request, first in ordered]
 
 
 def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int, R, R]]:
-    """How many requests are before each of these, one after another, and which is the last of them."""
+    """How many requests are before each of these, one after another, and which is the last of
+    them.
+    """
     leader = group[0]
     rest = [one for some in _groups(group[1:], leader) for one in _waiting(some, leader, depth + 1)]
     return [(depth, leader, first or leader), *rest]
 
 
 def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
-    """Neighbours that share enough with the first of them, beyond what that one shares with a prompt that the server has read.
+    """Neighbours that share enough with the first of them, beyond what that one shares with a
+    prompt that the server has read.
 
-    Each level spares a quarter of what is left, so that they are few; copies of a prompt have nothing left, and each is a group of its own.
+    Each level spares a quarter of what is left, so that they are few; copies of a prompt have
+    nothing left, and each is a group of its own.
     """
     groups, shared, least = list[list[R]](), "", 0
     for request in requests:
@@ -69,7 +80,8 @@ def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
 class Requester(Generic[R]):
     """One model, asked in one mode.
 
-    `public` is a request of no private content; `context` the model's length in tokens, where it is known.
+    `public` is a request of no private content; `context` the model's length in tokens, where it is
+    known.
     """
 
     client: Client
@@ -111,12 +123,19 @@ class Requester(Generic[R]):
             return self.fixed(request, problem.outcome)
         except TooLongError as problem:
             size = len(request.prompt)
-            raise TooLongError(f"{problem}: it has {size} characters; expected fewer demonstrations or a longer context") from None
+            raise TooLongError(
+                f"{problem}: it has {size} characters; expected fewer demonstrations or a longer "
+                f"context"
+            ) from None
 
-    async def answer_all(self, requests: Sequence[R], keep: Callable[[R, Answer], None]) -> dict[tuple[Any, ...], ModelError]:
-        """Every request once, many at a time; each answer is kept as soon as it is there, also if a later one fails.
+    async def answer_all(
+        self, requests: Sequence[R], keep: Callable[[R, Answer], None]
+    ) -> dict[tuple[Any, ...], ModelError]:
+        """Every request once, many at a time; each answer is kept as soon as it is there, also if a
+        later one fails.
 
-        Requests that share a beginning wait for the first of them (`in_order`): the server keeps what they share from then on.
+        Requests that share a beginning wait for the first of them (`in_order`): the server keeps
+        what they share from then on.
 
         Returns:
             What the server fails on although it answers others, by key.
@@ -125,7 +144,10 @@ class Requester(Generic[R]):
             ModelError: it answers nothing any more.
         """
         await self.prepare(requests)
-        failed, answered = dict[tuple[Any, ...], ModelError](), defaultdict[R, asyncio.Event](asyncio.Event)
+        failed, answered = (
+            dict[tuple[Any, ...], ModelError](),
+            defaultdict[R, asyncio.Event](asyncio.Event),
+        )
         rest = iter(in_order(requests, self.client.spec.max_connections))
 
         async def in_turn() -> None:
@@ -148,7 +170,9 @@ class Requester(Generic[R]):
         return failed
 
     async def _persistent(self, request: R) -> Answer:
-        """Sent again where other prompts' failures made the client give up, for these must not take this one's answer."""
+        """Sent again where other prompts' failures made the client give up, for these must not take
+        this one's answer.
+        """
         for _ in range(TURNS):
             try:
                 return await self.answer(request)
@@ -183,7 +207,8 @@ class Requester(Generic[R]):
         except Unanswered as problem:
             status = problem.status
         raise ModelError(
-            f"model {self.client.spec.name!r}: the server rejects a public question too (status {status}); "
+            f"model {self.client.spec.name!r}: the server rejects a public question too (status "
+            f"{status}); "
             f"expected a server that still answers {self.mode.label}"
         )
 
@@ -196,8 +221,14 @@ class Requester(Generic[R]):
                 raise Unanswered("refused" if reply.refused else "filtered", 200)
             if self.context is not None and reply.prompt_tokens >= self.context:
                 raise TooLongError(
-                    f"model {self.client.spec.name!r}: a prompt fills its context of {self.context} tokens and may have been cut"
+                    f"model {self.client.spec.name!r}: a prompt fills its context of "
+                    f"{self.context} tokens and may have been cut"
                 )
             return read(reply)
 
-        return await self.client.post(PATHS[self.mode.api], {"model": self.client.spec.id, **body}, read_whole, attempts=self.attempts)
+        return await self.client.post(
+            PATHS[self.mode.api],
+            {"model": self.client.spec.id, **body},
+            read_whole,
+            attempts=self.attempts,
+        )

@@ -37,10 +37,15 @@ START = 8
 
 
 def key_of(spec: ModelSpec) -> SecretStr:
-    """The server's key, empty where its entry names none. Raises ModelError: the variable that it names holds none."""
+    """The server's key, empty where its entry names none. Raises ModelError: the variable that it
+    names holds none.
+    """
     key = os.environ.get(spec.key_env, "") if spec.key_env else ""
     if spec.key_env and not (key and key.isascii() and key.isprintable()):
-        raise ModelError(f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII")
+        raise ModelError(
+            f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the "
+            f"server's key, in printable ASCII"
+        )
     return SecretStr(key)
 
 
@@ -72,14 +77,22 @@ class EndpointScorer:
             name=spec.name,
             kind=spec.kind,
             revision=can.fingerprint,
-            digest=hashlib.sha256(json.dumps([spec.url, spec.id, can.mode.label]).encode()).hexdigest(),
+            digest=hashlib.sha256(
+                json.dumps([spec.url, spec.id, can.mode.label]).encode()
+            ).hexdigest(),
             trained=True,
             trust=spec.trust,
             note=can.note,
             mode=can.mode.label,
         )
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
         """See `Scorer.score`; what the scores mean follows from the description's mode (`labels`).
 
         A prompt that the server does not answer because of its content gets equal scores.
@@ -89,19 +102,33 @@ class EndpointScorer:
                 context; answers so far are kept for the next call.
         """
         labels = tuple(continuations)
-        public, requests = LabelRequest.public(labels), [LabelRequest(prompt, labels) for prompt in prompts]
+        public, requests = (
+            LabelRequest.public(labels),
+            [LabelRequest(prompt, labels) for prompt in prompts],
+        )
 
         def requester(client: Client, can: Capabilities) -> LabelRequester:
-            return LabelRequester(client, can.mode, public, context=can.context, tokens=self._label_tokens)
+            return LabelRequester(
+                client, can.mode, public, context=can.context, tokens=self._label_tokens
+            )
 
         with self._turn:
             answers = self._answer("scores", requests, requester, progress)
-        return np.array([answer.scores for answer in answers], dtype=np.float64).reshape(len(prompts), len(labels))
+        return np.array([answer.scores for answer in answers], dtype=np.float64).reshape(
+            len(prompts), len(labels)
+        )
 
     def generate(
-        self, prompts: Sequence[str], *, new_tokens: int, stop: Sequence[str] = (), temperature: float = 0.0, seed: int = 0
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
     ) -> list[str]:
-        """See `TextGenerator.generate`; a prompt that the server does not answer because of its content gets an empty text.
+        """See `TextGenerator.generate`; a prompt that the server does not answer because of its
+        content gets an empty text.
 
         Samples can be repeated by their seed as far as the server honours it; the description
         of a model that was opened for texts states if none is sent.
@@ -109,8 +136,15 @@ class EndpointScorer:
         Raises:
             ModelError: as `score`, and if prompt and new tokens do not fit the context together.
         """
-        requests = [  # a sample's seed follows from its place, so that equal prompts get different ones
-            TextRequest(prompt, new_tokens, tuple(stop), float(temperature), seed + place if temperature else None)
+        # a sample's seed follows from its place, so that equal prompts get different ones
+        requests = [
+            TextRequest(
+                prompt,
+                new_tokens,
+                tuple(stop),
+                float(temperature),
+                seed + place if temperature else None,
+            )
             for place, prompt in enumerate(prompts)
         ]
 
@@ -126,17 +160,29 @@ class EndpointScorer:
         return [answer.text for answer in answers]
 
     def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
-        """See `Tallying.tally`: prompts by outcome, and what was sent to the server since the last tally."""
+        """See `Tallying.tally`: prompts by outcome, and what was sent to the server since the last
+        tally.
+        """
         labels = tuple(continuations)
         with self._turn:
             if labels:
-                outcomes = Counter(self._answers[LabelRequest(prompt, labels).key].outcome for prompt in prompts)
+                outcomes = Counter(
+                    self._answers[LabelRequest(prompt, labels).key].outcome for prompt in prompts
+                )
             else:
-                outcomes = Counter(outcome for prompt in dict.fromkeys(prompts) for outcome in self._text_outcomes[prompt_digest(prompt)])
+                outcomes = Counter(
+                    outcome
+                    for prompt in dict.fromkeys(prompts)
+                    for outcome in self._text_outcomes[prompt_digest(prompt)]
+                )
             usage: dict[str, float] = asdict(self._usage)
             self._usage = Usage()
         if self._spec.price_per_million_tokens is not None:
-            usage["cost"] = (usage["prompt_tokens"] + usage["completion_tokens"]) * self._spec.price_per_million_tokens / 1e6
+            usage["cost"] = (
+                (usage["prompt_tokens"] + usage["completion_tokens"])
+                * self._spec.price_per_million_tokens
+                / 1e6
+            )
         return {**{str(outcome): count for outcome, count in outcomes.items()}, **usage}
 
     def _answer(
@@ -146,10 +192,15 @@ class EndpointScorer:
         requester: Callable[[Client, Capabilities], Requester[R]],
         progress: Progress | None = None,
     ) -> list[Answer]:
-        """The answer to each request, in order; a failure of one of these is raised, the first in their order."""
+        """The answer to each request, in order; a failure of one of these is raised, the first in
+        their order.
+        """
         copies = Counter(requests)
         known = self._answers.keys() | self._failed.keys()
-        missing = sorted((request for request in copies if request.key not in known), key=lambda request: request.prompt)
+        missing = sorted(
+            (request for request in copies if request.key not in known),
+            key=lambda request: request.prompt,
+        )
         done = len(requests) - sum(copies[request] for request in missing)
 
         def keep(request: R, answer: Answer) -> None:
@@ -161,7 +212,9 @@ class EndpointScorer:
 
         if missing:
             can = self._can(wanted)
-            self._failed |= self._run(lambda client: requester(client, can).answer_all(missing, keep))
+            self._failed |= self._run(
+                lambda client: requester(client, can).answer_all(missing, keep)
+            )
         keys = [request.key for request in requests]
         for key in keys:
             if key in self._failed:
@@ -175,14 +228,18 @@ class EndpointScorer:
         return self._capabilities[wanted]
 
     def _run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Work with connections that are closed after it, also where the caller's thread has an event loop of its own."""
+        """Work with connections that are closed after it, also where the caller's thread has an
+        event loop of its own.
+        """
 
         async def connected() -> T:
             async with aclosing(Client(self._spec, self._key, self._usage, self._start)) as client:
                 try:
                     return await work(client)
                 finally:
-                    self._start = client.limiter.limit  # how many calls at once the server can take is remembered
+                    self._start = (
+                        client.limiter.limit
+                    )  # how many calls at once the server can take is remembered
 
         try:
             asyncio.get_running_loop()

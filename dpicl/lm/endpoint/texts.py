@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpicl.errors import TooLongError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, Api, GarbledError, Outcome, Reply, Request, public_prompt
+from dpicl.lm.endpoint.protocol import (
+    GENERATED_TOKENS,
+    Answer,
+    Api,
+    GarbledError,
+    Outcome,
+    Reply,
+    Request,
+    public_prompt,
+)
 from dpicl.lm.endpoint.requester import Requester
 from dpicl.lm.requests import CONTINUATIONS, before_stop
 
@@ -34,7 +43,9 @@ class TextRequest(Request):
     seed: int | None = None
 
 
-PUBLIC_TEXT_REQUEST = TextRequest(public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0)
+PUBLIC_TEXT_REQUEST = TextRequest(
+    public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0
+)
 """A request without private content, with everything that a text request may have."""
 
 
@@ -44,20 +55,30 @@ class TextRequester(Requester[TextRequest]):
 
     async def attempt(self, request: TextRequest) -> Answer:
         """See `Requester.attempt`."""
-        body: dict[str, Any] = {"temperature": request.temperature, self.mode.limit: request.new_tokens}
+        body: dict[str, Any] = {
+            "temperature": request.temperature,
+            self.mode.limit: request.new_tokens,
+        }
         if self.mode.api == "completions":
             body["prompt"] = request.prompt
         else:  # a chat gets the prompt alone
             body["messages"] = [{"role": "user", "content": request.prompt}]
         if self.mode.kind != "bare-text":
-            # a stop string of blanks would end a chat's answer at the blanks before it, which do not count
-            stop = [mark for mark in request.stop if self.mode.api == "completions" or mark.strip()][:MOST_STOPS]
-            body |= {**({"stop": stop} if stop else {}), **({} if request.seed is None else {"seed": request.seed})}
+            # a stop string of blanks would end a chat's answer at the blanks before it, which do
+            # not count
+            stop = [
+                mark for mark in request.stop if self.mode.api == "completions" or mark.strip()
+            ][:MOST_STOPS]
+            body |= {
+                **({"stop": stop} if stop else {}),
+                **({} if request.seed is None else {"seed": request.seed}),
+            }
 
         def read(reply: Reply) -> Answer:
             if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
                 raise TooLongError(
-                    f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new tokens do not fit its context "
+                    f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new "
+                    f"tokens do not fit its context "
                     f"of {self.context} tokens together"
                 )
             return read_text(reply, self.mode.api, request.stop)

@@ -2,5 +2,6 @@
 
 import os
 
-# Before torch is there: threads that wait for each other by spinning take twelve times the processor time on a machine that is not idle.
+# Before torch is there: threads that wait for each other by spinning take twelve times the
+# processor time on a machine that is not idle.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

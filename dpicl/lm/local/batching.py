@@ -31,10 +31,14 @@ class Row:
 
 
 def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens]) -> list[Row]:
-    """The rows that score these continuations: one per distinct forced part that begins no other."""
+    """The rows that score these continuations: one per distinct forced part that begins no
+    other.
+    """
     longest: dict[Tokens, Tokens] = {}
     for forced in sorted({tokens[:-1] for tokens in continuations}, reverse=True):
-        following = next(reversed(longest.values()), ())  # what a part begins stands after it in this order's reverse
+        following = next(
+            reversed(longest.values()), ()
+        )  # what a part begins stands after it in this order's reverse
         longest[forced] = following if following[: len(forced)] == forced else forced
     predicted: dict[Tokens, dict[int, tuple[tuple[int, int], ...]]] = {}
     last = len(prompt_tokens) - 1
@@ -45,7 +49,9 @@ def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens])
     return [Row(prompt, prompt_tokens + forced, places) for forced, places in predicted.items()]
 
 
-def plan_batches(lengths: Sequence[int], token_budget: int, alike: Callable[[int], Hashable] = lambda length: 0) -> list[list[int]]:
+def plan_batches(
+    lengths: Sequence[int], token_budget: int, alike: Callable[[int], Hashable] = lambda length: 0
+) -> list[list[int]]:
     """Group indices so that count x longest stays within the budget, padding included.
 
     Longest first, so that memory that does not suffice shows at once; equal lengths keep
@@ -57,7 +63,11 @@ def plan_batches(lengths: Sequence[int], token_budget: int, alike: Callable[[int
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda item: -lengths[item]):
         longest = lengths[batches[-1][0]] if batches else 0
-        if batches and (len(batches[-1]) + 1) * longest <= token_budget and alike(lengths[index]) == alike(longest):
+        if (
+            batches
+            and (len(batches[-1]) + 1) * longest <= token_budget
+            and alike(lengths[index]) == alike(longest)
+        ):
             batches[-1].append(index)
         else:
             batches.append([index])
@@ -65,7 +75,9 @@ def plan_batches(lengths: Sequence[int], token_budget: int, alike: Callable[[int
 
 
 def pieces_within(lengths: Sequence[int], token_budget: int) -> list[range]:
-    """Neighbours in pieces of at most so many tokens together; an item that is longer than the budget stands alone."""
+    """Neighbours in pieces of at most so many tokens together; an item that is longer than the
+    budget stands alone.
+    """
     starts, room = list[int](), 0
     for index, length in enumerate(lengths):
         if not starts or length > room:

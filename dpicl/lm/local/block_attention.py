@@ -16,12 +16,16 @@ from dataclasses import dataclass
 import torch
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-"""Keys or outputs with their values or logarithms: (1, heads, tokens, width) each, the latter (1, heads, tokens)."""
+"""Keys or outputs with their values or logarithms: (1, heads, tokens, width) each, the latter (1,
+heads, tokens).
+"""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Queries `start:stop` of one segment, where in the bank their own keys begin, and where their earlier keys stand."""
+    """Queries `start:stop` of one segment, where in the bank their own keys begin, and where their
+    earlier keys stand.
+    """
 
     start: int
     stop: int
@@ -45,19 +49,35 @@ class ByBlocks:
         logs = torch.empty(query.shape[:3], dtype=torch.float32)
         for block in self.blocks:
             part = query[:, :, block.start : block.stop]
-            attended = _attend(part, bank, block.own, block.own + block.stop - block.start, scaling, causal=True)
+            attended = _attend(
+                part, bank, block.own, block.own + block.stop - block.start, scaling, causal=True
+            )
             for start, stop in block.before:
                 attended = _merged(attended, _attend(part, bank, start, stop, scaling))
             output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = attended
-        if not self.trunk or not query.shape[2]:  # PyTorch divides by the number of queries: of none the process would die
+        if (
+            not self.trunk or not query.shape[2]
+        ):  # PyTorch divides by the number of queries: of none the process would die
             return output
         return _merged((output, logs), _attend(query, bank, 0, self.trunk, scaling))[0]
 
 
-def _attend(query: torch.Tensor, bank: Pair, start: int, stop: int, scaling: float | None, *, causal: bool = False) -> Pair:
-    """Attention to a part of the bank, and the logarithms of its softmax sums, which PyTorch's public function does not return."""
+def _attend(
+    query: torch.Tensor,
+    bank: Pair,
+    start: int,
+    stop: int,
+    scaling: float | None,
+    *,
+    causal: bool = False,
+) -> Pair:
+    """Attention to a part of the bank, and the logarithms of its softmax sums, which PyTorch's
+    public function does not return.
+    """
     keys, values = (stored[:, :, start:stop] for stored in bank)
-    output, logs = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, is_causal=causal, scale=scaling)
+    output, logs = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, keys, values, is_causal=causal, scale=scaling
+    )
     return output, logs
 
 

@@ -1,6 +1,9 @@
-"""A local model as a chat: the same messages as a served one gets, written out by the template in the model's folder.
+"""A local model as a chat: the same messages as a served one gets, written out by the template in
+the model's folder.
 
-Labels of which one begins another are scored with the token that ends a turn in the template. A template runs in the sandbox of transformers: it is given the messages and writes text, and reads and calls nothing else.
+Labels of which one begins another are scored with the token that ends a turn in the template. A
+template runs in the sandbox of transformers: it is given the messages and writes text, and reads
+and calls nothing else.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ _UNDATED = "{%- macro strftime_now(form) -%}01 Jan 2026{%- endmacro -%}"
 
 
 def told_apart(labels: list[Tokens], name: str) -> list[Tokens]:
-    """Labels' tokens. Raises ModelError: one begins another all the same, so that to score both would compare a part with the whole."""
+    """Labels' tokens. Raises ModelError: one begins another all the same, so that to score both
+    would compare a part with the whole.
+    """
     if overlap(labels):
         raise ModelError(
-            f"model {name!r} has a tokenizer by which one label begins another or is it, whatever ends them; "
+            f"model {name!r} has a tokenizer by which one label begins another or is it, whatever "
+            f"ends them; "
             f"expected labels that differ in more than it drops, or another model"
         )
     return labels
@@ -38,9 +44,15 @@ class ChatTemplate:
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
         if not getattr(tokenizer, "chat_template", None):
-            raise ModelError(f"model {name!r} has no chat template; expected api completions, or an instruct model's folder")
+            raise ModelError(
+                f"model {name!r} has no chat template; expected api completions, or an instruct "
+                f"model's folder"
+            )
         if self._written([{"role": "user", "content": _CONTENT}]).count(_CONTENT) != 1:
-            raise ModelError(f"model {name!r} has a chat template that does not write out a message; expected api completions")
+            raise ModelError(
+                f"model {name!r} has a chat template that does not write out a message; expected "
+                f"api completions"
+            )
         self._labels: dict[tuple[str, tuple[str, ...]], list[Tokens]] = {}
 
     def text_tokens(self, prompt: str) -> Tokens:
@@ -62,7 +74,8 @@ class ChatTemplate:
             for label, whole in zip(labels, wholes, strict=True):
                 if whole[: len(before)] != before or len(whole) == len(before):
                     raise ModelError(
-                        f"label {label!r} changes the tokens of model {self._name!r}'s chat template; expected api completions"
+                        f"label {label!r} changes the tokens of model {self._name!r}'s chat "
+                        f"template; expected api completions"
                     )
             cut = [whole[len(before) :] for whole in wholes]
             if overlap(label.strip() for label in labels) or overlap(cut):
@@ -72,7 +85,9 @@ class ChatTemplate:
 
     @cached_property
     def _turn_end(self) -> Tokens:
-        """The token that the template writes after an answer; where it writes none, the tokenizer's own end."""
+        """The token that the template writes after an answer; where it writes none, the tokenizer's
+        own end.
+        """
         turn = [{"role": "user", "content": _CONTENT}, {"role": "assistant", "content": _ANSWER}]
         after = self._tokens(self._written(turn, answered=True).rpartition(_ANSWER)[2].lstrip(" "))
         own = self._tokenizer.eos_token_id
@@ -81,11 +96,17 @@ class ChatTemplate:
     def _written(self, messages: list[dict[str, str]], *, answered: bool = False) -> str:
         """Up to where the answer begins, or the whole of one that was answered."""
         try:
-            options = {"chat_template": _UNDATED + self._tokenizer.get_chat_template(), "add_generation_prompt": not answered}
+            options = {
+                "chat_template": _UNDATED + self._tokenizer.get_chat_template(),
+                "add_generation_prompt": not answered,
+            }
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, **options))
         except Exception as error:  # noqa: BLE001 - a template may fail in any way
             kind = type(error).__name__
-        raise ModelError(f"model {self._name!r} has a chat template that fails ({kind}); expected api completions")
+        raise ModelError(
+            f"model {self._name!r} has a chat template that fails ({kind}); expected api "
+            f"completions"
+        )
 
     def _tokens(self, text: str) -> Tokens:
         """A template writes its own start tokens."""

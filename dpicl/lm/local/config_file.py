@@ -1,4 +1,6 @@
-"""What a model's config says before its weights are there: the type they are kept in, and whether they are quantised. No torch needed."""
+"""What a model's config says before its weights are there: the type they are kept in, and whether
+they are quantised. No torch needed.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +50,25 @@ def read_config(path_or_id: str, revision: str | None) -> dict[str, Any]:
     except (OSError, ValueError):
         config = None
     if not isinstance(config, dict):
-        raise ModelError(f"model {path_or_id!r} cannot be loaded (config.json is not readable); expected a model in the usual layout")
+        raise ModelError(
+            f"model {path_or_id!r} cannot be loaded (config.json is not readable); expected a "
+            f"model in the usual layout"
+        )
     return config
 
 
 def kept_dtype(config: dict[str, Any]) -> Dtype:
-    """The type that a checkpoint's weights are kept in; float32 where it says none, bfloat16 where it is one that nothing is computed in."""
+    """The type that a checkpoint's weights are kept in; float32 where it says none, bfloat16 where
+    it is one that nothing is computed in.
+    """
     text = config.get("text_config")
     stated = next(
-        (one[key] for one in (config, text if isinstance(text, dict) else {}) for key in ("dtype", "torch_dtype") if one.get(key)),
+        (
+            one[key]
+            for one in (config, text if isinstance(text, dict) else {})
+            for key in ("dtype", "torch_dtype")
+            if one.get(key)
+        ),
         "float32",
     )
     return _KEPT.get(str(stated).removeprefix("torch."), "bfloat16")
@@ -65,10 +77,14 @@ def kept_dtype(config: dict[str, Any]) -> Dtype:
 def quantisation(config: dict[str, Any]) -> str | None:
     """The method by which a checkpoint is quantised, if it is."""
     text = config.get("text_config")
-    stated = config.get("quantization_config") or (text.get("quantization_config") if isinstance(text, dict) else None)
+    stated = config.get("quantization_config") or (
+        text.get("quantization_config") if isinstance(text, dict) else None
+    )
     return str(stated.get("quant_method") or "bitsandbytes") if isinstance(stated, dict) else None
 
 
 def package_of(method: str) -> str | None:
-    """The package without which a checkpoint that is quantised so cannot be loaded, by the name that it is imported by."""
+    """The package without which a checkpoint that is quantised so cannot be loaded, by the name
+    that it is imported by.
+    """
     return _PACKAGES.get(method)

@@ -17,17 +17,32 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.full_precision import can_be_exact, in_float32
-from dpicl.lm.local.padded_reader import EXACT, ReadingMode, read_padded, run_with_oom_retry, tolerance_of
+from dpicl.lm.local.padded_reader import (
+    EXACT,
+    ReadingMode,
+    read_padded,
+    run_with_oom_retry,
+    tolerance_of,
+)
 from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
 
 _PROBED = 4
 """Tokens that are written to see whether they follow."""
 Writing = Literal["together", "alone", "anew"]
-"""How texts are written: by transformers, several at once or one by one; or by reading everything anew for each token."""
+"""How texts are written: by transformers, several at once or one by one; or by reading everything
+anew for each token.
+"""
 
 
-def find_writing(model: Any, rows: Sequence[Tokens], mode: ReadingMode, *, token_budget: int, device: torch.device) -> Writing:
+def find_writing(
+    model: Any,
+    rows: Sequence[Tokens],
+    mode: ReadingMode,
+    *,
+    token_budget: int,
+    device: torch.device,
+) -> Writing:
     """The fastest way of writing in which every token follows from what plain reading gives.
 
     Args:
@@ -65,22 +80,44 @@ def generate(
     options: dict[str, Any] = {"stop_strings": list(stop), "tokenizer": tokenizer} if stop else {}
 
     def noise_of(batch: Sequence[int]) -> _GumbelNoise:
-        return _GumbelNoise([stream(seed, "generate", "", str(row)).generator() for row in batch], temperature)
+        return _GumbelNoise(
+            [stream(seed, "generate", "", str(row)).generator() for row in batch], temperature
+        )
 
     @torch.inference_mode()
     def write(batch: Sequence[int]) -> dict[int, str]:
         processor = LogitsProcessorList([noise_of(batch)]) if temperature else None
-        output = _written(model, [rows[row] for row in batch], new_tokens, device, logits_processor=processor, **options)
-        texts = tokenizer.batch_decode(output.sequences[:, max(len(rows[row]) for row in batch) :], skip_special_tokens=True)
+        output = _written(
+            model,
+            [rows[row] for row in batch],
+            new_tokens,
+            device,
+            logits_processor=processor,
+            **options,
+        )
+        texts = tokenizer.batch_decode(
+            output.sequences[:, max(len(rows[row]) for row in batch) :], skip_special_tokens=True
+        )
         return {row: before_stop(text, stop) for row, text in zip(batch, texts, strict=True)}
 
     @torch.inference_mode()
     def write_anew(batch: Sequence[int]) -> dict[int, str]:
         (row,) = batch
         noise, ends, written, text = noise_of(batch), _ends(model), Tokens(), ""
-        while len(written) < new_tokens and not (written and written[-1] in ends) and not any(mark in text for mark in stop):
+        while (
+            len(written) < new_tokens
+            and not (written and written[-1] in ends)
+            and not any(mark in text for mark in stop)
+        ):
             whole = [rows[row] + written]
-            ((_, logits),) = read_padded(model, whole, [(len(whole[0]) - 1,)], device=device, token_budget=token_budget, mode=mode)
+            ((_, logits),) = read_padded(
+                model,
+                whole,
+                [(len(whole[0]) - 1,)],
+                device=device,
+                token_budget=token_budget,
+                mode=mode,
+            )
             scores = noise(whole, logits) if temperature else logits  # type: ignore[arg-type]
             written += (int(scores[0].argmax()),)
             text = tokenizer.decode(list(written), skip_special_tokens=True)
@@ -91,24 +128,43 @@ def generate(
     # of what is kept, positions would not be turned otherwise once a text is longer
     anew = [row for row, length in enumerate(lengths) if writing == "anew" or mode.is_apart(length)]
     kept = sorted({*range(len(rows))} - {*anew})
-    batches = plan_batches([lengths[row] for row in kept], token_budget if writing == "together" else 0)
-    for batch, attempt in [*(([kept[place] for place in batch], write) for batch in batches), *(([row], write_anew) for row in anew)]:
+    batches = plan_batches(
+        [lengths[row] for row in kept], token_budget if writing == "together" else 0
+    )
+    for batch, attempt in [
+        *(([kept[place] for place in batch], write) for batch in batches),
+        *(([row], write_anew) for row in anew),
+    ]:
         for written in run_with_oom_retry(batch, attempt):
             texts |= written
     return [texts[row] for row in range(len(rows))]
 
 
 def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> bool:
-    """Whether the logits of every token that transformers writes are those of plain reading; of a model in half precision, in float32 if it can."""
+    """Whether the logits of every token that transformers writes are those of plain reading; of a
+    model in half precision, in float32 if it can.
+    """
     exact = can_be_exact(model, rows[0], limits["device"])
     tolerance = EXACT if exact else tolerance_of(model)
     try:
         with torch.inference_mode(), in_float32(model) if exact else nullcontext():
-            output = _written(model, rows, _PROBED, limits["device"], output_logits=True, min_new_tokens=_PROBED)
-            whole = [row + tuple(new) for row, new in zip(rows, output.sequences[:, max(map(len, rows)) :].tolist(), strict=True)]
+            output = _written(
+                model, rows, _PROBED, limits["device"], output_logits=True, min_new_tokens=_PROBED
+            )
+            whole = [
+                row + tuple(new)
+                for row, new in zip(
+                    rows, output.sequences[:, max(map(len, rows)) :].tolist(), strict=True
+                )
+            ]
             wanted = [tuple(range(len(row) - 1, len(row) - 1 + _PROBED)) for row in rows]
             return all(
-                torch.allclose(output.logits[place - len(rows[row]) + 1][row].float(), logits.float(), rtol=tolerance, atol=tolerance)
+                torch.allclose(
+                    output.logits[place - len(rows[row]) + 1][row].float(),
+                    logits.float(),
+                    rtol=tolerance,
+                    atol=tolerance,
+                )
                 for places, part in read_padded(model, whole, wanted, **limits)
                 for (row, place), logits in zip(places, part, strict=True)
             )
@@ -116,7 +172,9 @@ def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> b
         return False
 
 
-def _written(model: Any, rows: Sequence[Tokens], new_tokens: int, device: torch.device, **options: Any) -> Any:
+def _written(
+    model: Any, rows: Sequence[Tokens], new_tokens: int, device: torch.device, **options: Any
+) -> Any:
     """What transformers writes, greedily; see its `generate`."""
     padded, end = pad_left(rows), model.generation_config.eos_token_id
     return model.generate(
@@ -144,5 +202,9 @@ class _GumbelNoise(LogitsProcessor):
         self._generators, self._temperature = generators, temperature
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        noise = np.stack([generator.gumbel(size=scores.shape[-1]) for generator in self._generators])
-        return scores.float() / self._temperature + torch.from_numpy(noise).to(scores.device, torch.float32)  # type: ignore[return-value]
+        noise = np.stack(
+            [generator.gumbel(size=scores.shape[-1]) for generator in self._generators]
+        )
+        return scores.float() / self._temperature + torch.from_numpy(noise).to(
+            scores.device, torch.float32
+        )  # type: ignore[return-value]

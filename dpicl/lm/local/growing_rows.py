@@ -1,4 +1,5 @@
-"""Voters that stay for a whole text: rows that grow by a token at a time, with keys and values of what was read before kept.
+"""Voters that stay for a whole text: rows that grow by a token at a time, with keys and values of
+what was read before kept.
 
 Rows are read in chunks, padded on the left to the same width; each later step appends as many
 tokens to every row of a chunk. A chunk whose rows did not grow alike is read anew, and rows that
@@ -20,25 +21,40 @@ from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.local.row_pass import read_beginnings, read_newest
 from dpicl.lm.local.tree_reader import Pass, pass_of
-from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, distinct_voters, read_fresh
+from dpicl.lm.local.vote_reader import (
+    Key,
+    LastLogits,
+    Reader,
+    Rows,
+    count_votes,
+    distinct_voters,
+    read_fresh,
+)
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
 BUDGETS = 8
-"""Token budgets in a chunk: a step reads one token of each row, and few rows leave a machine idle."""
+"""Token budgets in a chunk: a step reads one token of each row, and few rows leave a machine
+idle.
+"""
 LEFT = 0.75
-"""Share of a chunk's rows from which on those that are not needed any more are read along: to copy all others takes longer."""
+"""Share of a chunk's rows from which on those that are not needed any more are read along: to copy
+all others takes longer.
+"""
 ROOM = 32
 """Columns that a cache grows by at once: everything is copied every so many tokens, not at each."""
 CPU_BYTES = 4 << 30
-"""Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU reports it."""
+"""Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU
+reports it.
+"""
 _PROBE = ((1, 2, 3, 4, 5, 6, 7), (3, 4, 5, 2, 1))
 _PROBED = ((5, 3), (6, 4), (7, 5))
 """Up to where these rows are read, one time after another; every vocabulary has these tokens."""
 
 
 class PreallocatedCacheLayer(DynamicLayer):
-    """One layer of a transformers cache, which grows into columns that it has allocated, so that a step copies only what is new.
+    """One layer of a transformers cache, which grows into columns that it has allocated, so that a
+    step copies only what is new.
 
     Keys and values are of shape (rows, heads, columns, width).
     """
@@ -47,7 +63,9 @@ class PreallocatedCacheLayer(DynamicLayer):
         super().__init__(**options)
         self._stores: list[torch.Tensor] = []
 
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append columns to all rows."""
         new = (key_states, value_states)
         if not self.is_initialized:
@@ -80,22 +98,33 @@ class PreallocatedCacheLayer(DynamicLayer):
 
 @dataclass
 class _Chunk:
-    """Rows that are read together, how much of each was read, and the cache of it; `own_pass` reads where it can."""
+    """Rows that are read together, how much of each was read, and the cache of it; `own_pass` reads
+    where it can.
+    """
 
     keys: list[Key]
     lengths: np.ndarray
     own_pass: Pass | None = None
     width: int = 0
-    cache: Cache = field(default_factory=lambda: Cache(layer_class_to_replicate=PreallocatedCacheLayer))
+    cache: Cache = field(
+        default_factory=lambda: Cache(layer_class_to_replicate=PreallocatedCacheLayer)
+    )
 
     @torch.inference_mode()
-    def read(self, reader: Reader, new: Sequence[Tokens], among: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits after these further tokens of each row, shape (rows, tokens): see `LastLogits`; as many of each, but for the first time."""
+    def read(
+        self, reader: Reader, new: Sequence[Tokens], among: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Logits after these further tokens of each row, shape (rows, tokens): see `LastLogits`; as
+        many of each, but for the first time.
+        """
         own, most = pass_of(reader.model, self.own_pass), max(map(len, new))
         if own is not None and not self.width:
             logits = read_beginnings(own, new, self.cache, token_budget=reader.token_budget)
         elif own is not None and most == 1:
-            logits, among = read_newest(own, [token for (token,) in new], self.lengths, self.cache, among), None
+            logits, among = (
+                read_newest(own, [token for (token,) in new], self.lengths, self.cache, among),
+                None,
+            )
         else:
             logits = self._by_transformers(reader, new)
         self.width += most
@@ -107,8 +136,12 @@ class _Chunk:
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
         output = reader.model(
             input_ids=torch.as_tensor(padded.tokens, device=reader.device),
-            attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
-            position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
+            attention_mask=torch.as_tensor(
+                np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device
+            ),
+            position_ids=torch.as_tensor(
+                padded.positions + self.lengths[:, np.newaxis], device=reader.device
+            ),
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,
@@ -136,7 +169,9 @@ class GrowingRows:
         self._reader, self._own_pass, self._chunks = reader, own_pass, list[_Chunk]()
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
-    def after(self, rows: Rows, among: torch.Tensor | None = None) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def after(
+        self, rows: Rows, among: torch.Tensor | None = None
+    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """See `vote_reader.LastLogits`; a row that was read before begins with what was read of it.
 
         Raises:
@@ -146,32 +181,48 @@ class GrowingRows:
         for chunk in list(self._chunks):
             lines = [line for line, key in enumerate(chunk.keys) if key in rows]
             new = [rows[chunk.keys[line]][chunk.lengths[line] :] for line in lines]
-            if len({len(tokens) for tokens in new}) != 1 or not new[0]:  # they did not grow alike, or are all gone
+            if (
+                len({len(tokens) for tokens in new}) != 1 or not new[0]
+            ):  # they did not grow alike, or are all gone
                 self._chunks.remove(chunk)
                 continue
-            fits = self._reader.context is None or chunk.lengths.max() + len(new[0]) <= self._reader.context
+            fits = (
+                self._reader.context is None
+                or chunk.lengths.max() + len(new[0]) <= self._reader.context
+            )
             if len(lines) < LEFT * len(chunk.keys) or not fits:
                 chunk.keep(lines)
                 lines = list(range(len(lines)))
             of_line, nothing = dict(zip(lines, new, strict=True)), (0,) * len(new[0])
             read = [of_line.get(line, nothing) for line in range(len(chunk.keys))]
-            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, read=read: chunk.read(self._reader, read, among)))  # type: ignore[misc]
+            logits = next(
+                run_with_oom_retry(
+                    [chunk],
+                    lambda _, chunk=chunk, read=read: chunk.read(self._reader, read, among),  # type: ignore[misc]
+                )
+            )
             keys = [chunk.keys[line] for line in lines]
             for key in keys:
                 del waiting[key]
             yield keys, logits if len(lines) == len(chunk.keys) else logits[lines]
         yield from self._begin(waiting, among)
 
-    def _begin(self, rows: Rows, among: torch.Tensor | None) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def _begin(
+        self, rows: Rows, among: torch.Tensor | None
+    ) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Rows from their beginning: they are kept as long as there is room."""
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
         def begin(lines: Sequence[int]) -> tuple[_Chunk, torch.Tensor]:
-            chunk = _Chunk([keys[line] for line in lines], np.zeros(len(lines), dtype=np.int64), self._own_pass)
+            chunk = _Chunk(
+                [keys[line] for line in lines], np.zeros(len(lines), dtype=np.int64), self._own_pass
+            )
             return chunk, chunk.read(self._reader, [rows[key] for key in chunk.keys], among)
 
         left: list[Key] = []
-        for batch in plan_batches([len(rows[key]) for key in keys], BUDGETS * self._reader.token_budget):
+        for batch in plan_batches(
+            [len(rows[key]) for key in keys], BUDGETS * self._reader.token_budget
+        ):
             columns = len(batch) * (len(rows[keys[batch[0]]]) + ROOM) + sum(
                 len(chunk.keys) * (chunk.width + ROOM) for chunk in self._chunks
             )
@@ -185,7 +236,9 @@ class GrowingRows:
 
 
 def token_bytes(reader: Reader) -> int | None:
-    """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe decides."""
+    """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a
+    small probe decides.
+    """
     if reader.mode.layout != "padded" or reader.mode.apart is not None:
         return None
     chunk = _probed(reader, None, _PROBED[::2])
@@ -196,24 +249,36 @@ def token_bytes(reader: Reader) -> int | None:
 
 
 def steps_of(reader: Reader) -> Pass | None:
-    """The model's own pass, if it can be read so in steps too: the same probe decides, a token at a time."""
+    """The model's own pass, if it can be read so in steps too: the same probe decides, a token at a
+    time.
+    """
     own = pass_of(reader.model, reader.own_pass)
     return None if own is None or _probed(reader, own, _PROBED) is None else own
 
 
 def _probed(reader: Reader, own_pass: Pass | None, ends: Sequence[Sequence[int]]) -> _Chunk | None:
-    """The probe's rows, read up to one end after another; None where logits there are not those of rows that are read whole."""
+    """The probe's rows, read up to one end after another; None where logits there are not those of
+    rows that are read whole.
+    """
     chunk = _Chunk([(0, 0), (0, 1)], np.zeros(len(_PROBE), dtype=np.int64), own_pass)
     starts = ((0,) * len(_PROBE), *ends)
     try:
         steps = [
-            chunk.read(reader, [row[start:stop] for row, start, stop in zip(_PROBE, before, after, strict=True)])
+            chunk.read(
+                reader,
+                [row[start:stop] for row, start, stop in zip(_PROBE, before, after, strict=True)],
+            )
             for before, after in pairwise(starts)
         ]
     except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
         return None
-    wanted, tolerance = [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)], tolerance_of(reader.model)
-    for places, whole in read_padded(reader.model, _PROBE, wanted, device=reader.device, token_budget=64):
+    wanted, tolerance = (
+        [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)],
+        tolerance_of(reader.model),
+    )
+    for places, whole in read_padded(
+        reader.model, _PROBE, wanted, device=reader.device, token_budget=64
+    ):
         found = torch.stack([steps[wanted[row].index(place)][row] for row, place in places])
         if not torch.allclose(whole.float(), found.float(), rtol=tolerance, atol=tolerance):
             return None
@@ -221,16 +286,23 @@ def _probed(reader: Reader, own_pass: Pass | None, ends: Sequence[Sequence[int]]
 
 
 class CachedSession:
-    """A `VotingSession` that keeps what was read, and reads voters again where that fails, for memory or another reason.
+    """A `VotingSession` that keeps what was read, and reads voters again where that fails, for
+    memory or another reason.
 
-    What becomes of the voters, who are private, never changes how the public prompts are read: candidates follow from these alone.
+    What becomes of the voters, who are private, never changes how the public prompts are read:
+    candidates follow from these alone.
     """
 
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
         self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
-        self._distinct = {number: distinct_voters(reader, request) for number, request in self._requests.open.items()}
+        self._distinct = {
+            number: distinct_voters(reader, request)
+            for number, request in self._requests.open.items()
+        }
         size, own = token_bytes(reader), steps_of(reader)
-        self._public, self._voters = (None if size is None else GrowingRows(reader, size, own).after for _ in range(2))
+        self._public, self._voters = (
+            None if size is None else GrowingRows(reader, size, own).after for _ in range(2)
+        )
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
@@ -238,7 +310,9 @@ class CachedSession:
         read: list[tuple[list[Key], torch.Tensor]] = []
         if (kept := self._public) is not None:
 
-            def public(rows: Rows, among: torch.Tensor | None) -> Iterator[tuple[list[Key], torch.Tensor]]:
+            def public(
+                rows: Rows, among: torch.Tensor | None
+            ) -> Iterator[tuple[list[Key], torch.Tensor]]:
                 """Once in a step."""
                 if not read:
                     read.extend(kept(rows, among))
@@ -246,12 +320,20 @@ class CachedSession:
 
             try:
                 return self._counted(public, self._voters)
-            except Exception:  # noqa: BLE001 - of memory, of a model that cannot be read so, or one that comes again below
-                self._voters = None  # and nothing else holds it: its memory is free for what follows
+            except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
+                self._voters = (
+                    None  # and nothing else holds it: its memory is free for what follows
+                )
                 if read:
                     return self._counted(public)
                 self._public = None
         return self._counted()
 
-    def _counted(self, public: LastLogits | None = None, voters: LastLogits | None = None) -> list[Votes | None]:
-        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters, self._distinct))
+    def _counted(
+        self, public: LastLogits | None = None, voters: LastLogits | None = None
+    ) -> list[Votes | None]:
+        return self._requests.in_order(
+            count_votes(
+                self._reader, self._requests.open, self._rule, public, voters, self._distinct
+            )
+        )

@@ -1,7 +1,9 @@
-"""How a model may be read is found once: kept by the digest of its files, of the program and of the packages that read it.
+"""How a model may be read is found once: kept by the digest of its files, of the program and of the
+packages that read it.
 
-Weights are known by their whole content. What is kept is believed only where it has the form that it was written in, and a change of
-anything that could change the finding gives it another name: then all is found anew.
+Weights are known by their whole content. What is kept is believed only where it has the form that
+it was written in, and a change of anything that could change the finding gives it another name:
+then all is found anew.
 """
 
 from __future__ import annotations
@@ -37,12 +39,17 @@ class KeptCheck:
     """
 
     def __init__(self, folder: Path, *asked: str) -> None:
-        files = sorted({path for pattern in FETCHED for path in folder.glob(pattern) if path.is_file()})
+        files = sorted(
+            {path for pattern in FETCHED for path in folder.glob(pattern) if path.is_file()}
+        )
         parts = [*asked, *_program(), *(f"{path.name} {kept_sha256(path)}" for path in files)]
         self._place: Path | None = None
         self._content: dict[str, Any] = {}
         with suppress(RunError, OSError, ValueError):
-            self._place = cache_folder("checks") / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+            self._place = (
+                cache_folder("checks")
+                / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+            )
             content = json.loads(self._place.read_text("utf-8"))
             self._content = content if isinstance(content, dict) else {}
 
@@ -53,8 +60,17 @@ class KeptCheck:
             layout, options, apart, shares, own_pass = (
                 self._content[name] for name in ("layout", "options", "apart", "shares", "own_pass")
             )
-            has_form = layout in LAYOUTS and isinstance(apart, int | None) and isinstance(shares, bool) and isinstance(own_pass, bool)
-            return Finding(ReadingMode(layout, frozenset(map(str, options)), apart), shares, own_pass) if has_form else None
+            has_form = (
+                layout in LAYOUTS
+                and isinstance(apart, int | None)
+                and isinstance(shares, bool)
+                and isinstance(own_pass, bool)
+            )
+            return (
+                Finding(ReadingMode(layout, frozenset(map(str, options)), apart), shares, own_pass)
+                if has_form
+                else None
+            )
         except (KeyError, TypeError):
             return None
 
@@ -67,7 +83,11 @@ class KeptCheck:
     def keep(self, found: Finding | Writing) -> None:
         """Keep it, beside what is kept already."""
         if isinstance(found, Finding):
-            mode = {"layout": found.mode.layout, "options": sorted(found.mode.options), "apart": found.mode.apart}
+            mode = {
+                "layout": found.mode.layout,
+                "options": sorted(found.mode.options),
+                "apart": found.mode.apart,
+            }
             self._content |= {**mode, "shares": found.shares, "own_pass": found.own_pass}
         else:
             self._content["writing"] = found
@@ -79,12 +99,21 @@ class KeptCheck:
 
 @cache
 def _program() -> tuple[str, ...]:
-    """The files of this program that read models, the packages that they call, and what this machine computes with."""
-    ours = [path for folder in (Path(__file__).parent, Path(__file__).parent.parent) for path in sorted(folder.glob("*.py"))]
+    """The files of this program that read models, the packages that they call, and what this
+    machine computes with.
+    """
+    ours = [
+        path
+        for folder in (Path(__file__).parent, Path(__file__).parent.parent)
+        for path in sorted(folder.glob("*.py"))
+    ]
     return (
         *(hashlib.sha256(path.read_bytes()).hexdigest() for path in ours),
         *(f"{name} {_version(name)}" for name in _PACKAGES),
-        f"{platform.python_version()} {platform.machine()} {torch.backends.cpu.get_cpu_capability()} {torch.version.cuda}",
+        (
+            f"{platform.python_version()} {platform.machine()} "
+            f"{torch.backends.cpu.get_cpu_capability()} {torch.version.cuda}"
+        ),
     )
 
 

@@ -1,13 +1,16 @@
 """A Llama's pass over a packed row on a CPU, by its own weights, without what nobody asks for.
 
-A small model's time goes to many small steps between its products. Here the last layer works for the tokens that are asked for
-alone, positions are turned in place, and no module is called. Weights are laid out once as oneDNN multiplies by them, which a product
-otherwise does anew each time. `reading_mode.find` takes it where it gives what plain prompts give.
+A small model's time goes to many small steps between its products. Here the last layer works for
+the tokens that are asked for alone, positions are turned in place, and no module is called. Weights
+are laid out once as oneDNN multiplies by them, which a product otherwise does anew each time.
+`reading_mode.find` takes it where it gives what plain prompts give.
 
-    h <- E[tokens];  for every layer:   h <- h + O attend(R Q n(h), R K n(h), V n(h));   h <- h + D (silu(G n(h)) U n(h))
+    h <- E[tokens];  for every layer:   h <- h + O attend(R Q n(h), R K n(h), V n(h));   h <- h + D
+                     (silu(G n(h)) U n(h))
     logits = L n(h)
 
-Symbols     n root-mean-square norm, R turns by positions, Q K V O G U D L weights of transformers' `LlamaForCausalLM`.
+Symbols     n root-mean-square norm, R turns by positions, Q K V O G U D L weights of transformers'
+            `LlamaForCausalLM`.
 """
 
 from __future__ import annotations
@@ -42,9 +45,15 @@ class LlamaPass:
 
     @classmethod
     def of(cls, model: Any) -> Self | None:
-        """The pass of a model; None where it is of another kind, has biases, computes in another format, or is not on a CPU."""
+        """The pass of a model; None where it is of another kind, has biases, computes in another
+        format, or is not on a CPU.
+        """
         config = model.config
-        if type(model) is not LlamaForCausalLM or model.dtype != torch.float32 or model.device.type != "cpu":
+        if (
+            type(model) is not LlamaForCausalLM
+            or model.dtype != torch.float32
+            or model.device.type != "cpu"
+        ):
             return None
         is_plain = not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
         return cls(model) if is_plain and config.rope_parameters["rope_type"] in _TURNS else None
@@ -55,7 +64,12 @@ class LlamaPass:
         return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
 
     def __call__(
-        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+        self,
+        plan: Plan,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         model, asked = self.model.model, plan.asked
@@ -69,7 +83,11 @@ class LlamaPass:
                 hidden, normed, cos, sin = hidden[asked], normed[asked], cos[asked], sin[asked]
             query = _turned(self._heads(self._times(normed, attention.q_proj)), cos, sin)
             attend = plan.attend_last if number == plan.last else plan.attend
-            attended = attend(query, plan.bank(number, (key, value)), attention.scaling)[0].transpose(0, 1).flatten(1)
+            attended = (
+                attend(query, plan.bank(number, (key, value)), attention.scaling)[0]
+                .transpose(0, 1)
+                .flatten(1)
+            )
             hidden = hidden + self._times(attended, attention.o_proj)
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
             gate = silu(self._times(normed, mlp.gate_proj)).mul_(self._times(normed, mlp.up_proj))
@@ -83,8 +101,12 @@ class LlamaPass:
         if not self._lays_out or len(states) * part.weight.numel() < _LEAST_PRODUCTS:
             return linear(states, part.weight)
         if part not in self._laid_out:
-            self._laid_out[part] = torch.ops.mkldnn._reorder_linear_weight(part.weight.detach(), _ROWS)
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, self._laid_out[part], None, "none", [], "")
+            self._laid_out[part] = torch.ops.mkldnn._reorder_linear_weight(
+                part.weight.detach(), _ROWS
+            )
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            states, self._laid_out[part], None, "none", [], ""
+        )
         return product
 
     def _heads(self, states: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,9 @@ from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.local.gguf_file import gguf_digest, gguf_folder, is_gguf
 
 Dtype = Literal["float32", "tf32", "bfloat16", "float16"]
-"""Number format of a model's weights; `tf32` is float32 whose products a GPU rounds to ten bits, and float32 elsewhere."""
+"""Number format of a model's weights; `tf32` is float32 whose products a GPU rounds to ten bits,
+and float32 elsewhere.
+"""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
@@ -38,24 +40,35 @@ def is_checkpoint(path: str) -> bool:
 
 
 def find_checkpoint(path: str) -> Path:
-    """A tabular model's file of weights, by its path or that of a folder in which it is the only one.
+    """A tabular model's file of weights, by its path or that of a folder in which it is the only
+    one.
 
     Raises:
         ModelError: it is not there, or there are several.
     """
     place = Path(path).expanduser()
-    found = sorted(one for one in place.iterdir() if is_checkpoint(str(one))) if place.is_dir() else [place]
+    found = (
+        sorted(one for one in place.iterdir() if is_checkpoint(str(one)))
+        if place.is_dir()
+        else [place]
+    )
     if len(found) != 1 or not is_checkpoint(str(found[0])):
         what = f"a folder with {len(found)} of them" if place.is_dir() else "no such file"
-        raise ModelError(f"tabular model {path!r} is {what}; expected a file of weights, {' or '.join(_CHECKPOINTS)}, or a folder with one")
+        raise ModelError(
+            f"tabular model {path!r} is {what}; expected a file of weights, "
+            f"{' or '.join(_CHECKPOINTS)}, or a folder with one"
+        )
     return found[0]
 
 
-def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = FETCHED) -> tuple[Path, str]:
+def find_model_files(
+    path_or_id: str, revision: str | None, only: Sequence[str] = FETCHED
+) -> tuple[Path, str]:
     """The folder with the model's files, and its revision.
 
     A hub id is fetched once and then read from the hub's cache; its revision is the
-    commit. A folder has the revision that the caller gives it, or none. A GGUF file is written out as one.
+    commit. A folder has the revision that the caller gives it, or none. A GGUF file is written out
+    as one.
 
     Args:
         only: patterns of the files that are needed.
@@ -70,36 +83,59 @@ def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] 
         return gguf_folder(path_or_id), revision or ""
     if not HUB_ID.fullmatch(path_or_id):
         raise ModelError(
-            f"model folder {path_or_id!r} holds no config.json; expected a model folder, a GGUF file or a hub id such as org/name"
+            f"model folder {path_or_id!r} holds no config.json; expected a model folder, a GGUF "
+            f"file or a hub id such as org/name"
         )
     from huggingface_hub import HfApi, errors, snapshot_download
 
     kind: type[ModelError] = ModelRefusedError
-    fetch = partial(snapshot_download, path_or_id, revision=revision, allow_patterns=list(only), ignore_patterns=_NOT_FETCHED)
+    fetch = partial(
+        snapshot_download,
+        path_or_id,
+        revision=revision,
+        allow_patterns=list(only),
+        ignore_patterns=_NOT_FETCHED,
+    )
     try:
-        reached = _answers(lambda: HfApi().model_info(path_or_id, revision=revision or "main", timeout=_HUB_SECONDS), errors)
+        reached = _answers(
+            lambda: HfApi().model_info(
+                path_or_id, revision=revision or "main", timeout=_HUB_SECONDS
+            ),
+            errors,
+        )
         snapshot = Path(fetch(local_files_only=not reached))
         return snapshot, snapshot.name
     except errors.GatedRepoError:
-        advice = f"is gated; accept its licence at https://huggingface.co/{path_or_id}, then type `hf auth login`"
+        advice = (
+            f"is gated; accept its licence at https://huggingface.co/{path_or_id}, then type `hf "
+            f"auth login`"
+        )
     except errors.RevisionNotFoundError:
         advice = f"has no revision {revision!r}; type {path_or_id} for its main branch"
     except errors.RepositoryNotFoundError:
         advice = "is not on the hub, or is private; check the name, or type `hf auth login`"
     except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
         kind = ModelError
-        advice = f"is not in the local cache and the hub cannot be reached; type `hf download {path_or_id}` where there is a connection"
+        advice = (
+            f"is not in the local cache and the hub cannot be reached; type `hf download "
+            f"{path_or_id}` where there is a connection"
+        )
     raise kind(f"model {path_or_id!r} {advice}, or give the folder of a local copy")
 
 
 def _answers(ask: Callable[[], object], errors: Any) -> bool:
-    """Whether the hub can be reached, which its own library finds out in minutes. Raises HfHubHTTPError: it is, and refuses."""
+    """Whether the hub can be reached, which its own library finds out in minutes. Raises
+    HfHubHTTPError: it is, and refuses.
+    """
     try:
         ask()
     except errors.OfflineModeIsEnabled:
         return False
     except errors.HfHubHTTPError as error:
-        if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.GatedRepoError):
+        if isinstance(
+            error,
+            errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.GatedRepoError,
+        ):
             raise
         return False
     except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
@@ -108,16 +144,26 @@ def _answers(ask: Callable[[], object], errors: Any) -> bool:
 
 
 def weights_digest(path_or_id: str, revision: str | None) -> str:
-    """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError: its files are missing."""
-    return gguf_digest(path_or_id) if is_gguf(path_or_id) else model_digest(*find_model_files(path_or_id, revision))
+    """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError:
+    its files are missing.
+    """
+    return (
+        gguf_digest(path_or_id)
+        if is_gguf(path_or_id)
+        else model_digest(*find_model_files(path_or_id, revision))
+    )
 
 
 def chat_template(folder: Path) -> str:
-    """The chat template that a model's folder states, as its file has it; empty where there is none. Nothing is loaded."""
+    """The chat template that a model's folder states, as its file has it; empty where there is
+    none. Nothing is loaded.
+    """
     if (own := folder / "chat_template.jinja").is_file():
         return own.read_text("utf-8", errors="replace")
     try:
-        stated = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("chat_template")
+        stated = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get(
+            "chat_template"
+        )
     except (OSError, ValueError, AttributeError):
         return ""
     return json.dumps(stated) if stated else ""
@@ -127,15 +173,23 @@ def model_digest(folder: Path, revision: str) -> str:
     """sha256 over the revision and the model's files, as hexadecimal text.
 
     Content counts for all files of a model below 64 MiB; of a larger one's weights, whose
-    reading would take minutes, name and size and a sample: a megabyte and 64 blocks at even distances, all of which any training moves.
+    reading would take minutes, name and size and a sample: a megabyte and 64 blocks at even
+    distances, all of which any training moves.
     """
-    return files_digest(sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED), revision)
+    return files_digest(
+        sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED), revision
+    )
 
 
 def encoder_digest(folder: Path, revision: str) -> str:
-    """The same of a sentence encoder, whose parts may have folders of their own, weights in them too."""
+    """The same of a sentence encoder, whose parts may have folders of their own, weights in them
+    too.
+    """
     inner = (path for path in folder.glob("*/*") if path.parent.name[:1].isdigit())
-    return files_digest(sorted(path for path in (*folder.iterdir(), *inner) if path.suffix in (*_DIGESTED, ".txt")), revision)
+    return files_digest(
+        sorted(path for path in (*folder.iterdir(), *inner) if path.suffix in (*_DIGESTED, ".txt")),
+        revision,
+    )
 
 
 def files_digest(files: Sequence[Path], revision: str) -> str:

@@ -1,4 +1,6 @@
-"""Reading many token sequences in batches, for models that cannot share beginnings, and in pieces that fit the memory."""
+"""Reading many token sequences in batches, for models that cannot share beginnings, and in pieces
+that fit the memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
 Layout = Literal["padded", "unplaced", "equal", "alone"]
-"""What is read together: rows padded on the left, with their positions or without; rows of equal length only; or one row at a time."""
+"""What is read together: rows padded on the left, with their positions or without; rows of equal
+length only; or one row at a time.
+"""
 READ_AS: dict[Layout, str] = {
     "padded": "padded batches",
     "unplaced": "padded batches, without positions",
@@ -37,7 +41,8 @@ class ReadingMode:
 
     Args:
         options: what its forward pass takes beside tokens.
-        apart: rows of up to so many tokens are read apart from longer ones, for which the model turns its positions otherwise.
+        apart: rows of up to so many tokens are read apart from longer ones, for which the model
+            turns its positions otherwise.
     """
 
     layout: Layout = "padded"
@@ -91,17 +96,24 @@ def read_padded(
         logits = model(input_ids=torch.as_tensor(padded.tokens, device=device), **options).logits
         return places, logits[lines, from_end].to(device)
 
-    for batch in plan_batches([len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike):
+    for batch in plan_batches(
+        [len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike
+    ):
         yield from run_with_oom_retry(batch, read)
 
 
 def tolerance_of(model: Any) -> float:
-    """What rounding may do to logits, absolutely and relatively, where a model is read in two ways."""
+    """What rounding may do to logits, absolutely and relatively, where a model is read in two
+    ways.
+    """
     return EXACT if model.dtype == torch.float32 else 0.1
 
 
-def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]) -> Iterator[Result]:
-    """The results of all pieces, in order: one that does not fit the memory is halved, the others are left alone.
+def run_with_oom_retry(
+    items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]
+) -> Iterator[Result]:
+    """The results of all pieces, in order: one that does not fit the memory is halved, the others
+    are left alone.
 
     Raises:
         ModelError: a single item does not fit.
@@ -112,14 +124,19 @@ def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]]
         try:
             result = attempt(piece)
         except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in _OUT_OF_MEMORY):
+            if not isinstance(error, torch.OutOfMemoryError) and not any(
+                text in str(error) for text in _OUT_OF_MEMORY
+            ):
                 raise
         else:
             yield result
             continue
         # not in the handler: the error would keep the failed attempt's tensors alive
         if len(piece) == 1:
-            raise ModelError("memory does not suffice for one prompt; expected a smaller model, dtype bfloat16 or shorter prompts")
+            raise ModelError(
+                "memory does not suffice for one prompt; expected a smaller model, dtype bfloat16 "
+                "or shorter prompts"
+            )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         middle = len(piece) // 2

@@ -36,7 +36,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """Segments, parents before children and every subtree in one piece; `leaves` has each row's last segment."""
+    """Segments, parents before children and every subtree in one piece; `leaves` has each row's
+    last segment.
+    """
 
     segments: tuple[Segment, ...]
     leaves: tuple[int, ...]
@@ -61,7 +63,9 @@ class PrefixTree:
 
     def holder(self, row: int, position: int) -> int:
         """The segment that holds one position of a row."""
-        return next(index for index in self.path(self.leaves[row]) if self.segments[index].end > position)
+        return next(
+            index for index in self.path(self.leaves[row]) if self.segments[index].end > position
+        )
 
 
 def grow_tree(rows: Sequence[Tokens], *, least_saving: int) -> PrefixTree:
@@ -84,7 +88,11 @@ def grow_tree(rows: Sequence[Tokens], *, least_saving: int) -> PrefixTree:
         low, high, depth, parent = waiting.pop()
         shared = min(common[low : high - 1], default=len(arrays[low]))
         # groups agree on more than `shared` tokens, or are equal and end there
-        cuts = [low, *(place + 1 for place in range(low, high - 1) if common[place] == shared), high]
+        cuts = [
+            low,
+            *(place + 1 for place in range(low, high - 1) if common[place] == shared),
+            high,
+        ]
         groups = list(pairwise(cuts))
         ends_here = len(arrays[low]) == shared
         if len(groups) == 1 or (len(groups) - 1) * (shared - depth) >= least_saving:

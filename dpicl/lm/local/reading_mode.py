@@ -1,10 +1,12 @@
-"""How a model may be read, found by reading it: one plain prompt at a time, as transformers does, is what every faster way must agree with.
+"""How a model may be read, found by reading it: one plain prompt at a time, as transformers does,
+is what every faster way must agree with.
 
-Models attend in ways of their own: a state that runs through padding, positions that they count themselves, a bias
-by distance, a window. None of it is looked up. A way of reading that gives other numbers is not taken, and a model that no way reads
-rightly is refused, before anything is charged.
+Models attend in ways of their own: a state that runs through padding, positions that they count
+themselves, a bias by distance, a window. None of it is looked up. A way of reading that gives other
+numbers is not taken, and a model that no way reads rightly is refused, before anything is charged.
 
-Not covered what differs only in prompts that are longer than the probe's, but for windows and positions that the config states.
+Not covered what differs only in prompts that are longer than the probe's, but for windows and
+positions that the config states.
 """
 
 from __future__ import annotations
@@ -20,27 +22,48 @@ import torch
 from dpicl.errors import ModelError
 from dpicl.lm.local.full_precision import can_be_exact, in_float32
 from dpicl.lm.local.llama_pass import LlamaPass
-from dpicl.lm.local.padded_reader import EXACT, LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
+from dpicl.lm.local.padded_reader import (
+    EXACT,
+    LAYOUTS,
+    Places,
+    ReadingMode,
+    read_padded,
+    tolerance_of,
+)
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import Pass, read_shared
 from dpicl.lm.requests import Tokens
 
-PROBE_TEXT = "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? Answer: Yes.\n" * 24
+PROBE_TEXT = (
+    "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? "
+    "Answer: Yes.\n" * 24
+)
 _LONGEST, _LONGEST_WITH_WINDOW = 100, 320
-_WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "window_size", "local_attention", "sliding_window_size")
+_WINDOWS = (
+    "sliding_window",
+    "attention_window_size",
+    "attention_chunk_size",
+    "window_size",
+    "local_attention",
+    "sliding_window_size",
+)
 _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
 _BUDGET, _WHOLE = 128, 4096
 """Tokens at once: several batches of the probe, or one."""
 _ANY, _NEAR = 1e6, 0.6
-"""A tolerance that finds no fault; and a share of the spread of logits: other ways of reading that are wrong differ by it all, or by little."""
+"""A tolerance that finds no fault; and a share of the spread of logits: other ways of reading that
+are wrong differ by it all, or by little.
+"""
 Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How a model is read: rows in this mode, whether shared beginnings are read once, and whether by a faster pass than transformers' own."""
+    """How a model is read: rows in this mode, whether shared beginnings are read once, and whether
+    by a faster pass than transformers' own.
+    """
 
     mode: ReadingMode
     shares: bool
@@ -61,9 +84,18 @@ def find(model: Any, name: str, probe: Tokens, device: torch.device, *, share: b
     Raises:
         ModelError: it cannot be read, or its answer does not follow from what stands before it.
     """
-    rows, options, apart = probe_rows(probe), frozenset(inspect.signature(model.forward).parameters), _apart(model.config)
-    judge = _judge(model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device)
-    modes = [*(ReadingMode(layout, options, apart) for layout in LAYOUTS), ReadingMode("alone", frozenset())]
+    rows, options, apart = (
+        probe_rows(probe),
+        frozenset(inspect.signature(model.forward).parameters),
+        _apart(model.config),
+    )
+    judge = _judge(
+        model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device
+    )
+    modes = [
+        *(ReadingMode(layout, options, apart) for layout in LAYOUTS),
+        ReadingMode("alone", frozenset()),
+    ]
     limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
@@ -73,15 +105,20 @@ def find(model: Any, name: str, probe: Tokens, device: torch.device, *, share: b
             if judge.agrees(partial(read_padded, model, rows, _wanted(rows), mode=mode, **limits)):
                 shares = attention == NAME
                 return Finding(mode, shares, shares and _passes(judge, device))
-    raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
+    raise ModelError(
+        f"model {name!r} is a {type(model).__name__} that answers the same prompt in several "
+        f"ways; expected another model"
+    )
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """What every way of reading must agree with: `plain`, closely, of a model in half precision in float32, whose rounding hides no mistake.
+    """What every way of reading must agree with: `plain`, closely, of a model in half precision in
+    float32, whose rounding hides no mistake.
 
     Args:
-        own: what plain prompts give in the model's own number format, where that is another one; a way must be near it.
+        own: what plain prompts give in the model's own number format, where that is another one; a
+            way must be near it.
     """
 
     model: Any
@@ -98,7 +135,9 @@ class _Judge:
         return exact and _all(read, self.own, _near)
 
 
-def _judge(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> _Judge:
+def _judge(
+    model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device
+) -> _Judge:
     """A model that cannot compute in float32 is judged as it is, with room for rounding."""
     read = partial(_plain, model, name, rows, options, device)
     if not can_be_exact(model, rows[0], device):
@@ -109,41 +148,66 @@ def _judge(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any
 
 
 def _shares(judge: _Judge, device: torch.device, own_pass: Pass | None = None) -> bool:
-    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which fills several blocks of a GPU."""
-    read = partial(read_shared, judge.model, judge.rows, _wanted(judge.rows), device=device, own_pass=own_pass)
+    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one,
+    which fills several blocks of a GPU.
+    """
+    read = partial(
+        read_shared, judge.model, judge.rows, _wanted(judge.rows), device=device, own_pass=own_pass
+    )
     return all(judge.agrees(partial(read, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
 
 
 def _passes(judge: _Judge, device: torch.device) -> bool:
-    """Whether there is a faster pass over packed rows than transformers' own, which gives what plain prompts give."""
+    """Whether there is a faster pass over packed rows than transformers' own, which gives what
+    plain prompts give.
+    """
     own = LlamaPass.of(judge.model)
     return own is not None and _shares(judge, device, own)
 
 
 def probe_length(config: Any) -> int:
-    """So many tokens show what a model does with padding, with beginnings, and at the end of a window that is not wide."""
+    """So many tokens show what a model does with padding, with beginnings, and at the end of a
+    window that is not wide.
+    """
     text = config.get_text_config()
-    windows = [value for name in _WINDOWS for value in [getattr(text, name, None)] if isinstance(value, int) and value > 0]
-    wanted = max([_LONGEST, *(value + 32 for value in windows if value + 32 <= _LONGEST_WITH_WINDOW)])
+    windows = [
+        value
+        for name in _WINDOWS
+        for value in [getattr(text, name, None)]
+        if isinstance(value, int) and value > 0
+    ]
+    wanted = max(
+        [_LONGEST, *(value + 32 for value in windows if value + 32 <= _LONGEST_WITH_WINDOW)]
+    )
     limits = [value for value in (context_of(config), _apart(config)) if value is not None]
     return min([wanted, *limits])
 
 
 def context_of(config: Any) -> int | None:
-    """Most tokens that a model reads; beyond what is meant to be read, some answer differently from one time to the next.
+    """Most tokens that a model reads; beyond what is meant to be read, some answer differently from
+    one time to the next.
 
-    Dynamic positions follow from what was read before, and of the tokens that sparse attention selects, equal ones follow from chance.
+    Dynamic positions follow from what was read before, and of the tokens that sparse attention
+    selects, equal ones follow from chance.
     """
     text = config.get_text_config()
     limits = [getattr(text, name, None) for name in ("max_position_embeddings", *_SELECTED)]
-    limits += [rope.get("original_max_position_embeddings") for rope in _ropes(text) if rope.get("rope_type") == "dynamic"]
+    limits += [
+        rope.get("original_max_position_embeddings")
+        for rope in _ropes(text)
+        if rope.get("rope_type") == "dynamic"
+    ]
     return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 
 
 def _apart(config: Any) -> int | None:
     """The length beyond which a model turns all positions of a prompt otherwise."""
     text = config.get_text_config()
-    stated = [rope.get("original_max_position_embeddings") for rope in _ropes(text) if rope.get("rope_type") in _GROWING_ROPES]
+    stated = [
+        rope.get("original_max_position_embeddings")
+        for rope in _ropes(text)
+        if rope.get("rope_type") in _GROWING_ROPES
+    ]
     return min((int(one) for one in stated if one), default=None)
 
 
@@ -155,10 +219,17 @@ def _ropes(config: Any) -> list[dict[str, Any]]:
 
 
 def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
-    """Rows of several lengths, short ones first, of which some share a short beginning and two a long one, which is kept while they are read."""
+    """Rows of several lengths, short ones first, of which some share a short beginning and two a
+    long one, which is kept while they are read.
+    """
     end = len(probe)
     long = probe[2 : 2 + 4 * end // 5]
-    rows = [*(probe[:length] for length in (3, end // 8, end // 2)), probe, long + probe[: end // 8], long + probe[4 : end // 6]]
+    rows = [
+        *(probe[:length] for length in (3, end // 8, end // 2)),
+        probe,
+        long + probe[: end // 8],
+        long + probe[4 : end // 6],
+    ]
     return tuple(dict.fromkeys(row[:end] for row in rows if row))
 
 
@@ -168,12 +239,21 @@ def _wanted(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
 
 
 def _plain(
-    model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device, tolerance: float
+    model: Any,
+    name: str,
+    rows: Sequence[Tokens],
+    options: dict[str, Any],
+    device: torch.device,
+    tolerance: float,
 ) -> dict[Place, torch.Tensor]:
-    """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the last one again."""
+    """What transformers itself gives at the wanted places; a prompt that ends there must give the
+    same, and so must the last one again.
+    """
 
     def read(row: Tokens) -> torch.Tensor:
-        logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device), **options).logits[0]
+        logits: torch.Tensor = model(
+            input_ids=torch.tensor([row], device=device), **options
+        ).logits[0]
         if logits.ndim != 2 or len(logits) != len(row):
             raise ValueError(logits.shape)
         return logits.float().to(device)
@@ -188,15 +268,34 @@ def _plain(
             drawn = not torch.equal(before, _chance(device))
     except Exception as error:  # noqa: BLE001 - a model of any kind may fail in any way
         reason = type(error).__name__
-        raise ModelError(f"{kind}, which does not read a plain prompt ({reason}); expected a decoder-only language model") from None
+        raise ModelError(
+            f"{kind}, which does not read a plain prompt ({reason}); expected a decoder-only "
+            f"language model"
+        ) from None
     if not all(bool((logits[-1] < float("inf")).all()) for logits in whole):
-        raise ModelError(f"model {name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+        raise ModelError(
+            f"model {name!r} answered with numbers that are not finite; expected dtype float32 or "
+            f"bfloat16"
+        )
     if drawn:
-        raise ModelError(f"{kind} that draws at random while it reads; expected a model whose answers follow from the prompt")
-    follows = all(_close(logits[len(row) // 2], middle, tolerance) for row, logits, middle in zip(rows, whole, middles, strict=True))
+        raise ModelError(
+            f"{kind} that draws at random while it reads; expected a model whose answers follow "
+            f"from the prompt"
+        )
+    follows = all(
+        _close(logits[len(row) // 2], middle, tolerance)
+        for row, logits, middle in zip(rows, whole, middles, strict=True)
+    )
     if not (follows and _close(again, whole[-1], tolerance)):
-        raise ModelError(f"{kind}, whose answer depends on more than what stands before it; expected a model that reads from left to right")
-    return {(row, place): whole[row][place] for row, places in enumerate(_wanted(rows)) for place in places}
+        raise ModelError(
+            f"{kind}, whose answer depends on more than what stands before it; expected a model "
+            f"that reads from left to right"
+        )
+    return {
+        (row, place): whole[row][place]
+        for row, places in enumerate(_wanted(rows))
+        for place in places
+    }
 
 
 def _chance(device: torch.device) -> torch.Tensor:
@@ -204,22 +303,38 @@ def _chance(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def _all(read: Callable[[], Reading], plain: dict[Place, torch.Tensor], alike: Callable[[torch.Tensor, torch.Tensor], bool]) -> bool:
+def _all(
+    read: Callable[[], Reading],
+    plain: dict[Place, torch.Tensor],
+    alike: Callable[[torch.Tensor, torch.Tensor], bool],
+) -> bool:
     """Whether all places are read, alike; any failure says no."""
     try:
-        found = {place: row for places, part in read() for place, row in zip(places, part.float(), strict=True)}
+        found = {
+            place: row
+            for places, part in read()
+            for place, row in zip(places, part.float(), strict=True)
+        }
     except Exception:  # noqa: BLE001 - as above
         return False
-    return found.keys() == plain.keys() and all(alike(found[place], plain[place]) for place in plain)
+    return found.keys() == plain.keys() and all(
+        alike(found[place], plain[place]) for place in plain
+    )
 
 
 def _close(one: torch.Tensor, other: torch.Tensor, tolerance: float = EXACT) -> bool:
-    return one.shape == other.shape and bool(torch.allclose(one, other, rtol=tolerance, atol=tolerance))
+    return one.shape == other.shape and bool(
+        torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+    )
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Rounding makes a few hundredths of the spread, and tenths where it sends a token to another expert."""
-    return one.shape == other.shape and bool((one - other).square().mean().sqrt() <= _NEAR * other.std())
+    """Rounding makes a few hundredths of the spread, and tenths where it sends a token to another
+    expert.
+    """
+    return one.shape == other.shape and bool(
+        (one - other).square().mean().sqrt() <= _NEAR * other.std()
+    )
 
 
 def _attend(model: Any, attention: str) -> bool:

@@ -1,6 +1,8 @@
-"""How a model's own pass reads rows that grow: whole rows packed one after another at first, then the newest token of each.
+"""How a model's own pass reads rows that grow: whole rows packed one after another at first, then
+the newest token of each.
 
-Keys and values go to the cache that transformers would fill, padded on the left in the same way, so that either may read on.
+Keys and values go to the cache that transformers would fill, padded on the left in the same way, so
+that either may read on.
 """
 
 from __future__ import annotations
@@ -24,15 +26,21 @@ from dpicl.lm.requests import Tokens
 
 @dataclass(frozen=True)
 class _ToOwnRow:
-    """See `tree_attention.Attend`: one query of each row, to the columns that the row has in a padded bank (rows, heads, columns, width)."""
+    """See `tree_attention.Attend`: one query of each row, to the columns that the row has in a
+    padded bank (rows, heads, columns, width).
+    """
 
     lengths: np.ndarray
 
     def __call__(self, query: torch.Tensor, bank: Pair, scaling: float | None) -> torch.Tensor:
         """From (1, heads, rows, width) to the same."""
         rows, heads, columns, width = bank[0].shape
-        grouped = query[0].transpose(0, 1).reshape(rows, heads, -1, width)  # of heads that share keys, each is a query
-        attended = scaled_dot_product_attention(grouped, *bank, attn_mask=self._mask(columns), scale=scaling)
+        grouped = (
+            query[0].transpose(0, 1).reshape(rows, heads, -1, width)
+        )  # of heads that share keys, each is a query
+        attended = scaled_dot_product_attention(
+            grouped, *bank, attn_mask=self._mask(columns), scale=scaling
+        )
         return attended.reshape(rows, -1, width).transpose(0, 1).unsqueeze(0)
 
     def _mask(self, columns: int) -> torch.Tensor | None:
@@ -71,7 +79,8 @@ class _Beginnings:
     Args:
         lines: which of the rows that begin.
         lengths: of all rows that begin.
-        kept: keys and values of all rows by layer, shape (rows, columns, heads, width), which this fills.
+        kept: keys and values of all rows by layer, shape (rows, columns, heads, width), which this
+            fills.
     """
 
     lines: range
@@ -120,18 +129,27 @@ class _Beginnings:
         """These tokens alone; for the last layer by rows."""
         tokens = [states[0].transpose(0, 1) for states in row]
         if layer not in self.kept:  # padding is read too, with no weight, and must be numbers
-            keys, values = (states.new_zeros(len(self.lengths), self.longest, *states.shape[1:]) for states in tokens)
+            keys, values = (
+                states.new_zeros(len(self.lengths), self.longest, *states.shape[1:])
+                for states in tokens
+            )
             self.kept[layer] = keys, values
         for kept, states in zip(self.kept[layer], tokens, strict=True):
             kept.flatten(0, 1)[self._places] = states
         if layer < self.last:
             return row
-        keys, values = (kept[self.lines.start : self.lines.stop].transpose(1, 2) for kept in self.kept[layer])
+        keys, values = (
+            kept[self.lines.start : self.lines.stop].transpose(1, 2) for kept in self.kept[layer]
+        )
         return keys, values
 
 
-def read_beginnings(own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_budget: int) -> torch.Tensor:
-    """Logits after every row, shape (rows, vocabulary); the cache, empty before, holds them padded on the left."""
+def read_beginnings(
+    own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_budget: int
+) -> torch.Tensor:
+    """Logits after every row, shape (rows, vocabulary); the cache, empty before, holds them padded
+    on the left.
+    """
     lengths, kept, logits = np.array([len(row) for row in rows]), dict[int, Pair](), []
     for lines in pieces_within(lengths.tolist(), token_budget):
         plan = _Beginnings(lines, lengths, kept, _last_layer(own))
@@ -144,7 +162,13 @@ def read_beginnings(own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_bu
     return torch.cat(logits)
 
 
-def read_newest(own: Pass, tokens: Sequence[int], lengths: np.ndarray, cache: Cache, among: torch.Tensor | None = None) -> torch.Tensor:
+def read_newest(
+    own: Pass,
+    tokens: Sequence[int],
+    lengths: np.ndarray,
+    cache: Cache,
+    among: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Logits after one more token of each row, shape (rows, vocabulary).
 
     Args:

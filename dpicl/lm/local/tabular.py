@@ -1,9 +1,11 @@
 """Tabular in-context learners on this machine: TabICL and TabPFN, by the packages of their authors.
 
-Which of the two it is follows from the names of the weights. A file is read as weights only: no code from it is run, pickled objects
-are refused, and nothing is fetched from anywhere. Everything is computed in float32, and by public seeds.
+Which of the two it is follows from the names of the weights. A file is read as weights only: no
+code from it is run, pickled objects are refused, and nothing is fetched from anywhere. Everything
+is computed in float32, and by public seeds.
 
-Paper       TabICL: Qu, Holzmüller, Varoquaux and Le Morvan 2025 (arXiv 2502.05564); TabPFN v2: Hollmann et al. 2025 (Nature 637).
+Paper       TabICL: Qu, Holzmüller, Varoquaux and Le Morvan 2025 (arXiv 2502.05564); TabPFN v2:
+            Hollmann et al. 2025 (Nature 637).
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from dpicl.lm.tables import LEAST_LIKELY, LabelledRows
 _SEED = 0
 _PACKAGES = {"icl_predictor.": "tabicl", "transformer_encoder.": "tabpfn", "blocks.": "tabpfn"}
 """The package that a model is of, by what a name of its weights begins with."""
-_EXPECTED = "weights of TabICL (.ckpt) or of TabPFN (.ckpt or .safetensors), as their authors publish them"
+_EXPECTED = (
+    "weights of TabICL (.ckpt) or of TabPFN (.ckpt or .safetensors), as their authors publish them"
+)
 
 
 class TabularFile:
@@ -46,8 +50,13 @@ class TabularFile:
         self._package = _package_of(stored, spec.name)
         if (needed := extra_missing(self._package)) is not None:
             raise ModelRefusedError(f"model {spec.name!r}: {needed}")
-        if self._package == "tabicl" and (self._file.suffix != ".ckpt" or not _config(stored).get("max_classes", 1)):
-            raise ModelRefusedError(f"model {spec.name!r} is a file of TabICL that cannot be read as a classifier; expected its .ckpt")
+        if self._package == "tabicl" and (
+            self._file.suffix != ".ckpt" or not _config(stored).get("max_classes", 1)
+        ):
+            raise ModelRefusedError(
+                f"model {spec.name!r} is a file of TabICL that cannot be read as a classifier; "
+                f"expected its .ckpt"
+            )
         trained = not stored.get("dpicl_untrained", False)
         self.description = ModelDescription(
             name=spec.name,
@@ -60,8 +69,12 @@ class TabularFile:
             mode=f"{self._package}, at most {spec.most_rows} released rows in context",
         )
 
-    def log_probabilities(self, context: LabelledRows, queries: np.ndarray, answers: int) -> np.ndarray:
-        """See `TabularModel`; a context of one label, or without a column that tells rows apart, answers by its shares of labels."""
+    def log_probabilities(
+        self, context: LabelledRows, queries: np.ndarray, answers: int
+    ) -> np.ndarray:
+        """See `TabularModel`; a context of one label, or without a column that tells rows apart,
+        answers by its shares of labels.
+        """
         labels, counts = np.unique(context.labels, return_counts=True)
         scores = np.full((len(queries), answers), LEAST_LIKELY)
         rows, asked, categorical = _known(context, queries)
@@ -73,7 +86,9 @@ class TabularFile:
             scores[:, labels] = np.maximum(np.log(likely, dtype=np.float64), LEAST_LIKELY)
         return scores
 
-    def _predicted(self, rows: np.ndarray, labels: np.ndarray, queries: np.ndarray, categorical: list[int]) -> np.ndarray:
+    def _predicted(
+        self, rows: np.ndarray, labels: np.ndarray, queries: np.ndarray, categorical: list[int]
+    ) -> np.ndarray:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about sizes beyond those that it was trained on
@@ -82,7 +97,10 @@ class TabularFile:
         except torch.OutOfMemoryError:
             reason, expected = "runs out of memory", "fewer `rows`"
         except (ValueError, RuntimeError, KeyError, AssertionError) as error:
-            reason, expected = f"refuses a released table ({_line(error)})", "another model, or fewer answers, columns or `rows`"
+            reason, expected = (
+                f"refuses a released table ({_line(error)})",
+                "another model, or fewer answers, columns or `rows`",
+            )
         raise ModelRefusedError(f"model {self.description.name!r} {reason}; expected {expected}")
 
     def _tabicl(self) -> Any:
@@ -101,7 +119,8 @@ class TabularFile:
         from tabpfn import ModelSpecs, TabPFNClassifier
         from tabpfn.model_loading import load_model
 
-        # loaded by itself: where a path is given, a file that has gone meanwhile would be downloaded
+        # loaded by itself: where a path is given, a file that has gone meanwhile would be
+        # downloaded
         model, _, config, inference = load_model(path=self._file, estimator_type="classifier")
         return TabPFNClassifier(
             model_path=ModelSpecs(model, config, inference),
@@ -114,14 +133,21 @@ class TabularFile:
 
 
 def _known(context: LabelledRows, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Rows, queries and categorical positions of the columns that vary in context, with the mean of its known values in the place of a missing
+    """Rows, queries and categorical positions of the columns that vary in context, with the mean of
+    its known values in the place of a missing
     number: both packages do so in their own ways, of which one looks at other queries.
     """
     known = np.isfinite(context.values)
     means = np.where(known, context.values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    rows, asked = (np.where(np.isfinite(values), values, means) for values in (context.values, queries))
+    rows, asked = (
+        np.where(np.isfinite(values), values, means) for values in (context.values, queries)
+    )
     varying = np.flatnonzero((rows != rows[:1]).any(axis=0))
-    return rows[:, varying], asked[:, varying], [place for place, column in enumerate(varying) if column in context.categorical]
+    return (
+        rows[:, varying],
+        asked[:, varying],
+        [place for place, column in enumerate(varying) if column in context.categorical],
+    )
 
 
 def _read(file: Path, name: str) -> Mapping[str, Any]:
@@ -131,10 +157,20 @@ def _read(file: Path, name: str) -> Mapping[str, Any]:
             with safe_open(file, framework="pt") as opened:
                 return {"state_dict": dict.fromkeys(opened.keys())}
         stored = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError, SafetensorError):
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        KeyError,
+        EOFError,
+        pickle.UnpicklingError,
+        SafetensorError,
+    ):
         stored = None
     if not isinstance(stored, dict) or not isinstance(stored.get("state_dict"), dict):
-        raise ModelRefusedError(f"model {name!r} cannot be loaded as weights alone; expected {_EXPECTED}")
+        raise ModelRefusedError(
+            f"model {name!r} cannot be loaded as weights alone; expected {_EXPECTED}"
+        )
     return stored
 
 
@@ -142,7 +178,9 @@ def _package_of(stored: Mapping[str, Any], name: str) -> str:
     for begins, package in _PACKAGES.items():
         if any(str(key).startswith(begins) for key in stored["state_dict"]):
             return package
-    raise ModelRefusedError(f"model {name!r} holds weights of neither package; expected {_EXPECTED}")
+    raise ModelRefusedError(
+        f"model {name!r} holds weights of neither package; expected {_EXPECTED}"
+    )
 
 
 def _config(stored: Mapping[str, Any]) -> Mapping[str, Any]:

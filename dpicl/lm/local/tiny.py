@@ -35,7 +35,12 @@ RECIPE = 1
 """Raise it when a change below changes the files; old folders are then left alone."""
 _VOCABULARY = 1024
 _CONTEXT = 8192
-_SHAPE: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+_SHAPE: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
 _GAIN = 2.0
 """Spread of the weights; at 1, every prompt that ends alike gets the same answer."""
 _UNTRAINED: dict[str, Any] = {"dpicl_untrained": True}
@@ -62,7 +67,9 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
         draft = Path(scratch) / "model"
         _write_model(draft, _train_tokenizer(corpus))
-        with locked(folder / ".tiny.lock"):  # one builder at a time: none removes what another has just put there
+        with locked(
+            folder / ".tiny.lock"
+        ):  # one builder at a time: none removes what another has just put there
             if not _is_complete(home):
                 shutil.rmtree(home, ignore_errors=True)
                 os.rename(draft, home)
@@ -74,9 +81,11 @@ def _is_complete(home: Path) -> bool:
 
 
 def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
-    """The answers stand in the training text more often than any pair of letters can occur in the corpus.
+    """The answers stand in the training text more often than any pair of letters can occur in the
+    corpus.
 
-    Byte-pair training merges the most frequent pair first, so the answers are whole tokens before anything else is merged.
+    Byte-pair training merges the most frequent pair first, so the answers are whole tokens before
+    anything else is merged.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -89,11 +98,17 @@ def _train_tokenizer(corpus: Sequence[str]) -> PreTrainedTokenizerFast:
     )
     frequency = 1 + sum(len(text.encode()) for text in corpus)
     tokenizer.train_from_iterator([*corpus, "".join(ANSWERS) * frequency], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
     for answer in ANSWERS:
         if len(tokenizer.encode(answer, add_special_tokens=False).ids) != 1:
             raise ModelError(f"the tiny model's tokenizer splits {answer!r}; expected one token")
-    options: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>", "model_max_length": _CONTEXT}
+    options: dict[str, Any] = {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "model_max_length": _CONTEXT,
+    }
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)
 
 
@@ -110,7 +125,9 @@ def _write_model(draft: Path, tokenizer: PreTrainedTokenizerFast) -> None:
         **_UNTRAINED,
     )
     with torch.device("meta"):
-        shapes = {name: weight.shape for name, weight in LlamaForCausalLM(config).state_dict().items()}
+        shapes = {
+            name: weight.shape for name, weight in LlamaForCausalLM(config).state_dict().items()
+        }
     generator = stream(RECIPE, "tiny-model", "weights", "0").generator()
     weights = {}
     for name, shape in sorted(shapes.items()):

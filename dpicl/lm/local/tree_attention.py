@@ -21,7 +21,9 @@ from dpicl.lm.local.block_attention import Pair
 
 NAME = "dpicl_tree"
 Attend = Callable[[torch.Tensor, Pair, float | None], torch.Tensor]
-"""From queries, a bank of keys and values, whose heads may be fewer, and the scale of their products, to what is attended."""
+"""From queries, a bank of keys and values, whose heads may be fewer, and the scale of their
+products, to what is attended.
+"""
 
 
 class NotShareable(Exception):
@@ -29,7 +31,9 @@ class NotShareable(Exception):
 
 
 class Plan(Protocol):
-    """How one packed row attends: of the last layer only the tokens `asked`, ascending; positions are below `longest`."""
+    """How one packed row attends: of the last layer only the tokens `asked`, ascending; positions
+    are below `longest`.
+    """
 
     @property
     def attend(self) -> Attend:
@@ -74,13 +78,18 @@ class Reading:
     seen: set[int] = field(default_factory=set)
 
     def bank(self, layer: int, row: Pair) -> Pair:
-        """Keys and values that a layer attends to: what is remembered, then this row's; what is to be remembered of them is kept."""
+        """Keys and values that a layer attends to: what is remembered, then this row's; what is to
+        be remembered of them is kept.
+        """
         bank = row
         if layer in self.memory:
             keys, values = self.memory[layer]
             bank = (torch.cat((keys, row[0]), 2), torch.cat((values, row[1]), 2))
         if self.kept:  # copied, so that nothing else of the bank stays in memory
-            keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in self.kept], 2) for stored in bank)
+            keys, values = (
+                torch.cat([stored[:, :, start:stop] for start, stop in self.kept], 2)
+                for stored in bank
+            )
             self.remembered[layer] = keys, values
         return bank
 
@@ -107,13 +116,21 @@ def _tree_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The signature that transformers calls: (1, heads, tokens, width) in, (1, tokens, heads, width) out."""
+    """The signature that transformers calls: (1, heads, tokens, width) in, (1, tokens, heads,
+    width) out.
+    """
     plan = _READING.get()
     if plan is None:
-        plain: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        plain: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **options
+        )
         return plain
     window = options.get("sliding_window")
-    if (window is not None and window < plan.longest) or options.get("softcap") is not None or options.get("s_aux") is not None:
+    if (
+        (window is not None and window < plan.longest)
+        or options.get("softcap") is not None
+        or options.get("s_aux") is not None
+    ):
         raise NotShareable
     layer = int(module.layer_idx)
     if layer in plan.seen:  # one layer attends twice, and has no place for what both must remember

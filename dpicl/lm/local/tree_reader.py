@@ -35,14 +35,21 @@ class Pass(Protocol):
 
     @property
     def model(self) -> Any:
-        """Whose pass it is: another model, and one that something watches, is read by transformers."""
+        """Whose pass it is: another model, and one that something watches, is read by
+        transformers.
+        """
 
     @property
     def is_watched(self) -> bool:
         """Whether something is to be told of the model's forward passes."""
 
     def __call__(
-        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+        self,
+        plan: Plan,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Logits at places in the row, shape (wanted, vocabulary).
 
@@ -80,24 +87,36 @@ def read_shared(
     wanted_of: dict[int, dict[int, Places]] = {}
     for row, positions in enumerate(wanted):
         for position in positions:
-            wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append((row, position))
+            wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append(
+                (row, position)
+            )
     reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](model, tree, device, own_pass)
-    for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget):
-        for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, wanted_of)):
+    for batch in plan_batches(
+        tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget
+    ):
+        for places, logits in run_with_oom_retry(
+            batch, lambda piece: reader.read(piece, wanted_of)
+        ):
             lines = [index for index, owners in enumerate(places) for _ in owners]
             if lines:  # of a beginning that others share nothing may be asked
                 yield [owner for owners in places for owner in owners], logits[lines]
 
 
 def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:
-    """The pass, where it is this model's and nothing watches the model; else transformers is to read."""
-    return None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
+    """The pass, where it is this model's and nothing watches the model; else transformers is to
+    read.
+    """
+    return (
+        None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
+    )
 
 
 class _Reader:
     """Reads the segments of one tree in order, and remembers what the next ones need."""
 
-    def __init__(self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None) -> None:
+    def __init__(
+        self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None
+    ) -> None:
         self._model, self._tree, self._device = model, tree, device
         self._pass = pass_of(model, own_pass) or self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
@@ -105,7 +124,9 @@ class _Reader:
         self._path: tuple[int, ...] = ()
         self._memory: dict[int, Pair] = {}
 
-    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
+    def attends(
+        self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]
+    ) -> tuple[Attend, Attend]:
         """How the tokens of a batch attend, and how those do that are asked for.
 
         Args:
@@ -116,20 +137,37 @@ class _Reader:
         raise NotImplementedError
 
     @torch.inference_mode()
-    def read(self, batch: Sequence[int], wanted_of: Mapping[int, Mapping[int, Places]]) -> tuple[list[Places], torch.Tensor]:
+    def read(
+        self, batch: Sequence[int], wanted_of: Mapping[int, Mapping[int, Places]]
+    ) -> tuple[list[Places], torch.Tensor]:
         """The next segments of the tree; what is remembered changes only when all went well."""
         segments = self._tree.segments
         ends = accumulate(len(segments[index].tokens) for index in batch)  # in the packed row
-        starts = {index: end - len(segments[index].tokens) for index, end in zip(batch, ends, strict=True)}
+        starts = {
+            index: end - len(segments[index].tokens) for index, end in zip(batch, ends, strict=True)
+        }
         remembered = segments[self._path[-1]].end if self._path else 0
         places = {index: (segments[index].start, segments[index].end) for index in self._path}
-        places |= {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
-        first = {index: places[index][0] + min(wanted_of[index]) - segments[index].start for index in batch if index in wanted_of}
-        asked = [place - remembered for index, start in first.items() for place in range(start, places[index][1])]
+        places |= {
+            index: (remembered + start, remembered + start + len(segments[index].tokens))
+            for index, start in starts.items()
+        }
+        first = {
+            index: places[index][0] + min(wanted_of[index]) - segments[index].start
+            for index in batch
+            if index in wanted_of
+        }
+        asked = [
+            place - remembered
+            for index, start in first.items()
+            for place in range(start, places[index][1])
+        ]
         attend, attend_last = self.attends(batch, places, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
         kept = _joined([places[index] for index in path])
-        plan = Reading(attend, self._last, self._row(asked), attend_last, self._longest, self._memory, kept)
+        plan = Reading(
+            attend, self._last, self._row(asked), attend_last, self._longest, self._memory, kept
+        )
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
@@ -138,19 +176,32 @@ class _Reader:
         logits = self._pass(
             plan,
             self._row([token for index in batch for token in segments[index].tokens]),
-            self._row([position for index in batch for position in range(segments[index].start, segments[index].end)]),
+            self._row(
+                [
+                    position
+                    for index in batch
+                    for position in range(segments[index].start, segments[index].end)
+                ]
+            ),
             self._row([place for place, _ in wanted]),
         )
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits.to(self._device)
 
     def _by_transformers(
-        self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+        self,
+        plan: Reading,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See `Pass`."""
         row, options = tokens.unsqueeze(0), {"logits_to_keep": wanted, "use_cache": False}
         with reading(plan):
-            logits: torch.Tensor = self._model(input_ids=row, position_ids=positions.unsqueeze(0), **options).logits[0]
+            logits: torch.Tensor = self._model(
+                input_ids=row, position_ids=positions.unsqueeze(0), **options
+            ).logits[0]
         return logits if among is None else logits[:, among]
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
@@ -158,27 +209,52 @@ class _Reader:
 
 
 class _BlockReader(_Reader):
-    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
-        segments, remembered, common = self._tree.segments, places[batch[0]][0], set(self._tree.path(batch[-1]))
+    def attends(
+        self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]
+    ) -> tuple[Attend, Attend]:
+        segments, remembered, common = (
+            self._tree.segments,
+            places[batch[0]][0],
+            set(self._tree.path(batch[-1])),
+        )
         trunk = max((segments[index].end for index in self._path if index in common), default=0)
         trunk = trunk if trunk >= TRUNK_TOKENS else 0
         blocks, tails, asked = list[Block](), list[Block](), 0
         for index in batch:
-            ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
+            ancestors = [
+                places[ancestor]
+                for ancestor in self._tree.path(index)[:-1]
+                if segments[ancestor].start >= trunk
+            ]
             own, stop = places[index]
             blocks.append(Block(own - remembered, stop - remembered, own, _joined(ancestors)))
             if index in first:
                 begun, size = first[index], stop - first[index]
-                tails.append(Block(asked, asked + size, begun, _joined([*ancestors, (own, begun)] if begun > own else ancestors)))
+                tails.append(
+                    Block(
+                        asked,
+                        asked + size,
+                        begun,
+                        _joined([*ancestors, (own, begun)] if begun > own else ancestors),
+                    )
+                )
                 asked += size
         return ByBlocks(blocks, trunk), ByBlocks(tails, trunk)
 
 
 class _MaskReader(_Reader):
-    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
-        held = [(index, self._tree.afters[index]) for index, (start, stop) in places.items() for _ in range(start, stop)]
+    def attends(
+        self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]
+    ) -> tuple[Attend, Attend]:
+        held = [
+            (index, self._tree.afters[index])
+            for index, (start, stop) in places.items()
+            for _ in range(start, stop)
+        ]
         segments, ends = torch.tensor(held, dtype=torch.int32, device=self._device).T.contiguous()
-        asked = [place for index, start in first.items() for place in range(start, places[index][1])]
+        asked = [
+            place for index, start in first.items() for place in range(start, places[index][1])
+        ]
         everyone = self._row(range(places[batch[0]][0], len(held)))
         return ByMask(segments, ends, everyone), ByMask(segments, ends, self._row(asked))
 

@@ -19,11 +19,18 @@ from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.local.tree_reader import Pass
 from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import candidates_of_all, counted_chances, log_chances, whole_votes
+from dpicl.lm.votes.integer_votes import (
+    candidates_of_all,
+    counted_chances,
+    log_chances,
+    whole_votes,
+)
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _ROWS_AT_ONCE = 64
-"""Rows of a large vocabulary in float64 would fill a GPU's memory; many of a small one, a processor's cache."""
+"""Rows of a large vocabulary in float64 would fill a GPU's memory; many of a small one, a
+processor's cache.
+"""
 
 _FEW = 8
 """So many times fewer than the vocabulary are few."""
@@ -31,7 +38,8 @@ Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
 LastLogits = Callable[[Rows, torch.Tensor | None], Iterator[tuple[list[Key], torch.Tensor]]]
-"""Reads every row once, in any order: keys and logits of what follows them, shape (keys, vocabulary), on the device.
+"""Reads every row once, in any order: keys and logits of what follows them, shape (keys,
+vocabulary), on the device.
 
 Where ids of tokens are given, ascending, only theirs: shape (keys, tokens).
 """
@@ -57,26 +65,43 @@ class Reader:
     token_budget: int
     vocabulary: int
     mode: ReadingMode
-    read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
+    read: Callable[
+        [Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]
+    ]
     own_pass: Pass | None = None
 
 
-def read_fresh(reader: Reader, rows: Rows, among: torch.Tensor | None = None) -> Iterator[tuple[list[Key], torch.Tensor]]:
-    """Every distinct row from its beginning, see `LastLogits`; what is read together follows from the set of rows alone."""
+def read_fresh(
+    reader: Reader, rows: Rows, among: torch.Tensor | None = None
+) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    """Every distinct row from its beginning, see `LastLogits`; what is read together follows from
+    the set of rows alone.
+    """
     keys: dict[Tokens, list[Key]] = {}
     for key, row in rows.items():
         keys.setdefault(row, []).append(key)
     distinct = sorted(keys)
     for places, logits in reader.read(distinct, [(len(row) - 1,) for row in distinct]):
-        owners = [(line, key) for line, (row, _) in enumerate(places) for key in keys[distinct[row]]]
+        owners = [
+            (line, key) for line, (row, _) in enumerate(places) for key in keys[distinct[row]]
+        ]
         lines = [line for line, _ in owners]
-        yield [key for _, key in owners], logits[lines] if among is None else logits[lines][:, among]
+        yield (
+            [key for _, key in owners],
+            logits[lines] if among is None else logits[lines][:, among],
+        )
 
 
 def distinct_voters(reader: Reader, request: VoteRequest) -> list[tuple[Tokens, int]]:
-    """Prompts of a text's voters that consist of the model's tokens, and how often each stands there."""
+    """Prompts of a text's voters that consist of the model's tokens, and how often each stands
+    there.
+    """
     counts = Counter(request.voters).items()
-    return [(prompt, count) for prompt, count in counts if max(prompt, default=reader.vocabulary) < reader.vocabulary]
+    return [
+        (prompt, count)
+        for prompt, count in counts
+        if max(prompt, default=reader.vocabulary) < reader.vocabulary
+    ]
 
 
 def count_votes(
@@ -90,12 +115,17 @@ def count_votes(
     """Votes on every request, by its number; see `GeneratorModel.vote`.
 
     Args:
-        public, voters: what reads the public prompts, and what reads the voters'; by default `read_fresh`.
+        public, voters: what reads the public prompts, and what reads the voters'; by default
+            `read_fresh`.
         distinct: `distinct_voters` of every request, where they are known.
     """
-    prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
+    prompts = {
+        (number, 0): request.public + request.written for number, request in requests.items()
+    }
     check_public(prompts.values(), name=reader.name, context=reader.context)
-    distinct = distinct or {number: distinct_voters(reader, request) for number, request in requests.items()}
+    distinct = distinct or {
+        number: distinct_voters(reader, request) for number, request in requests.items()
+    }
     fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule, distinct)
     for keys, logits in (public or fresh)(prompts, None):
         count.public(keys, logits)
@@ -105,7 +135,9 @@ def count_votes(
 
 
 class _Count:
-    """Exact sums as rows are read: the public prompts of all requests first. Candidates of several requests lie in one array, padded."""
+    """Exact sums as rows are read: the public prompts of all requests first. Candidates of several
+    requests lie in one array, padded.
+    """
 
     def __init__(
         self,
@@ -130,11 +162,16 @@ class _Count:
     def public(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Candidates. Raises ModelError: the model's numbers are not finite."""
         if not bool((logits < float("inf")).all()):
-            raise ModelError(f"model {self._reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+            raise ModelError(
+                f"model {self._reader.name!r} answered with numbers that are not finite; expected "
+                f"dtype float32 or bfloat16"
+            )
         known = self._reader.known[self._reader.known < logits.shape[1]]
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             some = logits[start : start + _ROWS_AT_ONCE]
-            for (number, _), candidates, row in zip(keys[start:], candidates_of_all(some, known, self._rule, torch), some, strict=False):
+            for (number, _), candidates, row in zip(
+                keys[start:], candidates_of_all(some, known, self._rule, torch), some, strict=False
+            ):
                 self._candidates[number], self._publics[number] = candidates, row[candidates]
 
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
@@ -145,11 +182,22 @@ class _Count:
 
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
-        for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
-            chosen, present = self._columns.index_select(0, some), None if self._present is None else self._present.index_select(0, some)
-            public = self._padded_publics.index_select(0, some) if self._rule.kind == "difference" else None
+        for some, of_rows, weights in zip(
+            *(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True
+        ):
+            chosen, present = (
+                self._columns.index_select(0, some),
+                None if self._present is None else self._present.index_select(0, some),
+            )
+            public = (
+                self._padded_publics.index_select(0, some)
+                if self._rule.kind == "difference"
+                else None
+            )
             votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
-            self._sums.index_add_(0, some, votes * weights.unsqueeze(1) if (weights > 1).any() else votes)
+            self._sums.index_add_(
+                0, some, votes * weights.unsqueeze(1) if (weights > 1).any() else votes
+            )
 
     @cached_property
     def among(self) -> torch.Tensor | None:
@@ -182,7 +230,9 @@ class _Count:
     def _padded_publics(self) -> torch.Tensor:
         """The public prompts' log-probabilities at them; of padding -inf."""
         publics = [self._publics[number] for number in self._lines]
-        return log_chances(pad_sequence(publics, batch_first=True, padding_value=-float("inf")).double(), torch)
+        return log_chances(
+            pad_sequence(publics, batch_first=True, padding_value=-float("inf")).double(), torch
+        )
 
     @cached_property
     def _sums(self) -> torch.Tensor:
@@ -191,7 +241,9 @@ class _Count:
         for number, line in self._lines.items():
             if not self._requests[number].voters:
                 public = self._publics[number]
-                sums[line, : len(public)] = whole_votes(public.unsqueeze(0), self._rule, torch, public)[0]
+                sums[line, : len(public)] = whole_votes(
+                    public.unsqueeze(0), self._rule, torch, public
+                )[0]
         return sums
 
     def votes(self) -> dict[int, Votes]:
@@ -200,7 +252,11 @@ class _Count:
             return {}
         candidates, sums = self._padded.cpu().numpy(), self._sums.cpu().numpy()
         weighs = self._rule.kind == "difference"
-        publics = counted_chances(self._padded_publics, self._rule, torch).cpu().numpy() if weighs else None
+        publics = (
+            counted_chances(self._padded_publics, self._rule, torch).cpu().numpy()
+            if weighs
+            else None
+        )
         found = {}
         for number, line in self._lines.items():
             own = slice(len(self._candidates[number]))

@@ -17,7 +17,16 @@ import numpy as np
 
 from dpicl.lm.requests import ModelDescription, Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession, check_public, check_sums, fits
+from dpicl.lm.votes.voting import (
+    FreshSession,
+    VoteRequest,
+    VoteRule,
+    Votes,
+    VotingSession,
+    check_public,
+    check_sums,
+    fits,
+)
 
 END = 256
 """The token that ends a text; tokens 0..255 are bytes."""
@@ -65,14 +74,28 @@ class EchoGenerator:
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
         """See `GeneratorModel.vote`."""
         check_sums(requests, rule)
-        check_public((request.public + request.written for request in requests), name=self.name, context=self.context)
+        check_public(
+            (request.public + request.written for request in requests),
+            name=self.name,
+            context=self.context,
+        )
         results = []
         for request in requests:
             public = self._logits(request.public + request.written)
             voters = [self._logits(voter + request.written) for voter in request.voters] or [public]
             candidates = candidates_of(public, np.arange(len(public)), rule, np)
-            sums = whole_votes(np.stack(voters)[:, candidates], rule, np, public[candidates]).sum(axis=0)
-            results.append(Votes(candidates, sums, public_votes(public[candidates], rule, np) if rule.kind == "difference" else None))
+            sums = whole_votes(np.stack(voters)[:, candidates], rule, np, public[candidates]).sum(
+                axis=0
+            )
+            results.append(
+                Votes(
+                    candidates,
+                    sums,
+                    public_votes(public[candidates], rule, np)
+                    if rule.kind == "difference"
+                    else None,
+                )
+            )
         return results
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
@@ -86,7 +109,11 @@ class EchoGenerator:
             return np.full(len(_ORDER), np.nan)
         *lines, last = bytes(token for token in prompt if token < END).split(b"\n")
         cue, colon, written = last.partition(b":")
-        examples = [line.removeprefix(cue + colon) for line in lines if colon and line.startswith(cue + colon)]
+        examples = [
+            line.removeprefix(cue + colon)
+            for line in lines
+            if colon and line.startswith(cue + colon)
+        ]
         text = (examples[-1] if examples else PUBLIC_TEXT) + b"\n"
         rest = np.zeros(len(_ORDER))
         rest[_ORDER] = 1 / np.arange(2, len(_ORDER) + 2)

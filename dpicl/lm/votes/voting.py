@@ -1,4 +1,5 @@
-"""A text that many prompts write together, token by token: the voters, their rule, and the votes. No model needed.
+"""A text that many prompts write together, token by token: the voters, their rule, and the votes.
+No model needed.
 
 Every voter is a whole prompt that holds some private examples; all of a text are followed by what
 was written so far. `integer_votes` defines a voter's vote and how far one voter moves the sums, and
@@ -32,7 +33,8 @@ class VoteRequest:
 
     Args:
         public: the public prompt: instruction and header, no example.
-        voters: whole prompts, one per voter, an empty one has no vote; without any, the public prompt votes alone.
+        voters: whole prompts, one per voter, an empty one has no vote; without any, the public
+            prompt votes alone.
         written: what follows every one of them so far.
     """
 
@@ -48,7 +50,8 @@ class VoteRule:
     Args:
         candidates: K: so many of the public prompt's likeliest tokens; None: the whole vocabulary.
         units: S: what a voter's vote is counted in, at most 2^40.
-        clip: c: of `logit`, a candidate so many nats below the likeliest has no vote; of `difference`, a voter moves no token by more.
+        clip: c: of `logit`, a candidate so many nats below the likeliest has no vote; of
+            `difference`, a voter moves no token by more.
         voters: B, of `difference` only: how many voters' sum is divided by, whoever votes.
 
     Raises:
@@ -63,13 +66,25 @@ class VoteRule:
 
     def __post_init__(self) -> None:
         if self.candidates is not None and self.candidates < 1:
-            raise ParameterError("candidates", self.candidates, "at least 1, or None for the whole vocabulary")
+            raise ParameterError(
+                "candidates", self.candidates, "at least 1, or None for the whole vocabulary"
+            )
         if not 1 <= self.units <= _MOST_UNITS:
             raise ParameterError("units", self.units, "a whole number from 1 to 2^40")
         if (self.clip is not None) != (self.kind in ("logit", "difference")):
-            raise ParameterError("clip", self.clip, "a number for votes of kind logit and difference, and none for others")
-        if (self.voters is not None) != (self.kind == "difference") or (self.voters is not None and self.voters < 1):
-            raise ParameterError("voters", self.voters, "a whole number >= 1 for votes of kind difference, and none for others")
+            raise ParameterError(
+                "clip",
+                self.clip,
+                "a number for votes of kind logit and difference, and none for others",
+            )
+        if (self.voters is not None) != (self.kind == "difference") or (
+            self.voters is not None and self.voters < 1
+        ):
+            raise ParameterError(
+                "voters",
+                self.voters,
+                "a whole number >= 1 for votes of kind difference, and none for others",
+            )
         if self.clip is not None and not 0 < self.clip < float("inf"):
             raise ParameterError("clip", self.clip, "a finite number of nats above 0")
 
@@ -119,11 +134,15 @@ class GeneratorModel(Protocol):
 
     @property
     def leading(self) -> Tokens:
-        """What stands before every text, such as a start token; the caller puts it into a prompt."""
+        """What stands before every text, such as a start token; the caller puts it into a
+        prompt.
+        """
 
     @property
     def ends(self) -> frozenset[int]:
-        """Tokens that end a text: the model's own, all that hold a line break, and " END" where it is one token."""
+        """Tokens that end a text: the model's own, all that hold a line break, and " END" where it
+        is one token.
+        """
 
     @property
     def context(self) -> int | None:
@@ -139,7 +158,8 @@ class GeneratorModel(Protocol):
         """Votes on the next token of every text, in order.
 
         A voter whose prompt with what was written is longer than the context votes 0 for all, and
-        so does one after whom the model answers with numbers that are not finite: an error would reveal it.
+        so does one after whom the model answers with numbers that are not finite: an error would
+        reveal it.
 
         Raises:
             ModelError: a public prompt with what was written is longer than the context.
@@ -179,8 +199,10 @@ def check_public(rows: Iterable[Tokens], *, name: str, context: int | None) -> N
     wrong = [len(row) for row in rows if not fits(row, context)]
     if wrong:
         raise ModelError(
-            f"a public prompt with what was written after it has {max(wrong)} tokens, but model {name!r} reads at least 1 "
-            f"and at most {context} (texts: {len(wrong)}); expected fewer tokens or a model with a longer context"
+            f"a public prompt with what was written after it has {max(wrong)} tokens, but model "
+            f"{name!r} reads at least 1 "
+            f"and at most {context} (texts: {len(wrong)}); expected fewer tokens or a model with "
+            f"a longer context"
         )
 
 
@@ -194,10 +216,16 @@ class OpenRequests:
     def append(self, written: Sequence[Tokens | None]) -> None:
         """See `VotingSession.vote`."""
         if len(written) != self._count:
-            raise ParameterError("written", len(written), f"one entry for each of {self._count} texts")
-        finished = sum(tokens is not None and number not in self.open for number, tokens in enumerate(written))
+            raise ParameterError(
+                "written", len(written), f"one entry for each of {self._count} texts"
+            )
+        finished = sum(
+            tokens is not None and number not in self.open for number, tokens in enumerate(written)
+        )
         if finished:
-            raise ParameterError("written", f"{finished} texts", "None for texts that were finished before")
+            raise ParameterError(
+                "written", f"{finished} texts", "None for texts that were finished before"
+            )
         self.open = {
             number: replace(request, written=request.written + tokens)
             for number, request in self.open.items()
@@ -212,7 +240,9 @@ class OpenRequests:
 class FreshSession:
     """A session that keeps nothing but the texts."""
 
-    def __init__(self, requests: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]) -> None:
+    def __init__(
+        self, requests: Sequence[VoteRequest], vote: Callable[[Sequence[VoteRequest]], list[Votes]]
+    ) -> None:
         self._requests, self._vote = OpenRequests(requests), vote
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:

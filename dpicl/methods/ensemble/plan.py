@@ -1,16 +1,22 @@
-"""What DP-ICL asks and answers, under which noise, what it costs, and the guarantee in words: all known before a row is read.
+"""What DP-ICL asks and answers, under which noise, what it costs, and the guarantee in words: all
+known before a row is read.
 
 Guarantee   states it; `dp_icl` keeps it.
 
-    one query   one row changes the prompt of one of M voters, or is a voter of its own, and is there
-                at all with probability q = M N / rows:                  one event on a Poisson sample
+    one query   one row changes the prompt of one of M voters, or is a voter of its own, and is
+                there
+                at all with probability q = M N / rows:                  one event on a Poisson
+                sample
     a release   Q queries, each with a sample of its own:                Q events, charged together
-    by nearness a row takes part in at most K queries, and q = 1:        K events, whatever Q (`record_filter`)
+    by nearness a row takes part in at most K queries, and q = 1:        K events, whatever Q
+    (`record_filter`)
 
 The noise is solved for what all Q queries may cost, by privacy loss distributions at delta; without
-a delta by the pure sum of amplified costs. Half of delta is left to propose-test-release, where it is used.
+a delta by the pure sum of amplified costs. Half of delta is left to propose-test-release, where it
+is used.
 
-Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of a release, K participations of a row.
+Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of a release, K
+            participations of a row.
 """
 
 from __future__ import annotations
@@ -38,7 +44,9 @@ FEW_SHOT = "few-shot"
 """The system whose one prompt shows real rows, without noise."""
 Aggregation = Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"]
 CHANGED_ANSWER = 2
-"""By how much one changed answer may change the gap between two words' counts: sensitivity of the joint mechanism."""
+"""By how much one changed answer may change the gap between two words' counts: sensitivity of the
+joint mechanism.
+"""
 SIZE_SHARE = Fraction(1, 5)
 """Of what propose-test-release may cost, for choosing how many keywords are proposed."""
 DELTA_SHARE = Fraction(1, 2)
@@ -53,7 +61,9 @@ class JointNoise:
 
     def event(self) -> Event:
         """What one choice costs, before sampling and composition."""
-        return joint_exponential.guarantee(self.epsilon, sensitivity=CHANGED_ANSWER, neighbours=Neighbours.ADD_OR_REMOVE_ONE).event
+        return joint_exponential.guarantee(
+            self.epsilon, sensitivity=CHANGED_ANSWER, neighbours=Neighbours.ADD_OR_REMOVE_ONE
+        ).event
 
 
 Noise = TokenNoise | EmbeddingNoise | StableTop | JointNoise
@@ -65,11 +75,14 @@ def aggregation_of(contract: TextContract, chosen: EnsembleVariant) -> Aggregati
 
 
 def is_calibrated(contract: TextContract, chosen: EnsembleVariant) -> bool:
-    """Whether votes are calibrated, by the rule that demonstrations are asked by where the variant says nothing.
-    Raises PrivacyError: it says so of answers that are no labels.
+    """Whether votes are calibrated, by the rule that demonstrations are asked by where the variant
+    says nothing. Raises PrivacyError: it says so of answers that are no labels.
     """
     if chosen.calibrate and not contract.is_classification:
-        raise PrivacyError(f"{contract.name}: calibrate does not fit answers of its kind; expected it with labels only")
+        raise PrivacyError(
+            f"{contract.name}: calibrate does not fit answers of its kind; expected it with "
+            f"labels only"
+        )
     return contract.calibrate if chosen.calibrate is None else chosen.calibrate
 
 
@@ -87,7 +100,9 @@ class Shape:
     similarity: float | None = None
     participations: int | None = None
     calibrated: bool = False
-    """Whether every prompt's answer is calibrated by its own rows alone: it stays one vote, so noise and price are the same."""
+    """Whether every prompt's answer is calibrated by its own rows alone: it stays one vote, so
+    noise and price are the same.
+    """
 
     @staticmethod
     def of(contract: TextContract, unit: Unit, cell: Cell) -> Shape:
@@ -98,14 +113,34 @@ class Shape:
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
         aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
-            fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"
-            raise PrivacyError(f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; expected {fitting}")
+            fitting = (
+                "votes or soft-votes"
+                if contract.is_classification
+                else "embedding, keywords-ptr or keywords-joint"
+            )
+            raise PrivacyError(
+                f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; "
+                f"expected {fitting}"
+            )
         if contract.privacy.unit == "person" and aggregation == "soft-votes":
-            raise PrivacyError(f"{contract.name}: soft-votes ask with every row for itself, and a person may have several; expected votes")
-        gaussian = aggregation == "embedding" or (aggregation == "votes" and chosen.noise == "gaussian")
+            raise PrivacyError(
+                f"{contract.name}: soft-votes ask with every row for itself, and a person may "
+                f"have several; expected votes"
+            )
+        gaussian = aggregation == "embedding" or (
+            aggregation == "votes" and chosen.noise == "gaussian"
+        )
         subsets = chosen.subsets or sizes.subsets
         most = None if chosen.similarity is None else chosen.participations or PARTICIPATIONS
-        fixed = (aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)
+        fixed = (
+            aggregation,
+            gaussian,
+            subsets,
+            cell.shots,
+            chosen.clip,
+            contract.query_count,
+            sizes.keywords,
+        )
         return Shape(*fixed, chosen.similarity, most, is_calibrated(contract, chosen))
 
     @property
@@ -116,11 +151,15 @@ class Shape:
     @property
     def uses(self) -> int:
         """In how many queries one row may take part."""
-        return self.queries if self.participations is None else min(self.participations, self.queries)
+        return (
+            self.queries if self.participations is None else min(self.participations, self.queries)
+        )
 
     @property
     def embeds(self) -> bool:
-        """Whether an embedder decides on what leaves: who takes part, or which answer is nearest."""
+        """Whether an embedder decides on what leaves: who takes part, or which answer is
+        nearest.
+        """
         return self.aggregation == "embedding" or self.similarity is not None
 
     @property
@@ -135,7 +174,8 @@ class Shape:
             return Fraction(1)
         if drawn > row_bound:
             raise PrivacyError(
-                f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} of at least {row_bound} rows; "
+                f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} "
+                f"of at least {row_bound} rows; "
                 f"expected fewer subsets or shots"
             )
         return Fraction(drawn, row_bound)
@@ -170,25 +210,32 @@ class Terms:
 
     def price(self, once: Event, queries: int, delta: float) -> Guarantee:
         """What so many queries cost at this delta; without one, their pure sum."""
-        return price(self.release(once, queries), neighbours=self.neighbours, unit=self.unit, delta=delta)
+        return price(
+            self.release(once, queries), neighbours=self.neighbours, unit=self.unit, delta=delta
+        )
 
 
 def sizes_of(contract: TextContract) -> Ensemble:
     """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.ensemble is None:
-        raise PrivacyError(f"{contract.name}: its contract has no sizes for dp_icl; expected a key `ensemble`")
+        raise PrivacyError(
+            f"{contract.name}: its contract has no sizes for dp_icl; expected a key `ensemble`"
+        )
     return contract.ensemble
 
 
 def plans(contract: TextContract, unit: Unit) -> dict[Cell, EnsemblePlan]:
     """Every release of a unit: the cells whose answers private rows vote on."""
     systems = (system for system in unit.systems if system != FEW_SHOT)
-    return {cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)}
+    return {
+        cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)
+    }
 
 
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     """Sizes, noise and cost of one cell.
-    Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the contract's neighbours.
+    Raises PrivacyError: too few rows, no noise reaches this epsilon, or no price is known under the
+    contract's neighbours.
     """
     assert cell.epsilon is not None
     shape, budget = Shape.of(contract, unit, cell), contract.privacy.budget
@@ -196,16 +243,21 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     neighbours, unit_of_protection = Neighbours(contract.privacy.neighbours), contract.privacy.unit
     if math.isinf(cell.epsilon):
         nothing = Guarantee(math.inf, 0.0, neighbours, unit_of_protection, pure(math.inf))
-        return EnsemblePlan(cell, shape, rate, _noise(shape, None, DELTA_SHARE / 2), nothing, nothing)
+        return EnsemblePlan(
+            cell, shape, rate, _noise(shape, None, DELTA_SHARE / 2), nothing, nothing
+        )
     if shape.needs_delta and not budget.benchmark and not budget.delta:
         raise PrivacyError(
-            f"{contract.name}: its budget has no delta, which {shape.aggregation} needs; expected budget.delta, or votes with exponential noise"
+            f"{contract.name}: its budget has no delta, which {shape.aggregation} needs; expected "
+            f"budget.delta, or votes with exponential noise"
         )
     delta = float(sizes_of(contract).delta) if budget.benchmark or budget.delta else 0.0
     terms = Terms(cell.epsilon, delta, neighbours, unit_of_protection, rate)
     noise = solve(shape, terms)
     once = _once(noise, delta)
-    return EnsemblePlan(cell, shape, rate, noise, terms.price(once, shape.uses, delta), terms.price(once, 1, delta))
+    return EnsemblePlan(
+        cell, shape, rate, noise, terms.price(once, shape.uses, delta), terms.price(once, 1, delta)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -215,36 +267,55 @@ def solve(shape: Shape, terms: Terms) -> Noise:
     """
     if not shape.gaussian and terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(
-            f"{shape.aggregation} is priced for add-or-remove-one neighbours only; expected votes or embedding, with gaussian noise"
+            f"{shape.aggregation} is priced for add-or-remove-one neighbours only; expected votes "
+            f"or embedding, with gaussian noise"
         )
-    test_delta = min(DELTA_SHARE * Fraction(terms.delta) / (shape.uses * terms.rate), DELTA_SHARE / 2)
+    test_delta = min(
+        DELTA_SHARE * Fraction(terms.delta) / (shape.uses * terms.rate), DELTA_SHARE / 2
+    )
     if not shape.gaussian and not terms.delta:
-        return _noise(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.uses)), test_delta)
+        return _noise(
+            shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.uses)), test_delta
+        )
 
     def noise_at(multiplier: float) -> Noise:
-        return _noise(shape, rational_above(multiplier) if shape.gaussian else rational_below(1 / multiplier), test_delta)
+        return _noise(
+            shape,
+            rational_above(multiplier) if shape.gaussian else rational_below(1 / multiplier),
+            test_delta,
+        )
 
     def event_at(multiplier: float) -> Event:
         return terms.release(_once(noise_at(multiplier), terms.delta), shape.uses)
 
-    return noise_at(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
+    return noise_at(
+        calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
+    )
 
 
 def _noise(shape: Shape, amount: Fraction | None, test_delta: Fraction) -> Noise:
-    """By its sigma, or by what one query may cost before its sample amplifies it; None is no noise at all."""
+    """By its sigma, or by what one query may cost before its sample amplifies it; None is no noise
+    at all.
+    """
     if shape.aggregation == "embedding":
         return EmbeddingNoise(amount)
     if shape.aggregation == "keywords-joint":
         return JointNoise(amount)
     if shape.aggregation == "keywords-ptr":
-        size, test = (None, None) if amount is None else (amount * SIZE_SHARE, amount * (1 - SIZE_SHARE))
+        size, test = (
+            (None, None) if amount is None else (amount * SIZE_SHARE, amount * (1 - SIZE_SHARE))
+        )
         return StableTop(size, test, test_delta, shape.keywords)
-    kind: NoiseKind = "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
+    kind: NoiseKind = (
+        "gaussian" if shape.gaussian else "clipped-logits" if shape.alone else "exponential"
+    )
     return TokenNoise(kind, amount, shape.alone)
 
 
 def _once(noise: Noise, delta: float) -> Event:
-    """What one answer costs on all rows; with a delta to spend, pure costs compose more tightly than their sum."""
+    """What one answer costs on all rows; with a delta to spend, pure costs compose more tightly
+    than their sum.
+    """
     epsilon = noise.epsilon if isinstance(noise, JointNoise) else None
     if isinstance(noise, TokenNoise) and noise.kind != "gaussian":
         epsilon = noise.amount
@@ -259,11 +330,16 @@ def amount(noise: Noise) -> str:
         return f"epsilon of one choice {float(noise.epsilon or 0):.4g}"
     if isinstance(noise, EmbeddingNoise):
         return f"sigma {float(noise.sigma or 0):.4g}"
-    return f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
+    return (
+        f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} "
+        f"{float(noise.amount or 0):.4g}"
+    )
 
 
 def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
-    """The guarantee of one cell in sentences for people: all queries together, one query, and what it is not."""
+    """The guarantee of one cell in sentences for people: all queries together, one query, and what
+    it is not.
+    """
     plan = plan_cell(contract, unit, cell)
     whole, one, shape = plan.guarantee, plan.per_query, plan.shape
     last = shape.queries + 1
@@ -274,15 +350,21 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     if shape.similarity is not None:
         prompts = "one row in each prompt" if shape.alone else f"in {shape.subsets} prompts"
         drawn = (
-            f"The rows of a {whole.unit} take part in a query whose similarity to it is at least {shape.similarity:g} ({prompts}), and in "
+            f"The rows of a {whole.unit} take part in a query whose similarity to it is at least "
+            f"{shape.similarity:g} ({prompts}), and in "
             f"{shape.uses} queries at most"
         )
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
-        f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
-        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
-        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
-        f"{whole.delta:.2g}. {drawn}; {'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
+        f"The answers to all {shape.queries} queries on {contract.name} together are "
+        f"({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
+        f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and "
+        f"guesses whether a certain {whole.unit} "
+        f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what "
+        f"they were, but for a chance of "
+        f"{whole.delta:.2g}. {drawn}; "
+        f"{'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
         f"The {last}{ending} query is refused; asking the same queries again gives the "
-        f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
+        f"same answers at no cost. Every number of shots and every seed is a release of its own. "
+        f"The queries themselves are not protected."
     )

@@ -1,8 +1,11 @@
-"""Who takes part in a query by being near to it: a public embedder places texts, and every record, or person, has uses of its own.
+"""Who takes part in a query by being near to it: a public embedder places texts, and every record,
+or person, has uses of its own.
 
-Trust       Central: who takes part, and how often it did, is private, and told nobody. Queries and the embedder are public.
-Guarantee   that of `mechanisms.record_filter`, of which this is the wiring. A text that the embedder fails on takes no part, and no other
-            text is touched: each is placed on its own, in a call of its own.
+Trust       Central: who takes part, and how often it did, is private, and told nobody. Queries and
+            the embedder are public.
+Guarantee   that of `mechanisms.record_filter`, of which this is the wiring. A text that the
+            embedder fails on takes no part, and no other text is touched: each is placed on its
+            own, in a call of its own.
 """
 
 from __future__ import annotations
@@ -26,15 +29,20 @@ from dpicl.text.prompts import PUBLIC_TEXT
 
 
 class Spending(Protocol):
-    """How often each unit took part in the queries of one release: private, and durable before an answer is drawn."""
+    """How often each unit took part in the queries of one release: private, and durable before an
+    answer is drawn.
+    """
 
     @property
     def key(self) -> bytes:
-        """The secret by which units are marked and placed: the same for the whole release, whatever becomes of the rows."""
+        """The secret by which units are marked and placed: the same for the whole release, whatever
+        becomes of the rows.
+        """
         ...
 
     def admit(self, number: int, units: np.ndarray, is_near: np.ndarray) -> np.ndarray:
-        """Which rows take part in a query, by `record_filter` (2): shape (rows,), bool. Asked again for a query, those that took part.
+        """Which rows take part in a query, by `record_filter` (2): shape (rows,), bool. Asked again
+        for a query, those that took part.
 
         Args:
             units: marks of the rows' units, shape (rows, bytes).
@@ -44,7 +52,9 @@ class Spending(Protocol):
 
 
 class Counted:
-    """Spending of a release whose queries are all known and admitted in their order: it follows from them, and need not be stored."""
+    """Spending of a release whose queries are all known and admitted in their order: it follows
+    from them, and need not be stored.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._uses = most, Counter[bytes]()
@@ -59,10 +69,15 @@ class Counted:
 
 
 def admitted(
-    placement: Placement, queries: Sequence[tuple[int, str]], embedder: Embedder, spending: Spending | None, stored: StoredVotes, cell: Cell
+    placement: Placement,
+    queries: Sequence[tuple[int, str]],
+    embedder: Embedder,
+    spending: Spending | None,
+    stored: StoredVotes,
+    cell: Cell,
 ) -> dict[int, np.ndarray]:
-    """For each numbered query which rows take part, shape (rows,); without `spending` these are all queries of a release, in their order.
-    Raises DpiclError: the embedder fails on public texts too.
+    """For each numbered query which rows take part, shape (rows,); without `spending` these are all
+    queries of a release, in their order. Raises DpiclError: the embedder fails on public texts too.
     """
     shape = placement.shape
     assert shape.similarity is not None and shape.participations is not None
@@ -70,14 +85,20 @@ def admitted(
     admit = (spending or Counted(shape.participations)).admit
     taking: dict[int, np.ndarray] = {}
     for number, query in queries:
-        (asked,) = whole_points(public_answer("embedder", lambda query=query: embedder.embed([query])))  # type: ignore[misc]
+        (asked,) = whole_points(
+            public_answer("embedder", lambda query=query: embedder.embed([query]))  # type: ignore[misc]
+        )
         is_near = near(records, asked, similarity=shape.similarity) & placement.entering
         taking[number] = admit(number, placement.units, is_near)
     return taking
 
 
-def row_points(texts: pa.ChunkedArray, embedder: Embedder, stored: StoredVotes, cell: Cell) -> np.ndarray:
-    """Whole points of all rows, shape (rows, dimensions); stored, as a worker may be lost and a session asks again and again."""
+def row_points(
+    texts: pa.ChunkedArray, embedder: Embedder, stored: StoredVotes, cell: Cell
+) -> np.ndarray:
+    """Whole points of all rows, shape (rows, dimensions); stored, as a worker may be lost and a
+    session asks again and again.
+    """
     rows = texts.to_pylist()
     name = "points " + hashlib.sha256("\0".join(rows).encode("utf-8", "surrogatepass")).hexdigest()
     content = stored.read(cell, name)

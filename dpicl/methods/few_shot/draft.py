@@ -1,7 +1,8 @@
-"""Texts that are being written: the blocks that a cell's texts are written in, each journalled token by token.
+"""Texts that are being written: the blocks that a cell's texts are written in, each journalled
+token by token.
 
-Guarantee   none spent: what is chosen here was selected under noise. The blocks are public: they follow from the shape
-            and the number of texts.
+Guarantee   none spent: what is chosen here was selected under noise. The blocks are public: they
+            follow from the shape and the number of texts.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ ENDED = -1
 VOTERS_AT_ONCE = 2_000
 """Of fixed batches: as many as may fill the memory with what the model keeps of each."""
 TEXTS_A_BLOCK = 50
-"""Most texts that share a file of the journal: their tokens of one step are stored at once, and are lost together by a kill."""
-Choose = Callable[[Sequence[Text], int, Mapping[Text, int], Mapping[Text, Votes]], list[tuple[int, bool]]]
-"""For texts of a block, the number of their token and of private tokens before: the place of each one's candidate, and whether it is a
-private token.
+"""Most texts that share a file of the journal: their tokens of one step are stored at once, and are
+lost together by a kill.
+"""
+Choose = Callable[
+    [Sequence[Text], int, Mapping[Text, int], Mapping[Text, Votes]], list[tuple[int, bool]]
+]
+"""For texts of a block, the number of their token and of private tokens before: the place of each
+one's candidate, and whether it is a private token.
 """
 
 
@@ -36,7 +41,9 @@ class Draft:
         first: what the journal calls the block's first step; the others follow.
     """
 
-    def __init__(self, job: Job, cell: Cell, texts: Sequence[Text], first: int, prompts: Prompts) -> None:
+    def __init__(
+        self, job: Job, cell: Cell, texts: Sequence[Text], first: int, prompts: Prompts
+    ) -> None:
         self.cell, self.job, self._first = cell, job, first
         self._written: dict[Text, Tokens] = dict.fromkeys(texts, ())
         self._ended: set[Text] = set()
@@ -51,7 +58,11 @@ class Draft:
     @property
     def open(self) -> dict[Text, Tokens]:
         """What is written of the texts that go on."""
-        return {text: tokens for text, tokens in self._written.items() if self.is_open and text not in self._ended}
+        return {
+            text: tokens
+            for text, tokens in self._written.items()
+            if self.is_open and text not in self._ended
+        }
 
     @property
     def is_open(self) -> bool:
@@ -59,11 +70,14 @@ class Draft:
         return self.steps < self.most and len(self._ended) < len(self._written)
 
     def advance(self, votes: Mapping[Text, Votes], choose: Choose) -> None:
-        """Steps 4 and 5 for every text that goes on; what was chosen is journalled before anything follows from it."""
+        """Steps 4 and 5 for every text that goes on; what was chosen is journalled before anything
+        follows from it.
+        """
         texts = list(self.open)
         places = choose(texts, self.steps, self._private_tokens, votes)
         chosen = {
-            text: 2 * int(votes[text].candidates[place]) + is_private for text, (place, is_private) in zip(texts, places, strict=True)
+            text: 2 * int(votes[text].candidates[place]) + is_private
+            for text, (place, is_private) in zip(texts, places, strict=True)
         }
         tokens = tuple(chosen.get(text, ENDED) for text in self._written)
         self._append(self.job.journal.keep(self.cell, self._first + self.steps, tokens))
@@ -82,12 +96,18 @@ class Draft:
     def demonstrations(self) -> tuple[Demonstration, ...]:
         """The finished texts with their labels."""
         decode = self._model.decode
-        return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
+        return tuple(
+            Demonstration(text.label, plain_text(decode(tokens)))
+            for text, tokens in self._written.items()
+        )
 
 
-def drafts_of(job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts, voters: int) -> list[Draft]:
-    """All texts of a cell, in blocks of as many as `texts_a_block`; the steps of a cell's only block are 0, 1, ... in the journal, those of
-    block b of several begin at b times the most tokens, b = 1, 2, ...
+def drafts_of(
+    job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts, voters: int
+) -> list[Draft]:
+    """All texts of a cell, in blocks of as many as `texts_a_block`; the steps of a cell's only
+    block are 0, 1, ... in the journal, those of block b of several begin at b times the most
+    tokens, b = 1, 2, ...
 
     Args:
         voters: of one text.
@@ -96,7 +116,9 @@ def drafts_of(job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts, vot
     size, most = texts_a_block(prompts.shape, voters), prompts.shape.max_tokens
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
     firsts = [0] if len(blocks) == 1 else [number * most for number in range(1, len(blocks) + 1)]
-    return [Draft(job, cell, block, first, prompts) for block, first in zip(blocks, firsts, strict=True)]
+    return [
+        Draft(job, cell, block, first, prompts) for block, first in zip(blocks, firsts, strict=True)
+    ]
 
 
 def shares(plans: Mapping[Cell, CellPlan], parts: int) -> list[list[Cell]]:
@@ -116,12 +138,19 @@ def _rows_read(plan: CellPlan) -> int:
 
 
 def texts_a_block(shape: Shape, voters: int) -> int:
-    """Of fixed batches no more than have `VOTERS_AT_ONCE`, so that a block never keeps more in memory."""
-    return max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters))) if shape.fixed else TEXTS_A_BLOCK
+    """Of fixed batches no more than have `VOTERS_AT_ONCE`, so that a block never keeps more in
+    memory.
+    """
+    return (
+        max(1, min(TEXTS_A_BLOCK, VOTERS_AT_ONCE // max(1, voters)))
+        if shape.fixed
+        else TEXTS_A_BLOCK
+    )
 
 
 def side_by_side(drafts: Sequence[Draft], shape: Shape, voters: int) -> list[Sequence[Draft]]:
-    """Drafts in groups that are written at once: of fixed batches, whose caches are kept, as many as `VOTERS_AT_ONCE` allows.
+    """Drafts in groups that are written at once: of fixed batches, whose caches are kept, as many
+    as `VOTERS_AT_ONCE` allows.
 
     Args:
         voters: of one text.

@@ -1,22 +1,29 @@
-"""What DP few-shot generation writes, under which noise, what it costs, and the guarantee in words: all known before a row is read.
+"""What DP few-shot generation writes, under which noise, what it costs, and the guarantee in words:
+all known before a row is read.
 
 Guarantee   states it; `few_shot_generation` keeps it.
 
-    fresh batches   rows of a label, Poisson-sampled at q = M N / rows, for each of T tokens of each of
+    fresh batches   rows of a label, Poisson-sampled at q = M N / rows, for each of T tokens of each
+                    of
                     its s texts:             T s  events on samples
-    fixed batches   every row votes on all T tokens of one text at most, if it is in one sample at all:
+    fixed batches   every row votes on all T tokens of one text at most, if it is in one sample at
+                    all:
                                              T    events, pure ones amplified once
-    private tokens  of a text, at most r are selected by rows, each after its tests: r pairs of events
-    invisible-ink   T choices of one bounded range for a row in one sample, sampled once as a whole; under
-                    replace-one T of twice the range, whether a row stays in its text or changes it
-    labels          have rows of their own:  in parallel; under replace-one a row may leave one label
-                    and enter another: two of the costliest in sequence
-    horizon         a text stands in the delivery of one period, which that period's texts alone are written
-                    from; to all others it is what was published of it. So histories that differ in one
-                    text differ in the input of one period: (epsilon, delta) of one period is that of all,
-                    adaptive deliveries included. A text that is delivered twice is two.
+    private tokens  of a text, at most r are selected by rows, each after its tests: r pairs of
+                    events
+    invisible-ink   T choices of one bounded range for a row in one sample, sampled once as a whole;
+                    under replace-one T of twice the range, whether a row stays in its text or
+                    changes it
+    labels          have rows of their own:  in parallel; under replace-one a row may leave one
+                    label and enter another: two of the costliest in sequence
+    horizon         a text stands in the delivery of one period, which that period's texts alone are
+                    written from; to all others it is what was published of it. So histories that
+                    differ in one text differ in the input of one period: (epsilon, delta) of one
+                    period is that of all, adaptive deliveries included. A text that is delivered
+                    twice is two.
 
-Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private tokens.
+Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private
+            tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +51,12 @@ from dpicl.methods.options import FewShotOptions, FewShotVariant
 from dpicl.pipeline import Cell, Unit
 
 TokenKind = NoiseKind | Literal["invisible-ink"]
-AGREEMENT: dict[TokenKind, float] = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95, "invisible-ink": 0.5}
+AGREEMENT: dict[TokenKind, float] = {
+    "gaussian": 0.5,
+    "exponential": 0.5,
+    "clipped-logits": 0.95,
+    "invisible-ink": 0.5,
+}
 """Share of votes from which on the model's own token is taken, where a pipeline says nothing."""
 RANDOM_ROWS = "random-rows"
 """The system whose demonstrations are real rows, without noise."""
@@ -74,7 +86,9 @@ class Shape:
         """Sizes of every text of one of a unit's systems."""
         chosen, stated = unit.chosen(FewShotOptions).variant(system), sizes_of(contract)
         fixed = chosen.batches == "fixed"
-        candidates = {"contract": stated.candidates, "all": None}.get(str(chosen.candidates), chosen.candidates)
+        candidates = {"contract": stated.candidates, "all": None}.get(
+            str(chosen.candidates), chosen.candidates
+        )
         return Shape(
             chosen.mechanism,
             fixed,
@@ -102,30 +116,55 @@ class Shape:
         drawn = self.voters * (text_count if self.fixed else self.examples)
         if drawn > row_bound:
             raise PrivacyError(
-                f"a label of at least {row_bound} rows is smaller than the {drawn} that are drawn from it; "
+                f"a label of at least {row_bound} rows is smaller than the {drawn} that are drawn "
+                f"from it; "
                 f"expected fewer voters, examples or shots"
             )
         return Fraction(drawn, row_bound)
 
-    def event(self, noise: Noise, rate: Fraction, text_count: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE) -> Event:
-        """Everything that is done to the rows of one label; under `replace-one` only invisible ink has an event of its own."""
+    def event(
+        self,
+        noise: Noise,
+        rate: Fraction,
+        text_count: int,
+        neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE,
+    ) -> Event:
+        """Everything that is done to the rows of one label; under `replace-one` only invisible ink
+        has an event of its own.
+        """
         if not self.fixed and isinstance(noise.token, TokenNoise):
-            return repeated(poisson_sampled(rate, noise.token.event()), self.max_tokens * text_count)
+            return repeated(
+                poisson_sampled(rate, noise.token.event()), self.max_tokens * text_count
+            )
         if isinstance(noise.token, DifferenceToken):
             tokens = repeated(noise.token.event(neighbours), self.max_tokens)
-            return tokens if rate == 1 or neighbours is Neighbours.REPLACE_ONE else poisson_sampled(rate, tokens)
-        once = noise.token.event() if noise.test is None else sequential([noise.test.event(), noise.token.event()])
+            return (
+                tokens
+                if rate == 1 or neighbours is Neighbours.REPLACE_ONE
+                else poisson_sampled(rate, tokens)
+            )
+        once = (
+            noise.token.event()
+            if noise.test is None
+            else sequential([noise.test.event(), noise.token.event()])
+        )
         tokens = repeated(once, self.private_tokens or self.max_tokens)
         return tokens if self.kind == "gaussian" else poisson_sampled(rate, tokens)
 
     def threshold(self, row_bound: int, text_count: int) -> int:
-        """Votes from which on the model's own token is taken: a share of those that a label of at least so many rows has."""
-        return int(self.agreement * (Fraction(self.voters or Fraction(row_bound, text_count)) + 1) * UNITS)
+        """Votes from which on the model's own token is taken: a share of those that a label of at
+        least so many rows has.
+        """
+        return int(
+            self.agreement * (Fraction(self.voters or Fraction(row_bound, text_count)) + 1) * UNITS
+        )
 
 
 @dataclass(frozen=True)
 class Noise:
-    """On the votes for one text: how a token is selected, and the test whether the model's own will do."""
+    """On the votes for one text: how a token is selected, and the test whether the model's own will
+    do.
+    """
 
     token: TokenNoise | DifferenceToken
     test: SparseVector | None = None
@@ -163,7 +202,10 @@ class CellPlan:
 def sizes_of(contract: TextContract) -> Generation:
     """The contract's sizes for this method. Raises PrivacyError: it has none."""
     if contract.generation is None:
-        raise PrivacyError(f"{contract.name}: its contract has no sizes for few_shot_generation; expected a key `generation`")
+        raise PrivacyError(
+            f"{contract.name}: its contract has no sizes for few_shot_generation; expected a key "
+            f"`generation`"
+        )
     return contract.generation
 
 
@@ -174,7 +216,9 @@ def pool_of(contract: TextContract, label: str) -> Pool:
 
 
 def labels_of(contract: TextContract, unit: Unit, shots: int) -> tuple[str, ...]:
-    """Labels of the texts: of the public list in a public random order, every one before any comes twice."""
+    """Labels of the texts: of the public list in a public random order, every one before any comes
+    twice.
+    """
     names = tuple(contract.demonstrated)
     order: list[str] = []
     generator = draws_for(contract, unit.seed).public("labels", f"shots={shots}").generator()
@@ -186,12 +230,15 @@ def labels_of(contract: TextContract, unit: Unit, shots: int) -> tuple[str, ...]
 def plans(contract: TextContract, unit: Unit) -> dict[Cell, CellPlan]:
     """Every set of demonstrations that private rows vote on."""
     systems = (system for system in unit.systems if system != RANDOM_ROWS)
-    return {cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)}
+    return {
+        cell: plan_cell(contract, unit, cell) for system in systems for cell in unit.cells(system)
+    }
 
 
 def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     """Labels, noise and cost of one cell.
-    Raises PrivacyError: a label is too small, no noise reaches this epsilon, or the mechanism has no price under the contract's neighbours.
+    Raises PrivacyError: a label is too small, no noise reaches this epsilon, or the mechanism has
+    no price under the contract's neighbours.
     """
     assert cell.epsilon is not None and cell.shots is not None
     shape, labels = Shape.of(contract, unit, cell.system), labels_of(contract, unit, cell.shots)
@@ -199,20 +246,36 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
     neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
     if math.isinf(cell.epsilon):
-        silent = Noise(_token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS))
+        silent = Noise(
+            _token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS)
+        )
         noises = dict.fromkeys(counts, silent)
         guarantee = Guarantee(math.inf, 0.0, neighbours, contract.privacy.unit, pure(math.inf))
     else:
-        if shape.kind in ("gaussian", "invisible-ink") and not budget.benchmark and not budget.delta:
+        if (
+            shape.kind in ("gaussian", "invisible-ink")
+            and not budget.benchmark
+            and not budget.delta
+        ):
             raise PrivacyError(
-                f"{contract.name}: its budget has no delta, which {shape.words} needs; expected budget.delta, or mechanism exponential"
+                f"{contract.name}: its budget has no delta, which {shape.words} needs; expected "
+                f"budget.delta, or mechanism exponential"
             )
-        terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1)
+        terms = Terms(
+            shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1
+        )
         priced = terms.priced({pool: (rates[pool], count) for pool, count in counts.items()})
         noises = {pool: _noise(terms, *priced[pool]) for pool in counts}
-        event = terms.together([shape.event(noises[pool], *priced[pool], neighbours) for pool in counts])
-        guarantee = price(event, neighbours=neighbours, unit=contract.privacy.unit, delta=terms.delta)
-    drawings = {pool: Drawing(rates[pool], noises[pool], shape.threshold(pool.row_bound, count)) for pool, count in counts.items()}
+        event = terms.together(
+            [shape.event(noises[pool], *priced[pool], neighbours) for pool in counts]
+        )
+        guarantee = price(
+            event, neighbours=neighbours, unit=contract.privacy.unit, delta=terms.delta
+        )
+    drawings = {
+        pool: Drawing(rates[pool], noises[pool], shape.threshold(pool.row_bound, count))
+        for pool, count in counts.items()
+    }
     return CellPlan(cell, shape, labels, drawings, guarantee)
 
 
@@ -228,12 +291,16 @@ def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, Sampling | No
     """Of a softmax that is priced, or of sampling that is free."""
     if chosen.mechanism == "invisible-ink":
         return Fraction(str(chosen.temperature or 1)), None
-    return None, None if chosen.temperature is None else Sampling(chosen.temperature, chosen.top_k, chosen.top_p)
+    return None, None if chosen.temperature is None else Sampling(
+        chosen.temperature, chosen.top_k, chosen.top_p
+    )
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is required of the noise: this epsilon and delta, under this relation, for one label or for several."""
+    """What is required of the noise: this epsilon and delta, under this relation, for one label or
+    for several.
+    """
 
     shape: Shape
     epsilon: float
@@ -241,9 +308,11 @@ class Terms:
     neighbours: Neighbours
     several: bool
 
-    def priced(self, drawn: Mapping[Pool, tuple[Fraction, int]]) -> dict[Pool, tuple[Fraction, int]]:
-        """Rate and number of texts that each pool pays for; under replace-one the largest of all, since any two may be hit; with invisible
-        ink too, so that one clip applies to all texts.
+    def priced(
+        self, drawn: Mapping[Pool, tuple[Fraction, int]]
+    ) -> dict[Pool, tuple[Fraction, int]]:
+        """Rate and number of texts that each pool pays for; under replace-one the largest of all,
+        since any two may be hit; with invisible ink too, so that one clip applies to all texts.
         """
         if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE and self.shape.kind != "invisible-ink":
             return dict(drawn)
@@ -255,7 +324,11 @@ class Terms:
         if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             distinct = tuple(dict.fromkeys(events))
             return distinct[0] if len(distinct) == 1 else parallel(distinct)
-        return repeated(events[0], 2) if self.several and self.shape.kind != "invisible-ink" else events[0]
+        return (
+            repeated(events[0], 2)
+            if self.several and self.shape.kind != "invisible-ink"
+            else events[0]
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -265,16 +338,37 @@ def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
     if shape.kind in ("gaussian", "invisible-ink"):
 
         def noise_of(sigma: float) -> Noise:
-            return Noise(_token(shape, rational_above(sigma) if shape.kind == "gaussian" else rational_below(1 / sigma)))
+            return Noise(
+                _token(
+                    shape,
+                    rational_above(sigma)
+                    if shape.kind == "gaussian"
+                    else rational_below(1 / sigma),
+                )
+            )
 
         def event_at(sigma: float) -> Event:
-            return terms.together([shape.event(noise_of(sigma), rate, text_count, terms.neighbours)])
+            return terms.together(
+                [shape.event(noise_of(sigma), rate, text_count, terms.neighbours)]
+            )
 
-        return noise_of(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
+        return noise_of(
+            calibrate(
+                event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours
+            )
+        )
     if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
-        raise PrivacyError(f"mechanism {shape.kind} is priced for add-or-remove-one neighbours only; expected mechanism gaussian")
+        raise PrivacyError(
+            f"mechanism {shape.kind} is priced for add-or-remove-one neighbours only; expected "
+            f"mechanism gaussian"
+        )
     if not shape.fixed:
-        return Noise(_token(shape, rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count))))
+        return Noise(
+            _token(
+                shape,
+                rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count)),
+            )
+        )
     whole = rational_below(calibrate_pure(terms.epsilon, rate, 1))
     if shape.private_tokens is None:
         return Noise(_token(shape, whole / shape.max_tokens))

@@ -1,13 +1,18 @@
 """Sampling a token from noisy votes in place of their largest: temperature, top-k and nucleus.
 
-Guarantee   none spent: post-processing of the whole noisy vector, which is what a Gaussian token is priced for.
+Guarantee   none spent: post-processing of the whole noisy vector, which is what a Gaussian token is
+            priced for.
 
-    (1)  p_j proportional to max(noisy_j, 0)^(1 / tau), of the k largest, of which the fewest that hold a share of p_top
-    (2)  the token is that at which the sum of p exceeds a uniform number; where no noisy vote is above 0, the largest
+    (1)  p_j proportional to max(noisy_j, 0)^(1 / tau), of the k largest, of which the fewest that
+         hold a share of p_top
+    (2)  the token is that at which the sum of p exceeds a uniform number; where no noisy vote is
+         above 0, the largest
 
-Nothing here is exact, and nothing needs to be: it sees noisy numbers only. Draws are journalled as all others are.
+Nothing here is exact, and nothing needs to be: it sees noisy numbers only. Draws are journalled as
+all others are.
 
-Paper       Holtzman et al., nucleus sampling (arXiv 1904.09751); none of it in arXiv 2309.11765, which takes the largest.
+Paper       Holtzman et al., nucleus sampling (arXiv 1904.09751); none of it in arXiv 2309.11765,
+            which takes the largest.
 """
 
 from __future__ import annotations
@@ -24,14 +29,18 @@ _WORD = 64
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token follows from noisy votes; without `top_k` or `top_p` every candidate may be drawn."""
+    """How a token follows from noisy votes; without `top_k` or `top_p` every candidate may be
+    drawn.
+    """
 
     temperature: float
     top_k: int | None = None
     top_p: float | None = None
 
     def draw(self, noisy: Sequence[int] | np.ndarray, stream: Stream) -> int:
-        """The place of a token by equations (1) and (2); `noisy`: whole numbers of any size, shape (candidates,)."""
+        """The place of a token by equations (1) and (2); `noisy`: whole numbers of any size, shape
+        (candidates,).
+        """
         votes = np.array([float(max(vote, 0)) for vote in noisy])
         if not votes.any():
             return int(np.array(noisy, dtype=object).argmax())

@@ -1,9 +1,10 @@
 """Steps 2 and 3 of DP few-shot generation: from private rows to voters, and to exact sums of votes.
 
 Trust       Central; everything here is private until a token is selected.
-Guarantee   none spent. One row changes the prompt of one voter, or is one voter, of each token; a row is
-            cut to its own length, and a subset to what fits, whatever stands elsewhere. A voter that the
-            model fails on casts no vote, whatever the failure is; a row that is no tokens is empty.
+Guarantee   none spent. One row changes the prompt of one voter, or is one voter, of each token; a
+            row is cut to its own length, and a subset to what fits, whatever stands elsewhere. A
+            voter that the model fails on casts no vote, whatever the failure is; a row that is no
+            tokens is empty.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ VOTES: dict[TokenKind, Literal["probability", "relative", "logit", "difference"]
 
 
 class Journal(Secrets, Protocol):
-    """What was selected so far, token by token: of two that select the same token the first one stands."""
+    """What was selected so far, token by token: of two that select the same token the first one
+    stands.
+    """
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text of the cell; None where it has not been taken."""
@@ -57,7 +60,9 @@ class Journal(Secrets, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One unit's share of the work: the cells that are written, and where draws come from and tokens are journalled."""
+    """One unit's share of the work: the cells that are written, and where draws come from and
+    tokens are journalled.
+    """
 
     plans: Mapping[Cell, CellPlan]
     journal: Journal
@@ -95,7 +100,9 @@ class Voting(Protocol):
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts for one generator model: pieces are made tokens one by one, so that no row's text changes another's."""
+    """Prompts for one generator model: pieces are made tokens one by one, so that no row's text
+    changes another's.
+    """
 
     contract: TextContract
     model: GeneratorModel
@@ -136,8 +143,10 @@ class Prompts:
         room = (self.model.context - longest - self.shape.max_tokens) // self.shape.examples
         if room < SHORTEST:
             raise ModelError(
-                f"model {self.model.description.name!r} reads {self.model.context} tokens, which leaves {max(room, 0)} for each of "
-                f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, fewer max_tokens or a longer context"
+                f"model {self.model.description.name!r} reads {self.model.context} tokens, which "
+                f"leaves {max(room, 0)} for each of "
+                f"{self.shape.examples} examples; expected at least {SHORTEST}: fewer examples, "
+                f"fewer max_tokens or a longer context"
             )
         return min(room, most)
 
@@ -147,7 +156,10 @@ class Prompts:
 
     @cached_property
     def _headers(self) -> dict[str, Tokens]:
-        piece = {label: header_piece(self.contract, self.contract.label_text(label)) for label in self.contract.demonstrated}
+        piece = {
+            label: header_piece(self.contract, self.contract.label_text(label))
+            for label in self.contract.demonstrated
+        }
         return {label: tuple(self.model.encode(text)) for label, text in piece.items()}
 
 
@@ -166,11 +178,17 @@ class PrivateRows:
         """Numbers of a pool's rows, ascending."""
         if pool not in self._pools:
             is_all = pool.label is None
-            self._pools[pool] = np.arange(len(self._labels)) if is_all else np.flatnonzero(self._labels == pool.label)
+            self._pools[pool] = (
+                np.arange(len(self._labels))
+                if is_all
+                else np.flatnonzero(self._labels == pool.label)
+            )
         return self._pools[pool]
 
     def batch(self, text: Text) -> np.ndarray:
-        """Numbers of the rows that vote on a text in fixed batches: those of one label are split once, among its texts."""
+        """Numbers of the rows that vote on a text in fixed batches: those of one label are split
+        once, among its texts.
+        """
         pool = pool_of(self._prompts.contract, text.label)
         key = (text.job, text.cell, pool)
         if key not in self._batches:
@@ -182,19 +200,34 @@ class PrivateRows:
         shots = [shot for shot, label in enumerate(text.plan.labels) if pool.label in (None, label)]
         numbers, rate = self.of(pool), text.plan.drawings[pool].rate
         stream = text.job.journal.stream(text.cell, f"batches {pool.label}")
-        if text.plan.shape.kind == "invisible-ink":  # places by what a row holds, wherever it stands
+        if (
+            text.plan.shape.kind == "invisible-ink"
+        ):  # places by what a row holds, wherever it stands
             secret = stream.bytes(KEY_BYTES)
             marks = record_marks(self.identities(numbers), key=secret)
-            places = keyed_subsets(marks, key=secret, query=0, sampling_rate=rate, subset_count=len(shots))
+            places = keyed_subsets(
+                marks, key=secret, query=0, sampling_rate=rate, subset_count=len(shots)
+            )
         else:
-            places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(shots), stream=stream)
+            places = disjoint_subsets(
+                len(numbers), sampling_rate=rate, subset_count=len(shots), stream=stream
+            )
         order = np.argsort(places, kind="stable")
         ends = np.searchsorted(places[order], np.arange(len(shots) + 1))
-        return {shot: numbers[order[ends[place] : ends[place + 1]]] for place, shot in enumerate(shots)}
+        return {
+            shot: numbers[order[ends[place] : ends[place + 1]]] for place, shot in enumerate(shots)
+        }
 
     def identities(self, numbers: np.ndarray) -> list[bytes]:
         """What each of these rows is called by what it holds."""
-        return identities([f"{self._labels[number]}\n{self._texts[int(number)].as_py()}".encode(errors="replace") for number in numbers])
+        return identities(
+            [
+                f"{self._labels[number]}\n{self._texts[int(number)].as_py()}".encode(
+                    errors="replace"
+                )
+                for number in numbers
+            ]
+        )
 
     def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
         """These rows as examples."""
@@ -220,22 +253,44 @@ class FreshVoting:
         requests = []
         for text, tokens in written.items():
             pool = pool_of(self.prompts.contract, text.label)
-            numbers, rate, stream = self.rows.of(pool), text.plan.drawings[pool].rate, text.stream("subsets", len(tokens))
-            places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=self.prompts.shape.voters or 1, stream=stream)
-            requests.append(VoteRequest(self.prompts.public(text.label), self.voters(text.label, numbers, places), tokens))
-        return dict(zip(written, isolated_votes(self.prompts.model, requests, self.rule), strict=True))
+            numbers, rate, stream = (
+                self.rows.of(pool),
+                text.plan.drawings[pool].rate,
+                text.stream("subsets", len(tokens)),
+            )
+            places = disjoint_subsets(
+                len(numbers),
+                sampling_rate=rate,
+                subset_count=self.prompts.shape.voters or 1,
+                stream=stream,
+            )
+            requests.append(
+                VoteRequest(
+                    self.prompts.public(text.label),
+                    self.voters(text.label, numbers, places),
+                    tokens,
+                )
+            )
+        return dict(
+            zip(written, isolated_votes(self.prompts.model, requests, self.rule), strict=True)
+        )
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
         """One prompt per subset, for rows of which each stands in the subset of its place."""
         order = np.argsort(places, kind="stable")  # of many rows few take part
         ends = np.searchsorted(places[order], np.arange((self.prompts.shape.voters or 1) + 1))
-        return tuple(self.prompts.voter(label, self.rows.examples(numbers[order[start:end]])) for start, end in pairwise(ends))
+        return tuple(
+            self.prompts.voter(label, self.rows.examples(numbers[order[start:end]]))
+            for start, end in pairwise(ends)
+        )
 
 
 class FixedVoting:
-    """Every row votes on the tokens of one text, all by itself; one voter more knows no row, but where votes are differences to it.
+    """Every row votes on the tokens of one text, all by itself; one voter more knows no row, but
+    where votes are differences to it.
 
-    The model keeps the voters from token to token as long as none fails; after that every token is voted on afresh.
+    The model keeps the voters from token to token as long as none fails; after that every token is
+    voted on afresh.
     """
 
     def __init__(self, rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> None:
@@ -254,19 +309,31 @@ class FixedVoting:
                     self._texts = list(written)
                     self._session = self._prompts.model.session(self._requests(written), self._rule)
                     self._read = {text: len(tokens) for text, tokens in written.items()}
-                new_tokens = [written[text][self._read[text] :] if text in written else None for text in self._texts]
+                new_tokens = [
+                    written[text][self._read[text] :] if text in written else None
+                    for text in self._texts
+                ]
                 self._read |= {text: len(tokens) for text, tokens in written.items()}
                 votes = zip(self._texts, self._session.vote(new_tokens), strict=True)
                 return {text: of_text for text, of_text in votes if of_text is not None}
-            except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row; what is public fails again below
+            except Exception:  # noqa: BLE001 - a tokenizer may fail on a text in any way, and that must not show
                 self._failed, self._session = True, None
-        return dict(zip(written, isolated_votes(self._prompts.model, self._requests(written), self._rule), strict=True))
+        return dict(
+            zip(
+                written,
+                isolated_votes(self._prompts.model, self._requests(written), self._rule),
+                strict=True,
+            )
+        )
 
     def _requests(self, written: Written) -> list[VoteRequest]:
         requests = []
         for text, tokens in written.items():
             public = self._prompts.public(text.label)
-            voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self._rows.batch(text)))
+            voters = (
+                self._prompts.voter(text.label, [example])
+                for example in self._rows.examples(self._rows.batch(text))
+            )
             without = () if self._rule.kind == "difference" else (public,)
             requests.append(VoteRequest(public, (*without, *voters), tokens))
         return requests
@@ -281,7 +348,10 @@ class PublicVoting:
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`."""
         rule = VoteRule("probability", self.prompts.shape.candidates, UNITS)
-        requests = [VoteRequest(self.prompts.public(text.label), (), tokens) for text, tokens in written.items()]
+        requests = [
+            VoteRequest(self.prompts.public(text.label), (), tokens)
+            for text, tokens in written.items()
+        ]
         return dict(zip(written, self.prompts.model.vote(requests, rule), strict=True))
 
 
@@ -291,9 +361,18 @@ def open_voting(rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> Voting:
 
 
 def rule_of(shape: Shape, plan: CellPlan | None = None) -> VoteRule:
-    """What a vote is, the same for all texts of a cell; without a plan, of differences that are not clipped."""
+    """What a vote is, the same for all texts of a cell; without a plan, of differences that are not
+    clipped.
+    """
     if shape.kind != "invisible-ink":
-        return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
+        return VoteRule(
+            VOTES[shape.kind],
+            shape.candidates,
+            UNITS,
+            shape.clip if shape.kind == "clipped-logits" else None,
+        )
     tokens = [drawing.noise.token for drawing in plan.drawings.values()] if plan else []
     clips = [token.clip for token in tokens if isinstance(token, DifferenceToken)]
-    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, max(clips, default=UNCLIPPED), shape.voters)
+    return VoteRule(
+        VOTES[shape.kind], shape.candidates, UNITS, max(clips, default=UNCLIPPED), shape.voters
+    )

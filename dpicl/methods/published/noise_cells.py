@@ -1,7 +1,8 @@
 """Table 9 of DP few-shot generation (arXiv 2309.11765): the parameters of its Table 1, as data.
 
-Two columns are not printed: `compositions`, because the authors' program composes the four shots of the sets without labels, and
-`prv_epsilon`, the estimate of prv_accountant for the printed parameters.
+Two columns are not printed: `compositions`, because the authors' program composes the four shots of
+the sets without labels, and `prv_epsilon`, the estimate of prv_accountant for the printed
+parameters.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from dpicl.methods.published import read_table
 class NoiseCell:
     """One cell of Table 9: the noise that a data set needs for a target epsilon.
 
-    `sigma` is a noise multiplier, the standard deviation of the noise over what one added or removed
-    row moves: noise of sqrt(2) sigma / M on a mean of M distributions. `prv_epsilon` has four decimals.
+    `sigma` is a noise multiplier, the standard deviation of the noise over what one added or
+    removed row moves: noise of sqrt(2) sigma / M on a mean of M distributions. `prv_epsilon` has
+    four decimals.
     """
 
     dataset: str

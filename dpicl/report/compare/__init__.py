@@ -1,4 +1,6 @@
-"""Two runs side by side: which is better, where, by how much, by more than noise, and what each cost."""
+"""Two runs side by side: which is better, where, by how much, by more than noise, and what each
+cost.
+"""
 
 from __future__ import annotations
 

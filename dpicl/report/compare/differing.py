@@ -23,7 +23,9 @@ _ELSEWHERE = ("title", "model", "generator", "reports", "schedule")
 
 
 def differing(first: Side, second: Side) -> list[tuple[str, str, str]]:
-    """Names of facts, with what they are in both runs: model and costs always, all others where they differ."""
+    """Names of facts, with what they are in both runs: model and costs always, all others where
+    they differ.
+    """
     costs = [dict(_costs(side)) for side in (first, second)]
     facts = [dict(_facts(side)) for side in (first, second)]
     rows = [(name, costs[0][name], costs[1][name]) for name in costs[0]]
@@ -37,7 +39,12 @@ def differing(first: Side, second: Side) -> list[tuple[str, str, str]]:
 def _costs(side: Side) -> Iterator[tuple[str, str]]:
     manifest, run = side.run.manifest, side.run
     model = manifest.model
-    yield "model", named(model.model_copy(update={"digest": (model.digest or "")[:_SHOWN]})) if model else side.plan.model.name
+    yield (
+        "model",
+        named(model.model_copy(update={"digest": (model.digest or "")[:_SHOWN]}))
+        if model
+        else side.plan.model.name,
+    )
     yield (
         "charged",
         "; ".join(paid(manifest)).removeprefix("charged: ") or words.DASH
@@ -50,15 +57,23 @@ def _costs(side: Side) -> Iterator[tuple[str, str]]:
 
 
 def _speed(run: Run) -> float:
-    """By the numbers of queries that the results state, which are noisy where the real ones are private."""
+    """By the numbers of queries that the results state, which are noisy where the real ones are
+    private.
+    """
     results = run.results
     asked = [_times_asked(one, run.manifest.grid.draws) for one in results["system"]]
     seconds = float(run.timings.loc[run.timings["stage"].isin(ASKING), "seconds"].sum())
-    return float((results["query_count"] * asked).sum()) / seconds if seconds and len(results) else math.nan
+    return (
+        float((results["query_count"] * asked).sum()) / seconds
+        if seconds and len(results)
+        else math.nan
+    )
 
 
 def _times_asked(system: str, draws: int) -> int:
-    """How often a query was asked for these results alone: of averaged draws the first is a result of its own."""
+    """How often a query was asked for these results alone: of averaged draws the first is a result
+    of its own.
+    """
     if system.startswith("averaged"):
         return draws - 1
     return int(is_queried(system) and system != "majority" and not system.endswith("-calibrated"))
@@ -69,13 +84,24 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     if manifest.writer:
         yield "generator", manifest.writer
     yield "pipeline", plan.pipeline_name
-    pipeline = {name: value for name, value in plan.pipeline.model_dump(mode="json", context=TODAY).items() if name not in _ELSEWHERE}
-    yield from _flat({**pipeline, "epsilons": [words.epsilon(one) for one in plan.pipeline.epsilons]})  # JSON has no infinity
+    pipeline = {
+        name: value
+        for name, value in plan.pipeline.model_dump(mode="json", context=TODAY).items()
+        if name not in _ELSEWHERE
+    }
+    yield from _flat(
+        {**pipeline, "epsilons": [words.epsilon(one) for one in plan.pipeline.epsilons]}
+    )  # JSON has no infinity
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
-    yield from ((f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items())
+    yield from (
+        (f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items()
+    )
     yield from ((f"queries of {name}", digest[:_SHOWN]) for name, digest in side.queries.items())
     for one in manifest.reports:
-        yield f"reports counted, collection {one.collection[:_SHOWN]}", f"{one.received.counted:,}, release {one.release[:_SHOWN]}"
+        yield (
+            f"reports counted, collection {one.collection[:_SHOWN]}",
+            f"{one.received.counted:,}, release {one.release[:_SHOWN]}",
+        )
     if manifest.created_utc:
         yield from _versions(manifest)
 
@@ -83,8 +109,13 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
 def _versions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "version of dpicl", manifest.dpicl_version
     for method, versions in manifest.methods.items():
-        yield from ((f"{method}, {name.replace('_', ' ')}", str(version)) for name, version in versions.items())
-    yield from ((f"version of {name}", version) for name, version in manifest.versions.items() if version)
+        yield from (
+            (f"{method}, {name.replace('_', ' ')}", str(version))
+            for name, version in versions.items()
+        )
+    yield from (
+        (f"version of {name}", version) for name, version in manifest.versions.items() if version
+    )
     yield from (("machine, " + name, str(value)) for name, value in manifest.machine.items())
 
 
@@ -94,4 +125,11 @@ def _flat(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, st
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{above}{name}.")
         else:
-            yield f"{above}{name}", ", ".join(map(str, value)) if isinstance(value, list) else words.DASH if value is None else str(value)
+            yield (
+                f"{above}{name}",
+                ", ".join(map(str, value))
+                if isinstance(value, list)
+                else words.DASH
+                if value is None
+                else str(value),
+            )

@@ -1,6 +1,8 @@
-"""A run as one side of a comparison, also before it is done, and whether two asked the same queries.
+"""A run as one side of a comparison, also before it is done, and whether two asked the same
+queries.
 
-Guarantee   none spent: reads what a run released, and its answers to public queries; no private row, no truth of one, and no ledger.
+Guarantee   none spent: reads what a run released, and its answers to public queries; no private
+            row, no truth of one, and no ledger.
 """
 
 from __future__ import annotations
@@ -20,12 +22,24 @@ from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.running_time import not_run
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import read_stored
-from dpicl.report.load import LATER_NUMBERS, RESULT_NUMBERS, Grid, Manifest, Model, Run, UsedContract, load_run, read_values
+from dpicl.report.load import (
+    LATER_NUMBERS,
+    RESULT_NUMBERS,
+    Grid,
+    Manifest,
+    Model,
+    Run,
+    UsedContract,
+    load_run,
+    read_values,
+)
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs: its folder, its plan, what is there of it, and how many of its units are done."""
+    """One of two runs: its folder, its plan, what is there of it, and how many of its units are
+    done.
+    """
 
     folder: Path
     plan: Plan
@@ -40,12 +54,17 @@ class Side:
     @property
     def is_done(self) -> bool:
         """Whether all units have their results, or time left no room for them."""
-        return self.done + sum(map(len, not_run(self.folder, self.plan).values())) == len(self.plan.units)
+        return self.done + sum(map(len, not_run(self.folder, self.plan).values())) == len(
+            self.plan.units
+        )
 
     @property
     def queries(self) -> dict[str, str]:
         """The digest of the queries, by data set, of those that are public."""
-        return {path.stem: str(read_json(path)) for path in sorted((self.folder / "queries").glob("*.json"))}
+        return {
+            path.stem: str(read_json(path))
+            for path in sorted((self.folder / "queries").glob("*.json"))
+        }
 
 
 def side_of(folder: Path) -> Side:
@@ -56,13 +75,22 @@ def side_of(folder: Path) -> Side:
     """
     plan = read_plan(folder)
     done = sum((folder / "units" / key / RESULTS).exists() for key in plan.units)
-    return Side(folder, plan, load_run(folder) if (folder / MANIFEST).exists() else _unfinished(folder, plan), done)
+    return Side(
+        folder,
+        plan,
+        load_run(folder) if (folder / MANIFEST).exists() else _unfinished(folder, plan),
+        done,
+    )
 
 
 def _unfinished(folder: Path, plan: Plan) -> Run:
-    """What the units left that are done and whose queries are public: how noisy other results are stands in the manifest alone."""
+    """What the units left that are done and whose queries are public: how noisy other results are
+    stands in the manifest alone.
+    """
     keys = [key for key in plan.units if (folder / "units" / key / VALUES).exists()]
-    described = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None)
+    described = next(
+        (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), None
+    )
     pinned = sorted((folder / "contracts").glob("*.json"))
     manifest = Manifest(
         run_id=plan.run_id,
@@ -76,19 +104,28 @@ def _unfinished(folder: Path, plan: Plan) -> Run:
         grid=Grid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draw_count),
         contracts={path.stem: UsedContract(digest=str(read_json(path))) for path in pinned},
     )
-    results = _frame(results_of(folder, keys), results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS))
+    results = _frame(
+        results_of(folder, keys), results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS)
+    )
     timings = _frame(timings_of(folder, plan.units), TIMING_COLUMNS, ("seed", "seconds"))
     return Run(manifest, results, timings, (), read_values(folder))
 
 
-def _frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+def _frame(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], numbers: Sequence[str]
+) -> pd.DataFrame:
     frame = pd.DataFrame(list(rows), columns=list(columns))
     return frame.assign(**{name: pd.to_numeric(frame[name]).astype(float) for name in numbers})
 
 
 def why_apart(first: Side, second: Side, dataset: str) -> str:
-    """Why answers to a data set's queries cannot be compared one by one; empty where both runs asked the same ones, with the same truth."""
-    if "charged" in (first.run.manifest.evaluation.get(dataset), second.run.manifest.evaluation.get(dataset)):
+    """Why answers to a data set's queries cannot be compared one by one; empty where both runs
+    asked the same ones, with the same truth.
+    """
+    if "charged" in (
+        first.run.manifest.evaluation.get(dataset),
+        second.run.manifest.evaluation.get(dataset),
+    ):
         return "only noisy counts of right answers were released"
     for side in (first, second):
         if dataset not in side.queries:

@@ -15,15 +15,21 @@ from dpicl.methods.published.noise_cells import table_nine
 
 def _amplified(cell: PrintedCell) -> float:
     """Table V of DP-TabICL, by the accountant."""
-    (row,) = (row for row in table_v() if (row.dataset, row.epsilon) == (cell.dataset, cell.epsilon))
+    (row,) = (
+        row for row in table_v() if (row.dataset, row.epsilon) == (cell.dataset, cell.epsilon)
+    )
     return amplified_epsilon(row.epsilon, row.rate)
 
 
 def _priced(cell: PrintedCell) -> float:
     """Table 9 of DP few-shot generation: what its noise costs when a text is added or removed."""
-    (row,) = (row for row in table_nine() if (row.dataset, row.epsilon) == (cell.dataset, cell.epsilon))
+    (row,) = (
+        row for row in table_nine() if (row.dataset, row.epsilon) == (cell.dataset, cell.epsilon)
+    )
     event = subsampled_gaussian(row.sigma, row.sampling_rate, row.compositions)
-    return price(event, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=row.delta).epsilon
+    return price(
+        event, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=row.delta
+    ).epsilon
 
 
 COMPUTED: dict[str, Callable[[PrintedCell], float]] = {"V": _amplified, "9": _priced}

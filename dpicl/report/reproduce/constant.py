@@ -1,6 +1,8 @@
-"""A number beside a constant answer to the same queries: always the majority label, or, of texts of their own, an answer that was shown nothing.
+"""A number beside a constant answer to the same queries: always the majority label, or, of texts of
+their own, an answer that was shown nothing.
 
-A number that such an answer has too says nothing of demonstrations, however near the printed one it comes.
+A number that such an answer has too says nothing of demonstrations, however near the printed one it
+comes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ METRICS = ("accuracy", "rouge1", "bleu", "levenshtein", "rouge2", "rougeL")
 
 @dataclass(frozen=True)
 class Beside:
-    """A constant answer's number on the same queries, whether ours is told apart from it, and how it would stand beside the printed one."""
+    """A constant answer's number on the same queries, whether ours is told apart from it, and how
+    it would stand beside the printed one.
+    """
 
     name: str
     value: float
@@ -33,12 +37,20 @@ class Beside:
     @property
     def text(self) -> str:
         """Such as `not told apart from the majority label, 0.762`."""
-        told = "not told apart from" if not self.is_apart else "above" if self.ours > self.value else "below"
+        told = (
+            "not told apart from"
+            if not self.is_apart
+            else "above"
+            if self.ours > self.value
+            else "below"
+        )
         return f"{told} {self.name}, {words.number(self.value)}"
 
 
 def beside_constant(cell: PrintedCell, ours: Measured, side: Side) -> Beside | None:
-    """None where there is nothing constant to compare with: counts, seconds, and an answer without demonstrations itself."""
+    """None where there is nothing constant to compare with: counts, seconds, and an answer without
+    demonstrations itself.
+    """
     found = _constant(cell, side) if cell.metric in METRICS else None
     if found is None:
         return None
@@ -46,16 +58,27 @@ def beside_constant(cell: PrintedCell, ours: Measured, side: Side) -> Beside | N
     constant = Measured(value, 0.0, ours.seeds, ours.queries, name)
     half = constant.half(cell.deviation or 0.0)
     reproduces = abs(value - cell.value) <= half
-    return Beside(name, value, ours.mean, abs(ours.mean - value) > ours.apart(value), reproduces, reproduces and half > WIDEST)
+    return Beside(
+        name,
+        value,
+        ours.mean,
+        abs(ours.mean - value) > ours.apart(value),
+        reproduces,
+        reproduces and half > WIDEST,
+    )
 
 
 def _constant(cell: PrintedCell, side: Side) -> tuple[str, float] | None:
-    """Its name and value. Baselines are tested on all held-out rows, of which the manifest has it."""
+    """Its name and value. Baselines are tested on all held-out rows, of which the manifest has
+    it.
+    """
     if cell.system in FITTED:
         value = side.run.manifest.majority.get(cell.dataset)
         return None if value is None else (MAJORITY, value)
     for system, name in (("majority", MAJORITY), ("zero-shot", NOTHING_SHOWN)):
-        values = side.run.results.loc[is_of(side, cell.method, cell.dataset, system), cell.metric].dropna()
+        values = side.run.results.loc[
+            is_of(side, cell.method, cell.dataset, system), cell.metric
+        ].dropna()
         if len(values) and cell.system != system:
             return name, float(values.mean())
     return None
@@ -67,17 +90,30 @@ def is_answer(cell: PrintedCell) -> bool:
 
 
 def first_line(found: Sequence[Beside]) -> str:
-    """What a table says before its numbers, of its answers that were run; empty where no constant answer has a number of them."""
+    """What a table says before its numbers, of its answers that were run; empty where no constant
+    answer has a number of them.
+    """
     near = [one for one in found if one.reproduces]
     if not near:
         return ""
     wide, names = sum(one.is_wide for one in near), dict.fromkeys(one.name for one in near)
-    answer = words.listing([f"always {name}" if name == MAJORITY else f"an answer with {name}" for name in names])
-    count = f"{answer} is within noise of {len(near) - wide} of {len(found)} printed numbers of answers" + (
-        f", and too near to tell in {wide}" if wide else ""
+    answer = words.listing(
+        [f"always {name}" if name == MAJORITY else f"an answer with {name}" for name in names]
+    )
+    count = (
+        f"{answer} is within noise of {len(near) - wide} of {len(found)} printed numbers of answers"
+        + (f", and too near to tell in {wide}" if wide else "")
     )
     told = sum(one.is_apart for one in found)
     apart = f"{told} of ours {'is' if told == 1 else 'are'} told apart from it"
     reproduces = 2 * len(near) >= len(found)
-    lead = "A constant answer reproduces this table, as far as these runs can tell: " if reproduces else "Beside a constant answer: "
-    return f"{lead}{count}; {apart}." + (" That numbers agree says nothing here of a model or of demonstrations." if reproduces else "")
+    lead = (
+        "A constant answer reproduces this table, as far as these runs can tell: "
+        if reproduces
+        else "Beside a constant answer: "
+    )
+    return f"{lead}{count}; {apart}." + (
+        " That numbers agree says nothing here of a model or of demonstrations."
+        if reproduces
+        else ""
+    )

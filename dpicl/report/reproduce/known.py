@@ -1,4 +1,6 @@
-"""What is known to differ between a printed number and ours, as far as it bears on that number; none of it is tested as a cause."""
+"""What is known to differ between a printed number and ours, as far as it bears on that number;
+none of it is tested as a cause.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from dpicl.report.compare.sides import Side
 from dpicl.report.reproduce.made import Made, Measured
 
 
-def known_differences(cell: PrintedCell, side: Side, made: Made, ours: Measured | None = None) -> tuple[str, ...]:
+def known_differences(
+    cell: PrintedCell, side: Side, made: Made, ours: Measured | None = None
+) -> tuple[str, ...]:
     """Sentences without a capital, in the order of how much they change; `ours` of a mean."""
     return tuple(dict.fromkeys(_differences(cell, side, made, ours)))
 
@@ -29,17 +33,26 @@ def _differences(cell: PrintedCell, side: Side, made: Made, ours: Measured | Non
         return
     if asks_model(cell) and (model := another_model(cell, side)):
         yield model
-    if asks_model(cell) and ours is not None and (fewer := _fewer_queries(cell, side, contract, ours)):
+    if (
+        asks_model(cell)
+        and ours is not None
+        and (fewer := _fewer_queries(cell, side, contract, ours))
+    ):
         yield fewer
     if _reads_texts(cell) and (size := _size(cell, contract)):
         yield size
-    if _is_generated(cell) and (tokens := getattr(side.plan.pipeline.options, FewShotGeneration.name).max_tokens) is not None:
+    if (
+        _is_generated(cell)
+        and (tokens := getattr(side.plan.pipeline.options, FewShotGeneration.name).max_tokens)
+        is not None
+    ):
         yield f"demonstrations have at most {tokens} tokens"
     if cell.changed:
         yield cell.changed
     if ours is not None and len(cell.larger_of) > 1:
-        yield f"the larger of two is {'σ = 0' if ours.system == 'icl' else 'real rows at random'} here" + (
-            "" if ours.system == cell.system else ", and the other one in the paper"
+        yield (
+            f"the larger of two is {'σ = 0' if ours.system == 'icl' else 'real rows at random'} "
+            f"here" + ("" if ours.system == cell.system else ", and the other one in the paper")
         )
 
 
@@ -59,7 +72,9 @@ def another_model(cell: PrintedCell, side: Side) -> str:
 
 
 def _reads_texts(cell: PrintedCell) -> bool:
-    """Whether private rows have a part in the answer: none is shown where there are no demonstrations, or only an instruction wrote them."""
+    """Whether private rows have a part in the answer: none is shown where there are no
+    demonstrations, or only an instruction wrote them.
+    """
     return cell.system != "zero-shot" and cell.epsilon != 0
 
 
@@ -70,7 +85,9 @@ def _is_generated(cell: PrintedCell) -> bool:
 
 def _fewer_queries(cell: PrintedCell, side: Side, contract: Declared | None, ours: Measured) -> str:
     """Where a run was told to ask fewer than the paper, or, of texts, than the contract."""
-    printed = {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}.get(cell.dataset)
+    printed = {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}.get(
+        cell.dataset
+    )
     usual = contract.query_count if isinstance(contract, TextContract) else printed
     if side.plan.pipeline.queries is None or (usual is not None and ours.queries >= usual):
         return ""
@@ -83,4 +100,8 @@ def _size(cell: PrintedCell, contract: Declared | None) -> str:
         return ""
     printed = {row.dataset: row.class_row_count for row in table_nine()}.get(cell.dataset)
     here = min(contract.row_bounds.values())
-    return f"{here:,} texts of a label are at hand and not {printed:,}" if printed and here < 0.9 * printed else ""
+    return (
+        f"{here:,} texts of a label are at hand and not {printed:,}"
+        if printed and here < 0.9 * printed
+        else ""
+    )

@@ -17,7 +17,9 @@ from dpicl.report.reproduce.meanings import CERTAIN, PAPER_RUNS
 
 @dataclass(frozen=True)
 class Made:
-    """Finished runs by pipeline and model, why there is none of a data set or pipeline, and which data sets stand in for a paper's."""
+    """Finished runs by pipeline and model, why there is none of a data set or pipeline, and which
+    data sets stand in for a paper's.
+    """
 
     runs: Mapping[tuple[str, str], Side]
     models: tuple[str, ...]
@@ -33,8 +35,8 @@ class Made:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run has of a cell: mean, variance of the mean over seeds, queries, and the system, which is one of several where a paper prints the
-    larger of them.
+    """What a run has of a cell: mean, variance of the mean over seeds, queries, and the system,
+    which is one of several where a paper prints the larger of them.
     """
 
     mean: float
@@ -44,7 +46,9 @@ class Measured:
     system: str
 
     def half(self, printed: float) -> float:
-        """Equation (1): `printed` is the paper's deviation, and ours too where one seed has none."""
+        """Equation (1): `printed` is the paper's deviation, and ours too where one seed has
+        none.
+        """
         own = self.over_seeds if self.seeds > 1 else printed**2
         of_queries = max(self.mean * (1 - self.mean), 0.25 / self.queries) / self.queries
         return CERTAIN * math.sqrt(of_queries + own + printed**2 / PAPER_RUNS)
@@ -68,11 +72,15 @@ def results_at(cell: PrintedCell, side: Side, system: str | None = None) -> pd.D
 def is_of(side: Side, method: str, dataset: str, system: str) -> np.ndarray:
     """Which results are of these, shape (results,)."""
     wanted = {"method": method, "dataset": dataset, "system": system}
-    return np.logical_and.reduce([side.run.results[name].to_numpy(dtype=object) == value for name, value in wanted.items()])
+    return np.logical_and.reduce(
+        [side.run.results[name].to_numpy(dtype=object) == value for name, value in wanted.items()]
+    )
 
 
 def measured(cell: PrintedCell, side: Side) -> Measured | None:
-    """What a run has of a cell; None where it lacks it, or one of those of which the larger is printed."""
+    """What a run has of a cell; None where it lacks it, or one of those of which the larger is
+    printed.
+    """
     found = []
     for system in cell.larger_of or (cell.system,):
         rows = results_at(cell, side, system)

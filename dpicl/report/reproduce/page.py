@@ -1,4 +1,6 @@
-"""The page that a reproduction ends with: each printed number, ours beside it, a constant answer's beside that, and a verdict."""
+"""The page that a reproduction ends with: each printed number, ours beside it, a constant answer's
+beside that, and a verdict.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from dpicl.report.reproduce.verdicts import DECIMALS, judged
 
 Judged = Sequence[tuple[PrintedTable, list[Verdict]]]
 _SHOWN = (DIFFERS, NOT_RUN, MISPRINTED)
-"""Verdicts whose reasons are counted at the head of the page; what is known to differ is counted of all."""
+"""Verdicts whose reasons are counted at the head of the page; what is known to differ is counted of
+all.
+"""
 
 
 def verdicts_of(paper: Paper, tables: Iterable[str], made: Made) -> Judged:
@@ -32,7 +36,8 @@ def summary(found: Judged) -> str:
     verdicts = [verdict for _, of_table in found for verdict in of_table]
     counts = Counter(verdict.kind for verdict in verdicts)
     parts = [
-        f"{counts[kind]} {COUNTED[kind][counts[kind] != 1]}{_apart(verdicts) if kind == WITHIN else ''}"
+        f"{counts[kind]} "
+        f"{COUNTED[kind][counts[kind] != 1]}{_apart(verdicts) if kind == WITHIN else ''}"
         for kind in MEANINGS
         if counts[kind]
     ]
@@ -42,11 +47,19 @@ def summary(found: Judged) -> str:
 def _apart(verdicts: Sequence[Verdict]) -> str:
     """Behind the number that is within noise, where a constant answer is beside some of them."""
     within = _within(verdicts)
-    return f" ({sum(one.is_apart for one in within)} of these told apart from a constant answer)" if within else ""
+    return (
+        f" ({sum(one.is_apart for one in within)} of these told apart from a constant answer)"
+        if within
+        else ""
+    )
 
 
 def _within(verdicts: Sequence[Verdict]) -> list[Beside]:
-    return [verdict.beside for verdict in verdicts if verdict.kind == WITHIN and verdict.beside is not None]
+    return [
+        verdict.beside
+        for verdict in verdicts
+        if verdict.kind == WITHIN and verdict.beside is not None
+    ]
 
 
 def page_of(paper: Paper, found: Judged, made: Made) -> Report:
@@ -56,23 +69,35 @@ def page_of(paper: Paper, found: Judged, made: Made) -> Report:
         f"runs {words.listing(ran)}" if ran else "no run is finished"
     )
     texts = Counter(
-        verdict.text for _, verdicts in found for verdict in verdicts if verdict.known or (verdict.reasons and verdict.kind in _SHOWN)
+        verdict.text
+        for _, verdicts in found
+        for verdict in verdicts
+        if verdict.known or (verdict.reasons and verdict.kind in _SHOWN)
     )
     opening: list[Block] = [*_banners(made, found), Text(summary(found), "lead"), _overview(found)]
     if texts:
         opening.append(Bullets(tuple(f"{count} × {text}" for text, count in texts.most_common())))
     opening.append(_meanings(found))
     sections = (
-        Section(f"table-{table.name}", f"Table {table.name}: {table.title}", tuple(_blocks(table, verdicts, made)))
+        Section(
+            f"table-{table.name}",
+            f"Table {table.name}: {table.title}",
+            tuple(_blocks(table, verdicts, made)),
+        )
         for table, verdicts in found
     )
-    return Report(f"{paper.title.partition(',')[0]} reproduced", about, tuple(opening), tuple(sections))
+    return Report(
+        f"{paper.title.partition(',')[0]} reproduced", about, tuple(opening), tuple(sections)
+    )
 
 
 def _banners(made: Made, found: Judged) -> Iterator[Banner]:
     models = [side.run.manifest.model for side in made.runs.values()]
     if any(model is not None and not model.trained for model in models):
-        yield Banner("Random weights.", "What such a model answers means nothing: this shows only that every table runs.")
+        yield Banner(
+            "Random weights.",
+            "What such a model answers means nothing: this shows only that every table runs.",
+        )
     printed = {verdict.cell.dataset for _, verdicts in found for verdict in verdicts}
     for sentence in _stand_ins(printed, made):
         yield Banner("A stand-in.", sentence, is_note=True)
@@ -93,12 +118,23 @@ def _overview(found: Judged) -> Table:
     for table, verdicts in found:
         counts, within = Counter(verdict.kind for verdict in verdicts), _within(verdicts)
         apart = str(sum(one.is_apart for one in within)) if within else words.DASH
-        rows.append((Cell(f"{table.name}: {table.title}"), *_columns(kinds, {kind: str(counts[kind]) for kind in kinds}, apart)))
-    return Table("Verdicts by table", (*Cell.of_text("table"), *_columns(kinds, {kind: kind for kind in kinds}, "told apart")), tuple(rows))
+        rows.append(
+            (
+                Cell(f"{table.name}: {table.title}"),
+                *_columns(kinds, {kind: str(counts[kind]) for kind in kinds}, apart),
+            )
+        )
+    return Table(
+        "Verdicts by table",
+        (*Cell.of_text("table"), *_columns(kinds, {kind: kind for kind in kinds}, "told apart")),
+        tuple(rows),
+    )
 
 
 def _columns(kinds: Iterable[str], texts: Mapping[str, str], apart: str) -> Iterator[Cell]:
-    """One column a kind, and behind what is within noise how much of that is told apart from a constant answer."""
+    """One column a kind, and behind what is within noise how much of that is told apart from a
+    constant answer.
+    """
     for kind in kinds:
         yield Cell(texts[kind])
         if kind == WITHIN:
@@ -109,7 +145,8 @@ def _meanings(found: Judged) -> Fold:
     """The verdicts that stand on the page."""
     present = {verdict.kind for _, verdicts in found for verdict in verdicts}
     told = (
-        f"told apart from a constant answer: ours differs from always giving {MAJORITY}, or, where answers are texts of their own, from "
+        f"told apart from a constant answer: ours differs from always giving {MAJORITY}, or, "
+        f"where answers are texts of their own, from "
         f"an answer with {NOTHING_SHOWN}, by more than 1.96 standard errors on the same queries"
     )
     items = (*(f"{kind}: {meaning}" for kind, meaning in MEANINGS.items() if kind in present), told)
@@ -118,7 +155,13 @@ def _meanings(found: Judged) -> Fold:
 
 def _blocks(table: PrintedTable, verdicts: list[Verdict], made: Made) -> Iterator[Block]:
     """What a constant answer would have, then a fold per data set and model."""
-    if line := first_line([verdict.beside for verdict in verdicts if verdict.beside is not None and is_answer(verdict.cell)]):
+    if line := first_line(
+        [
+            verdict.beside
+            for verdict in verdicts
+            if verdict.beside is not None and is_answer(verdict.cell)
+        ]
+    ):
         yield Text(line)
     for sentence in _stand_ins({verdict.cell.dataset for verdict in verdicts}, made):
         yield Text(sentence[0].upper() + sentence[1:])
@@ -143,12 +186,21 @@ def _table(table: PrintedTable, title: str, verdicts: list[Verdict]) -> Table:
         half = f" ± {one.half:.3f}" if one.half > 0 else ""
         ours = words.DASH if math.isnan(one.ours) else words.number(one.ours, decimals) + half
         named = ((Cell(cell.model),) if shows_model else ()) + (Cell(_answers(one), cell.metric),)
-        numbers = (Cell(words.epsilon(cell.epsilon)), Cell(words.number(cell.value, decimals) + spread), Cell(ours))
+        numbers = (
+            Cell(words.epsilon(cell.epsilon)),
+            Cell(words.number(cell.value, decimals) + spread),
+            Cell(ours),
+        )
         beside = (Cell(one.beside.text if one.beside else words.DASH),) if shows_beside else ()
         rows.append((*named, *numbers, *beside, Cell(one.text, mark=_mark(one))))
     head = ("model", "answers") if shows_model else ("answers",)
     constant = Cell.of_text("beside a constant answer") if shows_beside else ()
-    heads = (*Cell.of_text(*head), *map(Cell, ("ε", "printed", "ours")), *constant, *Cell.of_text("verdict"))
+    heads = (
+        *Cell.of_text(*head),
+        *map(Cell, ("ε", "printed", "ours")),
+        *constant,
+        *Cell.of_text("verdict"),
+    )
     return Table(f"Table {table.name}, {title}", heads, tuple(rows))
 
 

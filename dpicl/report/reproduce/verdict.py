@@ -12,13 +12,17 @@ from dpicl.report.reproduce.meanings import MISPRINTED, NOT_RUN
 
 @dataclass(frozen=True)
 class Verdict:
-    """One printed number beside ours, of one model; `ours` is not a number where nothing was run."""
+    """One printed number beside ours, of one model; `ours` is not a number where nothing was
+    run.
+    """
 
     cell: PrintedCell
     model: str
     kind: str
     reasons: tuple[str, ...] = ()
-    """Of what was checked on this very number: why it was not run, what the paper misprints, how much less a bound is."""
+    """Of what was checked on this very number: why it was not run, what the paper misprints, how
+    much less a bound is.
+    """
     ours: float = math.nan
     half: float = math.nan
     known: tuple[str, ...] = ()
@@ -30,4 +34,6 @@ class Verdict:
         """The kind, its reasons, and what is known to differ."""
         reasons, link = "; ".join(self.reasons), " because " if self.kind == NOT_RUN else ": "
         kind = "" if self.kind == MISPRINTED else f"{self.kind}{link if reasons else ''}"
-        return f"{kind}{reasons}" + (f"; known to differ: {'; '.join(self.known)}" if self.known else "")
+        return f"{kind}{reasons}" + (
+            f"; known to differ: {'; '.join(self.known)}" if self.known else ""
+        )

@@ -1,4 +1,6 @@
-"""A verdict on every printed number, by what kind of number it is; `meanings.py` says what each verdict means."""
+"""A verdict on every printed number, by what kind of number it is; `meanings.py` says what each
+verdict means.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from dpicl.report.reproduce.conclusions import against_baseline, between_models
 from dpicl.report.reproduce.constant import beside_constant
 from dpicl.report.reproduce.known import known_differences
 from dpicl.report.reproduce.made import Made, measured, results_at
-from dpicl.report.reproduce.meanings import BOUNDED, DIFFERS, EQUAL, MISPRINTED, NOT_RUN, UNCLEAR, WIDEST, WITHIN
+from dpicl.report.reproduce.meanings import (
+    BOUNDED,
+    DIFFERS,
+    EQUAL,
+    MISPRINTED,
+    NOT_RUN,
+    UNCLEAR,
+    WIDEST,
+    WITHIN,
+)
 from dpicl.report.reproduce.verdict import Verdict
 
 DECIMALS = {"queries": 0, "seconds": 2}
@@ -26,7 +37,9 @@ def judged(table: PrintedTable, made: Made) -> list[Verdict]:
         return [_computed(cell, COMPUTED[table.name](cell)) for cell in table.cells]
     if table.pipeline is None:
         return [between_models(cell, made) for cell in table.cells]
-    return [_of_run(cell, table.pipeline, model, made) for model in made.models for cell in table.cells]
+    return [
+        _of_run(cell, table.pipeline, model, made) for model in made.models for cell in table.cells
+    ]
 
 
 def is_equal(ours: float, printed: float, decimals: int = 3) -> bool:
@@ -35,16 +48,28 @@ def is_equal(ours: float, printed: float, decimals: int = 3) -> bool:
 
 
 def _computed(cell: PrintedCell, ours: float) -> Verdict:
-    """Of what is arithmetic: the same digits; or, of noise that meets a target, no more than the target."""
+    """Of what is arithmetic: the same digits; or, of noise that meets a target, no more than the
+    target.
+    """
     if cell.system.startswith("sigma"):
         kind, less = (BOUNDED if ours <= cell.value else DIFFERS), abs(1 - ours / cell.value)
-        return Verdict(cell, "", kind, (f"{less:.1%} {'less' if ours <= cell.value else 'more'}",), ours, 0.0)
-    return _corrected(Verdict(cell, "", EQUAL if is_equal(ours, cell.value) else DIFFERS, (), ours, 0.0), fits=is_equal, fitting=EQUAL)
+        return Verdict(
+            cell, "", kind, (f"{less:.1%} {'less' if ours <= cell.value else 'more'}",), ours, 0.0
+        )
+    return _corrected(
+        Verdict(cell, "", EQUAL if is_equal(ours, cell.value) else DIFFERS, (), ours, 0.0),
+        fits=is_equal,
+        fitting=EQUAL,
+    )
 
 
 def _of_run(cell: PrintedCell, pipeline: str, model: str, made: Made) -> Verdict:
     side = made.runs.get((pipeline, model))
-    why = made.missing.get(made.here(cell).dataset) or made.missing.get(pipeline) or made.missing.get(f"{pipeline} {model}")
+    why = (
+        made.missing.get(made.here(cell).dataset)
+        or made.missing.get(pipeline)
+        or made.missing.get(f"{pipeline} {model}")
+    )
     if side is None or why:
         return Verdict(cell, model, NOT_RUN, (why or "this part was not chosen",))
     if cell.dataset == ALL_SETS:
@@ -65,7 +90,11 @@ def _mean(cell: PrintedCell, model: str, side: Side, made: Made) -> Verdict:
     kind = DIFFERS if not close else WITHIN if half <= WIDEST else UNCLEAR
     known, beside = known_differences(cell, side, made, ours), beside_constant(here, ours, side)
     found = Verdict(cell, model, kind, (), ours.mean, half, known, beside)
-    return _corrected(found, fits=lambda mean, meant: abs(mean - meant) <= half, fitting=WITHIN if half <= WIDEST else UNCLEAR)
+    return _corrected(
+        found,
+        fits=lambda mean, meant: abs(mean - meant) <= half,
+        fitting=WITHIN if half <= WIDEST else UNCLEAR,
+    )
 
 
 def _counted(cell: PrintedCell, model: str, side: Side, made: Made) -> Verdict:
@@ -86,7 +115,9 @@ def _queries(cell: PrintedCell, side: Side) -> float | str:
 
 
 def _seconds(cell: PrintedCell, side: Side) -> float | str:
-    """Of one answer on a data set, in the stage that asks the model, or why that is not known: it is timed for all numbers of shots together."""
+    """Of one answer on a data set, in the stage that asks the model, or why that is not known: it
+    is timed for all numbers of shots together.
+    """
     timings, results = side.run.timings, side.run.results
     of_set = results[(results["method"] == cell.method) & (results["dataset"] == cell.dataset)]
     shots = sorted(of_set.loc[of_set["system"] == "icl", "shots"].dropna().unique())
@@ -94,14 +125,26 @@ def _seconds(cell: PrintedCell, side: Side) -> float | str:
         return _left_out(cell, side)
     if len(shots) > 1:
         together = words.listing([f"{one:g}" for one in shots])
-        return f"a run times {together} shots together; expected one with --shots {cell.shots:g} alone"
+        return (
+            f"a run times {together} shots together; expected one with --shots {cell.shots:g} alone"
+        )
     asked = of_set[of_set["system"].isin(["icl", "zero-shot"])]["query_count"].sum()
-    timed = timings[(timings["method"] == cell.method) & (timings["dataset"] == cell.dataset) & (timings["stage"] == "score")]
-    return float(timed["seconds"].sum() / asked) if asked and timed["seconds"].sum() else "nothing was timed"
+    timed = timings[
+        (timings["method"] == cell.method)
+        & (timings["dataset"] == cell.dataset)
+        & (timings["stage"] == "score")
+    ]
+    return (
+        float(timed["seconds"].sum() / asked)
+        if asked and timed["seconds"].sum()
+        else "nothing was timed"
+    )
 
 
 def _corrected(found: Verdict, *, fits: Callable[[float, float], bool], fitting: str) -> Verdict:
-    """Of a number that the paper misprints: whether ours is what is meant. Where it is what is printed, or neither, that stays the verdict."""
+    """Of a number that the paper misprints: whether ours is what is meant. Where it is what is
+    printed, or neither, that stays the verdict.
+    """
     misprint = found.cell.misprint
     if misprint is None or found.kind == NOT_RUN:
         return found
@@ -112,9 +155,14 @@ def _corrected(found: Verdict, *, fits: Callable[[float, float], bool], fitting:
         return replace(
             found,
             kind=MISPRINTED,
-            reasons=(f"differs because the paper misprints: {misprint.why}", f"{fitting} beside {meant}, which is meant"),
+            reasons=(
+                f"differs because the paper misprints: {misprint.why}",
+                f"{fitting} beside {meant}, which is meant",
+            ),
         )
-    return replace(found, known=(f"the paper misprints, and means {meant}: {misprint.why}", *found.known))
+    return replace(
+        found, known=(f"the paper misprints, and means {meant}: {misprint.why}", *found.known)
+    )
 
 
 def _left_out(cell: PrintedCell, side: Side) -> str:
@@ -126,5 +174,11 @@ def _left_out(cell: PrintedCell, side: Side) -> str:
         ("shots", cell.shots, grid.shots),
     ):
         if value not in (None, 0.0) and value not in chosen:
-            return f"{name} {value if isinstance(value, str) else format(value, 'g')} was not chosen"
-    return "the run is not finished" if not side.is_done else f"{cell.system} is not among what dpicl measures there"
+            return (
+                f"{name} {value if isinstance(value, str) else format(value, 'g')} was not chosen"
+            )
+    return (
+        "the run is not finished"
+        if not side.is_done
+        else f"{cell.system} is not among what dpicl measures there"
+    )

@@ -1,1 +1,3 @@
-"""What a curator counts: groups, noisy averages, noisy pairs of columns, and the model that explains them."""
+"""What a curator counts: groups, noisy averages, noisy pairs of columns, and the model that
+explains them.
+"""

@@ -1,27 +1,40 @@
-"""Noisy counts with the label, of the columns and of the pairs and triples of these that are worth their noise: what AIM-TabICL measures.
+"""Noisy counts with the label, of the columns and of the pairs and triples of these that are worth
+their noise: what AIM-TabICL measures.
 
 Trust       Central: the curator reads every row; only noisy counts and what was chosen leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
-Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step does depends on earlier answers, its part
-            of the budget on what is left, and the parts add up to the budget whatever is chosen.
-Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with the label in every count, and rules of ours
-            for what is not worth a count: the second line of (1), (2), the end of (3) and the margin of (5).
+Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step
+            does depends on earlier answers, its part of the budget on what is left, and the parts
+            add up to the budget whatever is chosen.
+Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with the label in
+            every count, and rules of ours for what is not worth a count: the second line of (1),
+            (2), the end of (3) and the margin of (5).
 
-    (1)  c_y   <- counts over y + noise                                                a twentieth of the budget
-         and once more, where its noise is above a 25th of N    as much as makes that of the second a 25th, at most half of what is left
-    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else, of six or more, as many as make it an eighth, at least
-         two, if these are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by noisy maxima   a quarter
-         and each of the others on its own, where the noise is at most its mean cell                              a tenth of what is left
-    (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
-    (4)  P     <- the graphical model of all counts                                                               `graphical_model`
-    (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise - margin,  or none where all are below 0, by
-         a noisy maximum                                                            a quarter of a round; as many rounds as columns less one
-    (6)  c_s   <- counts over (x_s, y) + noise, then (4)                                                          the rest of the round
-         where none is the best: (3) once more, with all that is left
+    (1)  c_y   <- counts over y + noise                                                a twentieth
+         of the budget
+         and once more, where its noise is above a 25th of N    as much as makes that of the second
+         a 25th, at most half of what is left
+    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else, of six or
+         more, as many as make it an eighth, at least
+         two, if these are half of them or fewer: one after another those with the largest sum |n_xy
+         N - n_x c_y|, by noisy maxima   a quarter
+         and each of the others on its own, where the noise is at most its mean cell
+         a tenth of what is left
+    (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all
+         where pairs would be mostly noise
+    (4)  P     <- the graphical model of all counts
+         `graphical_model`
+    (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise -
+         margin,  or none where all are below 0, by
+         a noisy maximum                                                            a quarter of a
+         round; as many rounds as columns less one
+    (6)  c_s   <- counts over (x_s, y) + noise, then (4)
+         the rest of the round where none is the best: (3) once more, with all that is left
 
-Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise the mean size of that in a count. One row moves a sum of (2)
-            by at most 2 (N - c_y), up or down, and what is chosen among in (5) by at most 1 each, two of them apart by 2.
+Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise
+            the mean size of that in a count. One row moves a sum of (2) by at most 2 (N - c_y), up
+            or down, and what is chosen among in (5) by at most 1 each, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
 
@@ -36,18 +49,38 @@ import numpy as np
 from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.randomness import Stream
 from dpicl.tabular.central.exact_counts import ExactCounts, cells, variation_of_noise
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, added, graphical_model, row_count
+from dpicl.tabular.central.graphical_model import (
+    GraphicalModel,
+    NoisyMarginal,
+    added,
+    graphical_model,
+    row_count,
+)
 from dpicl.tabular.central.junction_tree import Scope, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
-LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction(1, 10), Fraction(2, 5), Fraction(1, 4)
-"""Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a round."""
+LABEL, COLUMNS, OTHERS, STAR, CHOICE = (
+    Fraction(1, 20),
+    Fraction(1, 4),
+    Fraction(1, 10),
+    Fraction(2, 5),
+    Fraction(1, 4),
+)
+"""Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a
+round.
+"""
 _NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
-"""Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all rows."""
+"""Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all
+rows.
+"""
 _SURE, _AGAIN = 0.04, Fraction(1, 2)
-"""Most noise in a count of the label, of all rows, that is not made less; most of what is left that goes to this."""
+"""Most noise in a count of the label, of all rows, that is not made less; most of what is left that
+goes to this.
+"""
 _FEWEST, _NARROW, _SPREAD = 2, 6, 2
-"""Columns that are chosen at least; of so many they are; by how much one row moves the difference of two scores of (5)."""
+"""Columns that are chosen at least; of so many they are; by how much one row moves the difference
+of two scores of (5).
+"""
 _WIDEST = 1 << 15
 """Cells of the largest clique."""
 _STEPS = 60
@@ -91,9 +124,11 @@ def _again(rows: float, first: StepBudget, left: StepBudget) -> Fraction:
 
 
 def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
-    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1, as of no counts.
+    """Of every column but the label, the expected total variation between its noisy counts and so
+    many rows; at most 1, as of no counts.
 
-    Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if all were alike.
+    Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if
+    all were alike.
     """
     features, first, left = len(sizes) - 1, budget.times(LABEL), budget.times(1 - LABEL)
     left = left.times(1 - _again(rows, first, left))
@@ -104,8 +139,13 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
     each = left.times(OTHERS / (features - few))
     counted = _is_worth(each, sizes, rows)
     chosen = variation_of_noise(sizes, left.times((1 - OTHERS * counted) / few).deviation, rows)
-    others = variation_of_noise((*sizes[:-1], 1), each.deviation, rows) if counted else [1.0] * features
-    return [(few * one + (features - few) * other) / features for one, other in zip(chosen, others, strict=True)]
+    others = (
+        variation_of_noise((*sizes[:-1], 1), each.deviation, rows) if counted else [1.0] * features
+    )
+    return [
+        (few * one + (features - few) * other) / features
+        for one, other in zip(chosen, others, strict=True)
+    ]
 
 
 class _Purse:
@@ -122,12 +162,18 @@ class _Purse:
 
 
 def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | None:
-    """Equation (2), by what is left after (1): how many columns are counted with the label, where it is not all of them."""
+    """Equation (2), by what is left after (1): how many columns are counted with the label, where
+    it is not all of them.
+    """
     if budget.amount is None:
         return None
     features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
     few = max(_FEWEST, int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
-    return few if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features else None
+    return (
+        few
+        if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features
+        else None
+    )
 
 
 def _mean_cell(sizes: Sequence[int], rows: float) -> float:
@@ -135,7 +181,9 @@ def _mean_cell(sizes: Sequence[int], rows: float) -> float:
     return rows / (sum(sizes[:-1]) / (len(sizes) - 1)) / sizes[-1]
 
 
-def _chosen_columns(exact: ExactCounts, of_label: Sequence[int], purse: _Purse, stream: Stream) -> list[int]:
+def _chosen_columns(
+    exact: ExactCounts, of_label: Sequence[int], purse: _Purse, stream: Stream
+) -> list[int]:
     """Equation (2)."""
     features, rows = len(exact.sizes) - 1, sum(of_label)
     few = few_columns(exact.sizes, rows, purse.left)
@@ -152,24 +200,36 @@ def _chosen_columns(exact: ExactCounts, of_label: Sequence[int], purse: _Purse, 
 
 
 def column_score(counts: np.ndarray, of_label: Sequence[int]) -> int:
-    """How far counts of a column with the label are from the label's shares: a sum of equation (2), a whole number."""
+    """How far counts of a column with the label are from the label's shares: a sum of equation (2),
+    a whole number.
+    """
     rows = sum(of_label)
-    return sum(abs(int(n) * rows - sum(line) * c) for line in counts.tolist() for n, c in zip(line, of_label, strict=True))
+    return sum(
+        abs(int(n) * rows - sum(line) * c)
+        for line in counts.tolist()
+        for n, c in zip(line, of_label, strict=True)
+    )
 
 
 def column_spread(of_label: Sequence[int]) -> int:
-    """The most by which one row moves the difference of two such sums: each by 2 (N - c_y) of its label y, up or down."""
+    """The most by which one row moves the difference of two such sums: each by 2 (N - c_y) of its
+    label y, up or down.
+    """
     return 2 * 2 * (sum(of_label) - min(of_label)) or 1
 
 
-def _alone(exact: ExactCounts, columns: Sequence[int], rows: float, purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
+def _alone(
+    exact: ExactCounts, columns: Sequence[int], rows: float, purse: _Purse, stream: Stream
+) -> list[NoisyMarginal]:
     """Equation (2) of columns that were not chosen, without the label."""
     others = [column for column in range(exact.label) if column not in columns]
     each = purse.left.times(OTHERS / max(1, len(others)))
     if not others or not _is_worth(each, exact.sizes, rows):
         return []
     purse.take(each.times(Fraction(len(others))))
-    return [exact.noisy((column,), budget=each, stream=stream, with_label=False) for column in others]
+    return [
+        exact.noisy((column,), budget=each, stream=stream, with_label=False) for column in others
+    ]
 
 
 def _is_worth(each: StepBudget, sizes: Sequence[int], rows: float) -> bool:
@@ -177,7 +237,9 @@ def _is_worth(each: StepBudget, sizes: Sequence[int], rows: float) -> bool:
     return each.noise <= _mean_cell((*sizes[:-1], 1), rows)
 
 
-def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget) -> int:
+def _rounds(
+    sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget
+) -> int:
     """How often equation (5) is done at most: never where pairs would be mostly noise."""
     pairs = sorted(cells(sizes, scope) for scope in candidates if len(scope) == 2)
     if not pairs:
@@ -186,12 +248,22 @@ def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, row
     return columns - 1 if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows else 0
 
 
-def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, noise: float) -> list[Scope]:
+def _able(
+    sizes: Sequence[int],
+    candidates: Sequence[Scope],
+    counts: Sequence[NoisyMarginal],
+    rows: int,
+    noise: float,
+) -> list[Scope]:
     """Candidates that are not mostly noise, and whose model fits."""
     label = len(sizes) - 1
     beside = together(label, [one.columns for one in counts])
     clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
-    return [scope for scope in clear if largest_clique(sizes, together(label, [scope], beside)) <= _WIDEST]
+    return [
+        scope
+        for scope in clear
+        if largest_clique(sizes, together(label, [scope], beside)) <= _WIDEST
+    ]
 
 
 def _best(
@@ -204,22 +276,33 @@ def _best(
     choice: StepBudget,
     stream: Stream,
 ) -> Scope | None:
-    """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget `choice`."""
-    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * choice.choice_scale
+    """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget
+    `choice`.
+    """
+    marginals, margin = (
+        ModelMarginals(model),
+        _SPREAD * math.log(len(able) + 1) * choice.choice_scale,
+    )
     scores = [0]
     for scope in able:
         noise = cells(exact.sizes, scope) * later.noise
-        scores.append(scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin))
+        scores.append(
+            scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin)
+        )
     best = choice.chosen(scores, spread=_SPREAD, stream=stream)
     return able[best - 1] if best else None
 
 
 def scope_score(counts: np.ndarray, modelled: np.ndarray) -> int:
-    """How far counts are from what the model says: a whole number, which one row moves by at most 1."""
+    """How far counts are from what the model says: a whole number, which one row moves by at most
+    1.
+    """
     return int(np.abs(counts - np.rint(modelled).astype(np.int64)).sum())
 
 
-def _star(exact: ExactCounts, columns: Sequence[int], budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
+def _star(
+    exact: ExactCounts, columns: Sequence[int], budget: StepBudget, stream: Stream
+) -> list[NoisyMarginal]:
     """Equation (3), by this budget together."""
     each = budget.times(Fraction(1, len(columns)))
     return [exact.noisy((column,), budget=each, stream=stream) for column in columns]

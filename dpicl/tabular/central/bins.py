@@ -2,7 +2,8 @@
 
     category    its categories
     number      the contract's `bins`; else every whole number where there are at most 16; else the
-                edges that the contract's attributes and sentences make; else eight equal parts of the bounds
+                edges that the contract's attributes and sentences make; else eight equal parts of
+                the bounds
 
 Guarantee   none spent: bins come from the contract, never from rows.
 """
@@ -22,11 +23,15 @@ _MOST = 256
 
 
 def row_encoding(contract: Contract) -> LocalEncoding:
-    """Names and numbers of bins of all features, label last. Raises ParameterError: a column has more than 256."""
+    """Names and numbers of bins of all features, label last. Raises ParameterError: a column has
+    more than 256.
+    """
     counts = [bin_count(contract, name) for name in contract.features]
     for name, count in zip(contract.features, counts, strict=True):
         if count > _MOST:
-            raise ParameterError("bins", count, f"at most {_MOST} of column {name} of {contract.name}")
+            raise ParameterError(
+                "bins", count, f"at most {_MOST} of column {name} of {contract.name}"
+            )
     return LocalEncoding("k-ary", (*contract.features, LABEL), (*counts, contract.target.count))
 
 
@@ -41,7 +46,9 @@ def column_bins(table: Table, contract: Contract, name: str) -> np.ndarray:
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return table.codes(name)
-    return bin_codes(table.numbers(name), feature_edges(contract, name, column), nullable=column.nullable)
+    return bin_codes(
+        table.numbers(name), feature_edges(contract, name, column), nullable=column.nullable
+    )
 
 
 def bin_count(contract: Contract, name: str) -> int:
@@ -53,7 +60,13 @@ def bin_count(contract: Contract, name: str) -> int:
 
 
 def feature_edges(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
-    """Rising edges between the bins of a feature: its own, else those that stated attributes and sentences make, else equal ones."""
-    stated = [cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts]
+    """Rising edges between the bins of a feature: its own, else those that stated attributes and
+    sentences make, else equal ones.
+    """
+    stated = [
+        cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts
+    ]
     words = contract.prompts.central.words.values() if contract.prompts else ()
-    return inner_edges(column, [*stated, *(cut for word in words if word.field == name for cut in word.cuts)])
+    return inner_edges(
+        column, [*stated, *(cut for word in words if word.field == name for cut in word.cuts)]
+    )

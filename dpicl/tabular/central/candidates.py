@@ -1,11 +1,17 @@
-"""Candidate rows, how far apart they are, and variations of them: what Tab-PE makes of public knowledge and of votes.
+"""Candidate rows, how far apart they are, and variations of them: what Tab-PE makes of public
+knowledge and of votes.
 
-    (1)  place of a number's bin      12 i / (bins - 1), rounded, on an axis of its own; a missing one in the middle, 8 away on another
-         place of a category          4 on an axis of its own: two of them are as far apart as bins over nearly half of the bounds
-    (2)  distance of two rows         the sum over columns of the squared distance of places: a whole number, which is computed exactly
-    (3)  variation                    of d columns each anew with probability 1 / d: a category any one, a bin the same or one beside it
+    (1)  place of a number's bin      12 i / (bins - 1), rounded, on an axis of its own; a missing
+         one in the middle, 8 away on another
+         place of a category          4 on an axis of its own: two of them are as far apart as bins
+                                      over nearly half of the bounds
+    (2)  distance of two rows         the sum over columns of the squared distance of places: a
+         whole number, which is computed exactly
+    (3)  variation                    of d columns each anew with probability 1 / d: a category any
+         one, a bin the same or one beside it
 
-Guarantee   none spent: public bins and public randomness, and post-processing where candidates are chosen by noisy votes.
+Guarantee   none spent: public bins and public randomness, and post-processing where candidates are
+            chosen by noisy votes.
 Paper       Weights and variations of Tab-PE (arXiv 2606.08259) on bins.
 """
 
@@ -34,7 +40,8 @@ class Space:
 
     Attributes:
         sizes: codes of each column, the label last.
-        ordered: of each column but the label, how many of its codes, the first ones, stand in order: none of a category.
+        ordered: of each column but the label, how many of its codes, the first ones, stand in
+            order: none of a category.
     """
 
     sizes: tuple[int, ...]
@@ -43,8 +50,14 @@ class Space:
     @staticmethod
     def of(contract: Contract) -> Space:
         """By the bins of `central.bins`."""
-        columns, sizes = [contract.columns[name] for name in contract.features], row_encoding(contract).sizes
-        ordered = [0 if isinstance(one, CategoryColumn) else size - one.nullable for one, size in zip(columns, sizes[:-1], strict=True)]
+        columns, sizes = (
+            [contract.columns[name] for name in contract.features],
+            row_encoding(contract).sizes,
+        )
+        ordered = [
+            0 if isinstance(one, CategoryColumn) else size - one.nullable
+            for one, size in zip(columns, sizes[:-1], strict=True)
+        ]
         return Space(sizes, tuple(ordered))
 
     @property
@@ -53,15 +66,24 @@ class Space:
         return math.prod(self.sizes)
 
     def places(self, rows: np.ndarray) -> np.ndarray:
-        """Equation (1): whole numbers of shape (rows, axes), float32, for the columns but the label."""
-        tables = [_places(size, ordered) for size, ordered in zip(self.sizes[:-1], self.ordered, strict=True)]
-        return np.hstack([table[rows[:, column]] for column, table in enumerate(tables)]).astype(np.float32)
+        """Equation (1): whole numbers of shape (rows, axes), float32, for the columns but the
+        label.
+        """
+        tables = [
+            _places(size, ordered)
+            for size, ordered in zip(self.sizes[:-1], self.ordered, strict=True)
+        ]
+        return np.hstack([table[rows[:, column]] for column, table in enumerate(tables)]).astype(
+            np.float32
+        )
 
     def varied(self, rows: np.ndarray, chance: np.random.Generator) -> np.ndarray:
         """Equation (3)."""
         columns, count = [], len(self.ordered)
         for size, ordered, codes in zip(self.sizes[:-1], self.ordered, rows.T[:-1], strict=True):
-            beside = np.clip(codes + chance.integers(-1, 2, size=len(codes)), 0, max(0, ordered - 1))
+            beside = np.clip(
+                codes + chance.integers(-1, 2, size=len(codes)), 0, max(0, ordered - 1)
+            )
             anew = np.where(codes < ordered, beside, chance.integers(size, size=len(codes)))
             columns.append(np.where(chance.random(len(codes)) < 1 / count, anew, codes))
         return np.stack([*columns, rows[:, -1]], axis=1)
@@ -84,10 +106,12 @@ def _places(size: int, ordered: int) -> np.ndarray:
 
 
 def nearest(rows: np.ndarray, candidates: np.ndarray, space: Space) -> np.ndarray:
-    """For each row the candidate of its label that is nearest by equation (2); -1 where its label has none.
+    """For each row the candidate of its label that is nearest by equation (2); -1 where its label
+    has none.
 
-    Of several the first in one of `_ORDERS` orders, which one by a digest of the row: what a row votes for depends on no other row. Whole
-    numbers below 2^24 are exact in float32, in whatever order they are added.
+    Of several the first in one of `_ORDERS` orders, which one by a digest of the row: what a row
+    votes for depends on no other row. Whole numbers below 2^24 are exact in float32, in whatever
+    order they are added.
     """
     found, order_of = np.full(len(rows), -1), (_digest(rows) >> np.uint64(32)) % np.uint64(_ORDERS)
     located, places = space.places(rows), space.places(candidates)

@@ -1,24 +1,35 @@
-"""Noisy votes of rows for public candidates, of which the next candidates are made: what Tab-PE draws.
+"""Noisy votes of rows for public candidates, of which the next candidates are made: what Tab-PE
+draws.
 
 Trust       Central: the curator reads every row; only noisy votes leave, those of all iterations.
 Unit        One row.
-Neighbours  ADD_OR_REMOVE_ONE: whatever the candidates are, one row adds one vote to one of them in every histogram.
-Guarantee   epsilon-DP, delta = 0: all histograms in sequence. Candidates depend on earlier noisy histograms and on public randomness, how
-            many histograms there are on (1); whatever they are, they cost epsilon together (a filter of pure guarantees: Rogers, Roth,
-            Ullman and Vadhan 2016).
-Paper       [TBL+26] Tran, Backurs, Lin, Reis, Li and Yekhanin, Tab-PE (arXiv 2606.08259), after [LGK+24] Lin, Gopi, Kulkarni, Nori and
-            Yekhanin, Private Evolution (arXiv 2305.15560); in detail after the authors' code (microsoft/DPSDA), not the text. Ours: pure noise,
-            which makes iterations dear, so that there are two in the place of 15 to 30; (1), which they take from the rows without noise; (2),
-            in the place of uniform rows; every row there can be, where these are few.
+Neighbours  ADD_OR_REMOVE_ONE: whatever the candidates are, one row adds one vote to one of them in
+            every histogram.
+Guarantee   epsilon-DP, delta = 0: all histograms in sequence. Candidates depend on earlier noisy
+            histograms and on public randomness, how many histograms there are on (1); whatever they
+            are, they cost epsilon together (a filter of pure guarantees: Rogers, Roth, Ullman and
+            Vadhan 2016).
+Paper       [TBL+26] Tran, Backurs, Lin, Reis, Li and Yekhanin, Tab-PE (arXiv 2606.08259), after
+            [LGK+24] Lin, Gopi, Kulkarni, Nori and Yekhanin, Private Evolution (arXiv 2305.15560);
+            in detail after the authors' code (microsoft/DPSDA), not the text. Ours: pure noise,
+            which makes iterations dear, so that there are two in the place of 15 to 30; (1), which
+            they take from the rows without noise; (2), in the place of uniform rows; every row
+            there can be, where these are few.
 
-    (1)  c_y  <- #{rows of label y} + noise                                                          a twentieth of epsilon
-         where there can be at most 10 N epsilon' different rows, epsilon' being what is left, C is all of them, and (4) is done once
-    (2)  m_jy <- #{rows of label y with each code of column j} + noise, over all columns j           three tenths of what is left
-    (3)  C    <- N epsilon'' / (3 T) rows, epsilon'' being what is left, of labels as frequent as in c, each column drawn from m on its own
-    (4)  h    <- one vote of each row for the candidate of its label that is nearest, + noise        a T-th of what is left, T times
-    (5)  C    <- of each label the quarter of C with the most noisy votes, and three variations of each; (4) again   `candidates`
+    (1)  c_y  <- #{rows of label y} + noise
+         a twentieth of epsilon where there can be at most 10 N epsilon' different rows, epsilon'
+         being what is left, C is all of them, and (4) is done once
+    (2)  m_jy <- #{rows of label y with each code of column j} + noise, over all columns j
+         three tenths of what is left
+    (3)  C    <- N epsilon'' / (3 T) rows, epsilon'' being what is left, of labels as frequent as in
+         c, each column drawn from m on its own
+    (4)  h    <- one vote of each row for the candidate of its label that is nearest, + noise
+         a T-th of what is left, T times
+    (5)  C    <- of each label the quarter of C with the most noisy votes, and three variations of
+         each; (4) again   `candidates`
 
-Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; T = 2 iterations; noise discrete Laplace.
+Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; T = 2
+            iterations; noise discrete Laplace.
 Not covered persons (the caller pays for their rows); running time.
 """
 
@@ -42,7 +53,9 @@ LABEL, COLUMNS = Fraction(1, 20), Fraction(3, 10)
 """Parts of (1) of epsilon, and of (2) of what is left."""
 ITERATIONS = 2
 _CROWDED, _VOTES = 10, 3
-"""All rows there can be are candidates at so many for each unit of noise among the rows' votes; else a candidate has so many units, on average."""
+"""All rows there can be are candidates at so many for each unit of noise among the rows' votes;
+else a candidate has so many units, on average.
+"""
 _FEWEST, _MOST, _MOST_CELLS = 64, 8192, 1 << 16
 _FAMILY = 4
 """A candidate that is kept, and its variations."""
@@ -68,7 +81,9 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Voters:
-    """Private: distinct rows, codes of shape (rows, columns), int64, the label last; and how many there are of each."""
+    """Private: distinct rows, codes of shape (rows, columns), int64, the label last; and how many
+    there are of each.
+    """
 
     rows: np.ndarray
     counts: np.ndarray
@@ -84,20 +99,28 @@ class Voters:
         return Voters(self.rows, np.rint(self.counts * times).astype(np.int64))
 
     def over(self, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-        """How many rows have each combination of codes of these columns, all of them in order: one vote of each row."""
+        """How many rows have each combination of codes of these columns, all of them in order: one
+        vote of each row.
+        """
         shape = [sizes[column] for column in columns]
         cells = np.ravel_multi_index(tuple(self.rows[:, column] for column in columns), shape)
         return np.bincount(cells, weights=self.counts, minlength=math.prod(shape)).astype(np.int64)
 
     def votes(self, candidates: np.ndarray, space: Space) -> np.ndarray:
-        """Equation (4) without noise: of each row one vote for one candidate, or for none where its label has none."""
+        """Equation (4) without noise: of each row one vote for one candidate, or for none where its
+        label has none.
+        """
         chosen = nearest(self.rows, candidates, space)
-        return np.bincount(chosen[chosen >= 0], weights=self.counts[chosen >= 0], minlength=len(candidates)).astype(np.int64)
+        return np.bincount(
+            chosen[chosen >= 0], weights=self.counts[chosen >= 0], minlength=len(candidates)
+        ).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What each histogram may spend: that of the labels, one of a column, and one of an iteration; None stands for infinity."""
+    """What each histogram may spend: that of the labels, one of a column, and one of an iteration;
+    None stands for infinity.
+    """
 
     label: Fraction | None
     column: Fraction | None
@@ -116,30 +139,50 @@ class Shares:
 def is_small(space: Space, epsilon: Fraction | None, rows: float) -> bool:
     """Whether all rows there can be are candidates, at so much epsilon in all."""
     worth = _MOST_CELLS if epsilon is None else _CROWDED * rows * float(epsilon * (1 - LABEL))
-    return space.cells <= int(max(_FEWEST, min(worth, _MOST_CELLS)))  # of thousands of columns no double holds the cells
+    return space.cells <= int(
+        max(_FEWEST, min(worth, _MOST_CELLS))
+    )  # of thousands of columns no double holds the cells
 
 
 def candidate_count(iteration: Fraction | None, rows: float) -> int:
     """Equation (3): how many there are about, by what an iteration may spend."""
-    return _MOST if iteration is None else int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
+    return (
+        _MOST
+        if iteration is None
+        else int(min(max(rows * float(iteration) / _VOTES, _FEWEST), _MOST))
+    )
 
 
 def expected_errors(space: Space, epsilon: float, rows: int) -> list[float]:
-    """Of every column but the label, the total variation between so many rows and the noise of the last histogram alone; at most 1."""
+    """Of every column but the label, the total variation between so many rows and the noise of the
+    last histogram alone; at most 1.
+    """
     total = noisy_count.exact_epsilon(epsilon)
     small = is_small(space, total, rows)
-    each = Shares.of(total, 0 if small else len(space.sizes) - 1, 1 if small else ITERATIONS).iteration
+    each = Shares.of(
+        total, 0 if small else len(space.sizes) - 1, 1 if small else ITERATIONS
+    ).iteration
     count = space.cells if small else candidate_count(each, rows)
     # A bin holds count / size candidates, and not as many as there are labels.
     return [
-        variation_of_noise((size, 1), PureBudget(each).deviation * math.sqrt(max(1.0, count / size)), rows)[0] for size in space.sizes[:-1]
+        variation_of_noise(
+            (size, 1), PureBudget(each).deviation * math.sqrt(max(1.0, count / size)), rows
+        )[0]
+        for size in space.sizes[:-1]
     ]
 
 
 def evolve(
-    voters: Voters, space: Space, *, epsilon: float | Fraction, stream: Stream, chance: np.random.Generator, shares: Shares | None = None
+    voters: Voters,
+    space: Space,
+    *,
+    epsilon: float | Fraction,
+    stream: Stream,
+    chance: np.random.Generator,
+    shares: Shares | None = None,
 ) -> list[Histogram]:
-    """Equations (1) to (5): histograms that cost epsilon together, in the order in which they are drawn.
+    """Equations (1) to (5): histograms that cost epsilon together, in the order in which they are
+    drawn.
 
     Args:
         stream: the noise's.
@@ -158,30 +201,55 @@ def evolve(
         return [*drawn, over(range(label + 1), (shares or Shares.of(total, 0, 1)).iteration)]
     each = shares or Shares.of(total, label, ITERATIONS)
     drawn += [over((column, label), each.column) for column in range(label)]
-    candidates = _first(drawn[1:], of_label, candidate_count(each.iteration, of_label.sum()), chance)
+    candidates = _first(
+        drawn[1:], of_label, candidate_count(each.iteration, of_label.sum()), chance
+    )
     for iteration in range(ITERATIONS):
-        drawn.append(_noisy(range(label + 1), candidates, voters.votes(candidates, space), each.iteration, stream))
+        drawn.append(
+            _noisy(
+                range(label + 1),
+                candidates,
+                voters.votes(candidates, space),
+                each.iteration,
+                stream,
+            )
+        )
         if iteration + 1 < ITERATIONS:
             candidates = _next(drawn[-1], space, chance)
     return drawn
 
 
-def _noisy(columns: Sequence[int], candidates: np.ndarray, votes: np.ndarray, epsilon: Fraction | None, stream: Stream) -> Histogram:
+def _noisy(
+    columns: Sequence[int],
+    candidates: np.ndarray,
+    votes: np.ndarray,
+    epsilon: Fraction | None,
+    stream: Stream,
+) -> Histogram:
     """The only place where noise is drawn."""
     noisy = noisy_count.noisy_counts(votes.tolist(), epsilon=epsilon, stream=stream)
     return Histogram(tuple(columns), candidates, np.array(noisy), PureBudget(epsilon).scale)
 
 
-def _first(marginals: Sequence[Histogram], of_label: np.ndarray, count: int, chance: np.random.Generator) -> np.ndarray:
+def _first(
+    marginals: Sequence[Histogram], of_label: np.ndarray, count: int, chance: np.random.Generator
+) -> np.ndarray:
     """Equation (3); those that are equal are one."""
     of_each = np.ceil(of_label / of_label.sum() * count).astype(np.int64)
     columns = []
     for marginal in marginals:
         likely = np.maximum(marginal.votes.reshape(-1, len(of_label)), 0) + _LEAST
         columns.append(
-            np.concatenate([chance.choice(len(likely), size=size, p=one / one.sum()) for size, one in zip(of_each, likely.T, strict=True)])
+            np.concatenate(
+                [
+                    chance.choice(len(likely), size=size, p=one / one.sum())
+                    for size, one in zip(of_each, likely.T, strict=True)
+                ]
+            )
         )
-    return np.unique(np.stack([*columns, np.repeat(np.arange(len(of_label)), of_each)], axis=1), axis=0)
+    return np.unique(
+        np.stack([*columns, np.repeat(np.arange(len(of_label)), of_each)], axis=1), axis=0
+    )
 
 
 def _next(histogram: Histogram, space: Space, chance: np.random.Generator) -> np.ndarray:
@@ -189,27 +257,39 @@ def _next(histogram: Histogram, space: Space, chance: np.random.Generator) -> np
     kept, labels = [], histogram.candidates[:, -1]
     for label in range(space.sizes[-1]):
         some = np.flatnonzero(labels == label)
-        kept.append(some[np.argsort(-histogram.votes[some], kind="stable")[: -(-len(some) // _FAMILY)]])
+        kept.append(
+            some[np.argsort(-histogram.votes[some], kind="stable")[: -(-len(some) // _FAMILY)]]
+        )
     parents = histogram.candidates[np.concatenate(kept)]
     varied = [space.varied(parents, chance) for _ in range(_FAMILY - 1)]
     return np.unique(np.concatenate([parents, *varied]), axis=0)
 
 
 def label_counts(drawn: Sequence[Histogram]) -> np.ndarray:
-    """Rows of each label, at least 1, by all histograms: the mean with the least variance of their noise."""
+    """Rows of each label, at least 1, by all histograms: the mean with the least variance of their
+    noise.
+    """
     count = drawn[0].candidates.max() + 1
     counts, weights = np.zeros(count), np.zeros(count)
     for one in drawn:
         labels = one.candidates[:, -1]
-        weight = 1 / (np.maximum(np.bincount(labels, minlength=count), 1) * max(one.scale, _EXACT) ** 2)
+        weight = 1 / (
+            np.maximum(np.bincount(labels, minlength=count), 1) * max(one.scale, _EXACT) ** 2
+        )
         counts += weight * np.bincount(labels, weights=one.votes, minlength=count)
         weights += weight
     return np.asarray(np.maximum(counts / weights, 1))
 
 
 def voted_rows(drawn: Sequence[Histogram], count: int, chance: np.random.Generator) -> np.ndarray:
-    """Candidates of the last histogram in random order, as likely as their votes, none below 0; labels as frequent as in `label_counts`."""
+    """Candidates of the last histogram in random order, as likely as their votes, none below 0;
+    labels as frequent as in `label_counts`.
+    """
     last, of_label = drawn[-1], label_counts(drawn)
     labels, votes = last.candidates[:, -1], np.maximum(last.votes, 0) + _LEAST
-    likely = votes / np.bincount(labels, weights=votes)[labels] * (of_label / of_label.sum())[labels]
-    return np.asarray(last.candidates[chance.choice(len(votes), size=count, p=likely / likely.sum())])
+    likely = (
+        votes / np.bincount(labels, weights=votes)[labels] * (of_label / of_label.sum())[labels]
+    )
+    return np.asarray(
+        last.candidates[chance.choice(len(votes), size=count, p=likely / likely.sum())]
+    )

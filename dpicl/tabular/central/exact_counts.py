@@ -24,20 +24,24 @@ from dpicl.types import PrivateCodes
 
 _MOST_COUNTS = 1 << 24
 _MOST_OF_TRIPLE, _MOST_TRIPLES = 1 << 12, 1_200
-"""Cells of a triple with the label; and triples, those of 20 columns: more take minutes to choose among."""
+"""Cells of a triple with the label; and triples, those of 20 columns: more take minutes to choose
+among.
+"""
 
 
 @dataclass(frozen=True)
 class ExactCounts:
-    """Private: int64 counts over columns with the label, the last of each scope; those of two batches of the rows add up."""
+    """Private: int64 counts over columns with the label, the last of each scope; those of two
+    batches of the rows add up.
+    """
 
     sizes: tuple[int, ...]
     tables: Mapping[Scope, np.ndarray]
 
     @staticmethod
     def of(truth: PrivateCodes, sizes: Sequence[int], *, triples: bool = False) -> ExactCounts:
-        """Over every column and every two, of rows with codes of shape (rows, columns), the label last; over every three where there are
-        not too many of these.
+        """Over every column and every two, of rows with codes of shape (rows, columns), the label
+        last; over every three where there are not too many of these.
         """
         label, codes = len(sizes) - 1, np.ascontiguousarray(truth.codes.T, dtype=np.int64)
         assert (codes < np.array(sizes)[:, np.newaxis]).all(), "codes beyond their column's bins"
@@ -68,22 +72,38 @@ class ExactCounts:
         """Counts over columns with the label or without."""
         return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
 
-    def noisy(self, scope: Scope, *, budget: StepBudget, stream: Stream, with_label: bool = True) -> NoisyMarginal:
-        """Counts over these columns and the label with the noise of a budget; exact ones of an infinite one."""
+    def noisy(
+        self, scope: Scope, *, budget: StepBudget, stream: Stream, with_label: bool = True
+    ) -> NoisyMarginal:
+        """Counts over these columns and the label with the noise of a budget; exact ones of an
+        infinite one.
+        """
         columns = (*scope, self.label) if with_label else scope
         table = self.of_columns(columns)
         counts = np.array(budget.counts(table.ravel().tolist(), stream)).reshape(table.shape)
         return NoisyMarginal(columns, counts, budget.scale, isinstance(budget, GaussianBudget))
 
     def __add__(self, other: ExactCounts) -> ExactCounts:
-        return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
+        return ExactCounts(
+            self.sizes,
+            {columns: counts + other.tables[columns] for columns, counts in self.tables.items()},
+        )
 
     def __sub__(self, other: ExactCounts) -> ExactCounts:
-        return ExactCounts(self.sizes, {columns: counts - other.tables[columns] for columns, counts in self.tables.items()})
+        return ExactCounts(
+            self.sizes,
+            {columns: counts - other.tables[columns] for columns, counts in self.tables.items()},
+        )
 
     def scaled(self, times: float) -> ExactCounts:
         """Of rows that stand for so many others each."""
-        return ExactCounts(self.sizes, {columns: np.rint(counts * times).astype(np.int64) for columns, counts in self.tables.items()})
+        return ExactCounts(
+            self.sizes,
+            {
+                columns: np.rint(counts * times).astype(np.int64)
+                for columns, counts in self.tables.items()
+            },
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file."""
@@ -103,11 +123,13 @@ def cells(sizes: Sequence[int], scope: Scope) -> int:
 
 
 def variation_of_noise(sizes: Sequence[int], deviation: float, rows: int) -> list[float]:
-    """Of every column but the label, the expected total variation between so many rows and counts of it with the label, whose noise has this
-    deviation; at most 1.
+    """Of every column but the label, the expected total variation between so many rows and counts
+    of it with the label, whose noise has this deviation; at most 1.
     """
     of_bin = sqrt(sizes[-1]) * deviation  # of a bin's count, added over the label
-    return [min(1.0, size * of_bin * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]]  # as of normal noise
+    return [
+        min(1.0, size * of_bin * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]
+    ]  # as of normal noise
 
 
 def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:
@@ -116,7 +138,11 @@ def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:
     yield from ((column,) for column in range(features))
     yield from combinations(range(features), 2)
     if triples and comb(features, 3) <= _MOST_TRIPLES:
-        small = [scope for scope in combinations(range(features), 3) if cells(sizes, scope) <= _MOST_OF_TRIPLE]
+        small = [
+            scope
+            for scope in combinations(range(features), 3)
+            if cells(sizes, scope) <= _MOST_OF_TRIPLE
+        ]
         if sum(cells(sizes, scope) for scope in small) <= _MOST_COUNTS:
             yield from small
 
@@ -126,4 +152,8 @@ def check_counts(sizes: Sequence[int], where: str) -> None:
     features, label = sizes[:-1], sizes[-1]
     cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
     if cells > _MOST_COUNTS:
-        raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
+        raise ParameterError(
+            "columns",
+            len(sizes),
+            f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}",
+        )

@@ -1,17 +1,21 @@
 """The graphical model that explains noisy counts best, and rows drawn from it.
 
 Guarantee   none spent: post-processing of noisy counts.
-Paper       [MSM19] McKenna, Sheldon and Miklau, private-pgm (arXiv 1901.09136): the problem, and belief propagation for it;
-            [Tse08] Tseng, On accelerated proximal gradient methods for convex-concave optimization: the steps.
+Paper       [MSM19] McKenna, Sheldon and Miklau, private-pgm (arXiv 1901.09136): the problem, and
+            belief propagation for it; [Tse08] Tseng, On accelerated proximal gradient methods for
+            convex-concave optimization: the steps.
 
     (1)  P = argmin over distributions that factor over the counted columns of
              f(P) = 1/2 sum over counts c of | n P_c - c |^2 / v_c
     (2)  y <- (1 - t) x + t P(theta);  theta <- theta - a f'(y);  x <- (1 - t) x + t P(theta)
-             with t = a / A, A the sum of all a until now, and L a^2 = A for a curvature L of f, found by doubling
-    (3)  P(theta) by belief propagation                                                                       `junction_tree`
+             with t = a / A, A the sum of all a until now, and L a^2 = A for a curvature L of f,
+             found by doubling
+    (3)  P(theta) by belief propagation
+         `junction_tree`
 
-Symbols     P_c marginal of P over the columns of c; v_c variance of the noise in c; n rows, the estimate of least
-            variance from the counts; theta potentials, one for each number that is counted.
+Symbols     P_c marginal of P over the columns of c; v_c variance of the noise in c; n rows, the
+            estimate of least variance from the counts; theta potentials, one for each number that
+            is counted.
 Not covered columns that nobody counted: P has them uniform, apart from all others.
 """
 
@@ -32,15 +36,18 @@ _LEAST_DEVIATION = 0.5
 _LEAST_START = 0.3
 """Below so many deviations no count is taken to start from: potentials are finite."""
 _BLOCK, _LEAST_FALL = 10, 1e-3
-"""So many steps that lower f by less than this for each number counted are the last: f's own noise is far larger."""
+"""So many steps that lower f by less than this for each number counted are the last: f's own noise
+is far larger.
+"""
 _AT_ONCE = 1 << 15
 """Numbers of fits side by side: of more a call takes no longer than its sums."""
 
 
 @dataclass(frozen=True)
 class NoisyMarginal:
-    """Counts over some columns in rising order, shape (sizes of the columns), with noise of this scale (0: none): discrete Laplace noise, or
-    discrete Gaussian noise of which it is the standard deviation.
+    """Counts over some columns in rising order, shape (sizes of the columns), with noise of this
+    scale (0: none): discrete Laplace noise, or discrete Gaussian noise of which it is the standard
+    deviation.
     """
 
     columns: Scope
@@ -60,12 +67,16 @@ class NoisyMarginal:
 
     def noise_again(self, chance: np.random.Generator) -> np.ndarray:
         """Noise of this kind and scale for every count, for what is derived."""
-        return (chance.normal if self.gaussian else chance.laplace)(0, self.scale, self.counts.shape)
+        return (chance.normal if self.gaussian else chance.laplace)(
+            0, self.scale, self.counts.shape
+        )
 
 
 @dataclass(frozen=True)
 class GraphicalModel:
-    """Equation (1): the shares of every cell of a junction tree's scopes, and potentials that come near them."""
+    """Equation (1): the shares of every cell of a junction tree's scopes, and potentials that come
+    near them.
+    """
 
     tree: JunctionTree
     shares: np.ndarray
@@ -76,7 +87,9 @@ class GraphicalModel:
         """Shares over the columns of every count, and of every clique with the label."""
         label = self.tree.label
         tables = zip(self.tree.scopes, self.tree.views(self.shares), strict=True)
-        return {scope: np.moveaxis(table, 0, -1) if label in scope else table for scope, table in tables}
+        return {
+            scope: np.moveaxis(table, 0, -1) if label in scope else table for scope, table in tables
+        }
 
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
         """Rows drawn from P: shape (count, columns), int64."""
@@ -92,18 +105,27 @@ class GraphicalModel:
 
 
 def graphical_model(
-    sizes: Sequence[int], marginals: Sequence[NoisyMarginal], *, earlier: GraphicalModel | None = None, steps: int | None = None
+    sizes: Sequence[int],
+    marginals: Sequence[NoisyMarginal],
+    *,
+    earlier: GraphicalModel | None = None,
+    steps: int | None = None,
 ) -> GraphicalModel:
-    """Equation (1), by counts of any columns with or without the label, which is the last; the largest clique must fit into memory.
-    `earlier`: the model of fewer counts, to start from; `steps`: at most, else `STEPS`.
+    """Equation (1), by counts of any columns with or without the label, which is the last; the
+    largest clique must fit into memory. `earlier`: the model of fewer counts, to start from;
+    `steps`: at most, else `STEPS`.
     """
     counts = _Counts.of(sizes, added(marginals))
     theta = _start(counts) if earlier is None else _continued(counts.tree, earlier)
     return _fit([counts], theta[np.newaxis], steps or STEPS)[0]
 
 
-def graphical_models(sizes: Sequence[int], again: Sequence[Sequence[NoisyMarginal]], *, steps: int) -> list[GraphicalModel]:
-    """Equation (1) by each of several counts of the same columns: `graphical_model` of each, all at once where they are small."""
+def graphical_models(
+    sizes: Sequence[int], again: Sequence[Sequence[NoisyMarginal]], *, steps: int
+) -> list[GraphicalModel]:
+    """Equation (1) by each of several counts of the same columns: `graphical_model` of each, all at
+    once where they are small.
+    """
     counts = [_Counts.of(sizes, added(marginals)) for marginals in again]
     at_once, models = max(1, _AT_ONCE // counts[0].tree.starts[-1]), list[GraphicalModel]()
     for first in range(0, len(counts), at_once):
@@ -114,7 +136,10 @@ def graphical_models(sizes: Sequence[int], again: Sequence[Sequence[NoisyMargina
 
 def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
     """An earlier model's potentials; 0 of what was not counted then."""
-    known, theta = dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True)), np.zeros(tree.starts[-1])
+    known, theta = (
+        dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True)),
+        np.zeros(tree.starts[-1]),
+    )
     for scope, view in zip(tree.scopes, tree.views(theta), strict=True):
         view += known.get(scope, 0.0)
     return theta
@@ -127,7 +152,8 @@ class _Counts:
     Attributes:
         shares: c / n; 0 of a clique that was not counted.
         weights: n^2 / v_c; 0 of such a clique.
-        most_curved: at most the curvature of f along any way, since no |P - Q|^2 over a marginal exceeds 2 KL(P, Q).
+        most_curved: at most the curvature of f along any way, since no |P - Q|^2 over a marginal
+            exceeds 2 KL(P, Q).
     """
 
     tree: JunctionTree
@@ -139,7 +165,10 @@ class _Counts:
     def of(sizes: Sequence[int], marginals: Sequence[NoisyMarginal]) -> _Counts:
         tree = JunctionTree.of(sizes, [one.columns for one in marginals])
         rows = row_count(marginals)
-        tables = [np.moveaxis(one.counts, -1, 0) if tree.label in one.columns else one.counts for one in marginals]
+        tables = [
+            np.moveaxis(one.counts, -1, 0) if tree.label in one.columns else one.counts
+            for one in marginals
+        ]
         weights = np.array([rows**2 / one.variance for one in marginals])
         more = np.zeros(tree.starts[-1] - tree.starts[len(tables)])
         return _Counts(
@@ -151,7 +180,9 @@ class _Counts:
 
 
 def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Counts of the same columns as one: their mean, weighted by how exact they are; post-processing."""
+    """Counts of the same columns as one: their mean, weighted by how exact they are;
+    post-processing.
+    """
     means: dict[Scope, NoisyMarginal] = {}
     for one in marginals:
         other = means.setdefault(one.columns, one)
@@ -160,24 +191,46 @@ def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
         elif other is not one:
             weight = one.scale**2 / (one.scale**2 + other.scale**2)
             counts = weight * other.counts + (1 - weight) * one.counts
-            means[one.columns] = replace(one, counts=counts, scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)))
+            means[one.columns] = replace(
+                one,
+                counts=counts,
+                scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)),
+            )
     return list(means.values())
 
 
 def row_count(marginals: Sequence[NoisyMarginal]) -> float:
     """The estimate of least variance of how many rows were counted, at least 1."""
     totals = [one.counts.sum() for one in marginals]
-    return max(1.0, float(np.average(totals, weights=[1 / (one.variance * one.counts.size) for one in marginals])))
+    return max(
+        1.0,
+        float(
+            np.average(totals, weights=[1 / (one.variance * one.counts.size) for one in marginals])
+        ),
+    )
 
 
 def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[GraphicalModel]:
-    """Equation (2) from potentials of shape (fits, numbers), for counts of the same columns: each fit takes steps of its own."""
-    tree, counted, models = counts[0].tree, int((counts[0].weights > 0).sum()), dict[int, GraphicalModel]()
-    shares, weights = np.stack([one.shares for one in counts]), np.stack([one.weights for one in counts])
+    """Equation (2) from potentials of shape (fits, numbers), for counts of the same columns: each
+    fit takes steps of its own.
+    """
+    tree, counted, models = (
+        counts[0].tree,
+        int((counts[0].weights > 0).sum()),
+        dict[int, GraphicalModel](),
+    )
+    shares, weights = (
+        np.stack([one.shares for one in counts]),
+        np.stack([one.weights for one in counts]),
+    )
     most = np.array([one.most_curved for one in counts])
     z, normaliser = tree.marginals(theta)
     x, total, curvature = z, np.zeros(len(counts)), most / 100
-    before, made, left = _loss(weights, x - shares), np.zeros(len(counts), dtype=np.int64), np.arange(len(counts))
+    before, made, left = (
+        _loss(weights, x - shares),
+        np.zeros(len(counts), dtype=np.int64),
+        np.arange(len(counts)),
+    )
     while len(left):
         a = (1 + np.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
         t = (a / (total + a))[:, np.newaxis]
@@ -186,9 +239,18 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
         new_z, new_normaliser = tree.marginals(new_theta)
         divergence = -a * (slope * new_z).sum(axis=1) - (new_normaliser - normaliser)
         taken = (curvature >= most) | (_loss(weights, new_z - z) <= curvature * divergence)
-        new: tuple[np.ndarray, ...] = (new_theta, new_z, new_normaliser, x + t * (new_z - x), total + a)
+        new: tuple[np.ndarray, ...] = (
+            new_theta,
+            new_z,
+            new_normaliser,
+            x + t * (new_z - x),
+            total + a,
+        )
         if not taken.all():
-            new = tuple(_where(taken, one, old) for one, old in zip(new, (theta, z, normaliser, x, total), strict=True))
+            new = tuple(
+                _where(taken, one, old)
+                for one, old in zip(new, (theta, z, normaliser, x, total), strict=True)
+            )
         theta, z, normaliser, x, total = new
         made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
         done, at_block = made == steps, taken & (made % _BLOCK == 0)
@@ -197,14 +259,34 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
             done |= at_block & (before - now < _LEAST_FALL * counted)
             before = np.where(at_block, now, before)
         if done.any():
-            models |= {int(left[place]): GraphicalModel(tree, x[place], theta[place]) for place in np.flatnonzero(done)}
-            states = (left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made)
-            left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made = (one[~done] for one in states)
+            models |= {
+                int(left[place]): GraphicalModel(tree, x[place], theta[place])
+                for place in np.flatnonzero(done)
+            }
+            states = (
+                left,
+                shares,
+                weights,
+                most,
+                theta,
+                z,
+                normaliser,
+                x,
+                total,
+                curvature,
+                before,
+                made,
+            )
+            left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made = (
+                one[~done] for one in states
+            )
     return [models[place] for place in range(len(counts))]
 
 
 def _loss(weights: np.ndarray, difference: np.ndarray) -> np.ndarray:
-    """What f is of shares that are so far from those counted. No product of BLAS: its threads cost more than they save here."""
+    """What f is of shares that are so far from those counted. No product of BLAS: its threads cost
+    more than they save here.
+    """
     return np.asarray(0.5 * (weights * difference**2).sum(axis=1))
 
 
@@ -214,18 +296,30 @@ def _where(taken: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
 
 
 def _start(counts: _Counts) -> np.ndarray:
-    """Potentials under which every clique that was counted is, given what its parent has of it and the label, as it was counted."""
+    """Potentials under which every clique that was counted is, given what its parent has of it and
+    the label, as it was counted.
+    """
     tree, theta = counts.tree, np.zeros_like(counts.shares)
-    least = np.divide(_LEAST_START, np.sqrt(counts.weights), out=np.zeros_like(theta), where=counts.weights > 0)
-    tables = zip(tree.scopes, tree.views(np.maximum(counts.shares, least)), tree.views(theta), strict=True)
+    least = np.divide(
+        _LEAST_START, np.sqrt(counts.weights), out=np.zeros_like(theta), where=counts.weights > 0
+    )
+    tables = zip(
+        tree.scopes, tree.views(np.maximum(counts.shares, least)), tree.views(theta), strict=True
+    )
     counted = {scope: (table, view) for scope, table, view in tables if table.any()}
     for clique in tree.cliques:
         whole = (*clique.columns, tree.label)
-        parts = [whole] if whole in counted else [scope for column in clique.rest for scope in ((column, tree.label), (column,))]
+        parts = (
+            [whole]
+            if whole in counted
+            else [scope for column in clique.rest for scope in ((column, tree.label), (column,))]
+        )
         for scope in parts:
             if scope in counted:
                 table, view = counted[scope]
-                apart = tuple(axis for axis, column in enumerate(tree.axes(scope)) if column in clique.rest)
+                apart = tuple(
+                    axis for axis, column in enumerate(tree.axes(scope)) if column in clique.rest
+                )
                 view += np.log(table / table.sum(axis=apart, keepdims=True))
     table, view = next(counted[scope] for scope in counted if tree.label in scope)
     of_label = table.reshape(len(table), -1).sum(axis=1)

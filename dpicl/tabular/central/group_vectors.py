@@ -1,29 +1,42 @@
 """What a row adds to counters of public groups: whole numbers, of which their averages are made.
 
-Trust       Central: sums of rows stay with the curator; only `continual_counts` may make something of them that leaves.
+Trust       Central: sums of rows stay with the curator; only `continual_counts` may make something
+            of them that leaves.
 Unit        One row.
-Neighbours  ADD_OR_REMOVE_ONE: one row adds its vector v of (1), or takes it back. |v|^2 <= M of (3), and a number of v may be negative.
+Neighbours  ADD_OR_REMOVE_ONE: one row adds its vector v of (1), or takes it back. |v|^2 <= M of
+            (3), and a number of v may be negative.
 Guarantee   none by itself: it is that of counters whose squared norm is M.
-Paper       DP-TabICL algorithm 2, its averages (`aggregate`), with all of a row's numbers under one Gaussian noise.
+Paper       DP-TabICL algorithm 2, its averages (`aggregate`), with all of a row's numbers under one
+            Gaussian noise.
 
     (1)  v    =  (0, .., 0, v_g, 0, .., 0),   g the one group of the row
-         v_g  =  (w_n;  u_j and w [x_j is missing], of every number;  w at the row's category, of every category column and the label)
-    (2)  u_j  =  x_j, clipped to its bounds in this group, on a grid of w steps from their middle to each of them; 0 where it is missing
-    (3)  M    =  the largest w_n^2 + (m + h) w^2 of any group;   w = floor(2^b / sqrt a),  w_n = floor(2^b sqrt(c / a)),  a = m + h + c
-    (4)  released, of noisy sums V:   n^ = the estimate of least variance of V_n / w_n and all histograms' sums over w;
-         a mean, V_j over n^ less those that are missing, clipped to its bounds;   a category, the largest of its histogram
+         v_g  =  (w_n;  u_j and w [x_j is missing], of every number;  w at the row's category, of
+              every category column and the label)
+    (2)  u_j  =  x_j, clipped to its bounds in this group, on a grid of w steps from their middle to
+         each of them; 0 where it is missing
+    (3)  M    =  the largest w_n^2 + (m + h) w^2 of any group;   w = floor(2^b / sqrt a),  w_n =
+         floor(2^b sqrt(c / a)),  a = m + h + c
+    (4)  released, of noisy sums V:   n^ = the estimate of least variance of V_n / w_n and all
+         histograms' sums over w;
+         a mean, V_j over n^ less those that are missing, clipped to its bounds;   a category, the
+         largest of its histogram
 
-Proof of (3): a row is in one group, whose predicates part all rows. There it adds w_n to one number; of each number column, either at most w to
-its sum (clipped: |u_j| <= w) or w to its missing ones, never both; and w to one cell of each histogram. Columns of which the predicate
-allows one value are not counted. Only the sums of number columns, m w^2 of it at most, may be negative; with `lower` none is, as the w steps
-are then those of the whole width, from 0.
+Proof of (3): a row is in one group, whose predicates part all rows. There it adds w_n to one
+number; of each number column, either at most w to its sum (clipped: |u_j| <= w) or w to its missing
+ones, never both; and w to one cell of each histogram. Columns of which the predicate allows one
+value are not counted. Only the sums of number columns, m w^2 of it at most, may be negative; with
+`lower` none is, as the w steps are then those of the whole width, from 0.
 
-Why these weights: noise of deviation s moves a mean by about s / 2n sqrt(1 / w^2 + r^2 / w_n^2) of its width, r how far from the middle it
-is, in halves of the width. Under a fixed |v|^2 the sum of its square over m columns is least at w_n^2 = r sqrt(m) w^2; r^2 = 1/3 as of values that are anywhere.
-A histogram weighs as a number does. Groups of few open columns have larger weights, so that every group uses all of M.
+Why these weights: noise of deviation s moves a mean by about s / 2n sqrt(1 / w^2 + r^2 / w_n^2) of
+its width, r how far from the middle it is, in halves of the width. Under a fixed |v|^2 the sum of
+its square over m columns is least at w_n^2 = r sqrt(m) w^2; r^2 = 1/3 as of values that are
+anywhere. A histogram weighs as a number does. Groups of few open columns have larger weights, so
+that every group uses all of M.
 
-Symbols     m number columns and h histograms that a group's predicate leaves open, c = sqrt(m / 3), or 1 where nothing is open; b = 12.
-Not covered columns' rounding to w steps, a bias of 1 / 4w of the width at most (1 / 2w with `lower`), and none at the bounds.
+Symbols     m number columns and h histograms that a group's predicate leaves open, c = sqrt(m / 3),
+            or 1 where nothing is open; b = 12.
+Not covered columns' rounding to w steps, a bias of 1 / 4w of the width at most (1 / 2w with
+`lower`), and none at the bounds.
 """
 
 from __future__ import annotations
@@ -52,7 +65,9 @@ OF_LABEL = ""
 
 @dataclass(frozen=True)
 class Part:
-    """The cells of one open column in one group: of a number its sum, and how many are missing where some may be; else those of `codes`."""
+    """The cells of one open column in one group: of a number its sum, and how many are missing
+    where some may be; else those of `codes`.
+    """
 
     column: str
     cells: slice
@@ -67,7 +82,9 @@ class Part:
 
 @dataclass(frozen=True)
 class GroupCells:
-    """One group's cells: `count` is the place of the number of its rows, None where a histogram says it; weights are those of (3)."""
+    """One group's cells: `count` is the place of the number of its rows, None where a histogram
+    says it; weights are those of (3).
+    """
 
     group: Group
     weight: int
@@ -78,7 +95,9 @@ class GroupCells:
     @property
     def squared_norm(self) -> int:
         """What one row of the group adds, squared, at most."""
-        return len(self.parts) * self.weight**2 + (0 if self.count is None else self.count_weight**2)
+        return len(self.parts) * self.weight**2 + (
+            0 if self.count is None else self.count_weight**2
+        )
 
     @property
     def squared_sums(self) -> int:
@@ -87,12 +106,21 @@ class GroupCells:
 
     @cached_property
     def rows(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """n^ of (4): the places of cells and their weights in it, both of shape (cells,); and its variance where a cell's is 1."""
+        """n^ of (4): the places of cells and their weights in it, both of shape (cells,); and its
+        variance where a cell's is 1.
+        """
         exact = [(np.array([self.count]), self.count_weight)] if self.count is not None else []
-        exact += [(np.arange(part.cells.start, part.cells.stop), self.weight) for part in self.parts if part.codes]
+        exact += [
+            (np.arange(part.cells.start, part.cells.stop), self.weight)
+            for part in self.parts
+            if part.codes
+        ]
         inverse = [weight**2 / len(places) for places, weight in exact]
         whole = sum(inverse)
-        weights = [np.full(len(places), one / whole / weight) for (places, weight), one in zip(exact, inverse, strict=True)]
+        weights = [
+            np.full(len(places), one / whole / weight)
+            for (places, weight), one in zip(exact, inverse, strict=True)
+        ]
         return np.concatenate([places for places, _ in exact]), np.concatenate(weights), 1 / whole
 
 
@@ -125,14 +153,21 @@ class GroupVectors:
 
     @property
     def signed(self) -> Fraction:
-        """Of M, what a row's sums of numbers may have, the only ones that may be negative: the largest m w^2 of any group, over M."""
+        """Of M, what a row's sums of numbers may have, the only ones that may be negative: the
+        largest m w^2 of any group, over M.
+        """
         largest = max(one.squared_sums for one in self.cells)
         return Fraction(0 if self.origin == "lower" else largest, self.squared_norm)
 
     def exact(self, table: PrivateTable, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """The sum of the vectors of the rows at these positions, each in the group that `members` says: shape (cells,), int64; private."""
+        """The sum of the vectors of the rows at these positions, each in the group that `members`
+        says: shape (cells,), int64; private.
+        """
         grids = {
-            name: [next((part.grid for part in one.parts if part.column == name), None) for one in self.cells]
+            name: [
+                next((part.grid for part in one.parts if part.column == name), None)
+                for one in self.cells
+            ]
             for name in self.contract.features
             if not isinstance(self.contract.columns[name], CategoryColumn)
         }
@@ -146,33 +181,52 @@ class GroupVectors:
         return vector
 
     def rows(self, noisy: np.ndarray) -> np.ndarray:
-        """n^ of (4) of every group, of noisy sums of shape (cells,) or (windows, cells): shape (groups,) or (windows, groups)."""
-        return np.stack([noisy[..., places] @ weights for places, weights, _ in (one.rows for one in self.cells)], axis=-1)
+        """n^ of (4) of every group, of noisy sums of shape (cells,) or (windows, cells): shape
+        (groups,) or (windows, groups).
+        """
+        return np.stack(
+            [
+                noisy[..., places] @ weights
+                for places, weights, _ in (one.rows for one in self.cells)
+            ],
+            axis=-1,
+        )
 
     def averages(self, noisy: np.ndarray) -> ReleasedGroups:
         """Equation (4) of noisy sums of shape (cells,)."""
         rows, released = self.rows(noisy), []
         for one, count in zip(self.cells, rows.tolist(), strict=True):
-            found = {part.column: self._average(part, noisy[part.cells], count, one.weight) for part in one.parts}
-            values = {name: found[name] if name in found else self._stated(name, one.group) for name in self.contract.features}
+            found = {
+                part.column: self._average(part, noisy[part.cells], count, one.weight)
+                for part in one.parts
+            }
+            values = {
+                name: found[name] if name in found else self._stated(name, one.group)
+                for name in self.contract.features
+            }
             label = int(found[OF_LABEL]) if one.group.label is None else one.group.label
             released.append(ReleasedGroup(one.group.key, values, label))
         return ReleasedGroups(tuple(released))
 
     def errors(self, rows: Sequence[float], deviation: float) -> dict[str, float]:
-        """What noise of this deviation in every cell is expected to do to a column, at so many rows of each group: to a mean, in widths of its
-        bounds; to a histogram's cell, in rows of the group. In the group where it is most, at most 1; nothing of what the key says.
+        """What noise of this deviation in every cell is expected to do to a column, at so many rows
+        of each group: to a mean, in widths of its bounds; to a histogram's cell, in rows of the
+        group. In the group where it is most, at most 1; nothing of what the key says.
         """
         worst = dict.fromkeys(self.contract.features, 0.0)
         for one, count in zip(self.cells, rows, strict=True):
             noise = sqrt(2 / np.pi) * deviation / max(count, 1.0)
             for part in one.parts:
                 if part.column in worst:
-                    worst[part.column] = min(1.0, max(worst[part.column], noise * self._spread(one, part)))
+                    worst[part.column] = min(
+                        1.0, max(worst[part.column], noise * self._spread(one, part))
+                    )
         return worst
 
     def _spread(self, one: GroupCells, part: Part) -> float:
-        """Of one column's average, where noise of deviation 1 is in every cell, times the group's rows."""
+        """Of one column's average, where noise of deviation 1 is in every cell, times the group's
+        rows.
+        """
         if part.grid is None:
             return 1 / one.weight
         missing = 1 / one.weight**2 if part.size > 1 else 0.0
@@ -196,13 +250,21 @@ class GroupVectors:
         return GroupCells(group, weight, count_weight, start if of_count else None, tuple(parts))
 
     def _open(self, group: Group) -> tuple[list[str], dict[str, tuple[int, ...]]]:
-        """Columns of which the predicate allows several values: numbers; and the codes of categories, the label's last."""
-        unknown = [name for name in self.contract.features if known_value(name, group, self.contract) is None]
+        """Columns of which the predicate allows several values: numbers; and the codes of
+        categories, the label's last.
+        """
+        unknown = [
+            name
+            for name in self.contract.features
+            if known_value(name, group, self.contract) is None
+        ]
         histograms = {}
         for name in unknown:
             declared = self.contract.columns[name]
             if isinstance(declared, CategoryColumn):
-                histograms[name] = tuple(map(declared.categories.index, open_categories(name, group, self.contract)))
+                histograms[name] = tuple(
+                    map(declared.categories.index, open_categories(name, group, self.contract))
+                )
         numbers = [name for name in unknown if name not in histograms]
         if group.label is None:
             histograms[OF_LABEL] = tuple(range(self.contract.target.count))
@@ -213,7 +275,12 @@ class GroupVectors:
         declared = self.contract.columns[name]
         assert not isinstance(declared, CategoryColumn)
         low, high = group.bounds.get(name, declared.bounds)
-        grid = Grid(low, high, step=(high - low) / (weight if self.origin == "lower" else 2 * weight), origin=self.origin)
+        grid = Grid(
+            low,
+            high,
+            step=(high - low) / (weight if self.origin == "lower" else 2 * weight),
+            origin=self.origin,
+        )
         assert grid.sensitivity <= weight
         return grid
 

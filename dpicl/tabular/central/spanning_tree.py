@@ -1,20 +1,26 @@
-"""Noisy counts of columns with the label, and of the pairs of columns that say more than these: what MST measures.
+"""Noisy counts of columns with the label, and of the pairs of columns that say more than these:
+what MST measures.
 
 Trust       Central: the curator reads every row; only noisy counts and the chosen pairs leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
-Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step counts depends on earlier
-            answers, its part of the budget on what is left, and the parts add up to the budget whatever is chosen.
-Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every count;
-            the end is AIM's [MMSM22]: no pair is measured whose counts would be noise.
+Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step
+            counts depends on earlier answers, its part of the budget on what is left, and the parts
+            add up to the budget whatever is chosen.
+Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every
+            count; the end is AIM's [MMSM22]: no pair is measured whose counts would be noise.
 
-    (1)  c_i  <- counts over (x_i, y) + noise                           a third of the budget, over d columns
-    (2)  s_ij <- | counts over (x_i, x_j, y) - those of independence under (1) |_1  -  cells of ij * noise of (4)
-    (3)  the best pair that joins two trees, or none, by a noisy maximum of s          a sixth, over d - 1 choices
+    (1)  c_i  <- counts over (x_i, y) + noise                           a third of the budget, over
+         d columns
+    (2)  s_ij <- | counts over (x_i, x_j, y) - those of independence under (1) |_1  -  cells of ij *
+         noise of (4)
+    (3)  the best pair that joins two trees, or none, by a noisy maximum of s          a sixth, over
+         d - 1 choices
     (4)  c_ij <- counts over (x_i, x_j, y) + noise                      a half, over d - 1 pairs
          where none is the best: (1) once more, with all that is left
 
-Symbols     d columns, y the label (one category where there is none), noise the mean size of that in a count. One row moves s_ij by at most 1, two of them apart by 2.
+Symbols     d columns, y the label (one category where there is none), noise the mean size of that
+            in a count. One row moves s_ij by at most 1, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
 
@@ -56,13 +62,19 @@ class Shares:
 
     def rest(self, left: int, columns: int) -> StepBudget:
         """For each column, once a choice has said that of `left` pairs none is worth counting."""
-        return self.second.times(Fraction(left)).plus(self.choice.times(Fraction(left - 1))).times(Fraction(1, columns))
+        return (
+            self.second.times(Fraction(left))
+            .plus(self.choice.times(Fraction(left - 1)))
+            .times(Fraction(1, columns))
+        )
 
 
 def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
-    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
+    """Of every column but the label, the expected total variation between its noisy counts and so
+    many rows; at most 1.
 
-    Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that none is.
+    Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that
+    none is.
     """
     features = len(sizes) - 1
     shares = Shares.of(budget, features)
@@ -71,20 +83,30 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
     return variation_of_noise(sizes, 0.0 if not once else 1 / math.hypot(1 / once, 1 / again), rows)
 
 
-def measure(exact: ExactCounts, *, budget: StepBudget | Shares, stream: Stream) -> list[NoisyMarginal]:
-    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs, by what each step may spend."""
+def measure(
+    exact: ExactCounts, *, budget: StepBudget | Shares, stream: Stream
+) -> list[NoisyMarginal]:
+    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen
+    pairs, by what each step may spend.
+    """
     features = len(exact.sizes) - 1
     shares = budget if isinstance(budget, Shares) else Shares.of(budget, features)
     marginals = _star(exact, shares.first, stream)
     scores = pair_scores(exact, marginals, shares.second)
     left = features - 1
-    for pair in joining_pairs(scores, features, lambda candidates: shares.choice.chosen(candidates, spread=_SPREAD, stream=stream)):
+    for pair in joining_pairs(
+        scores,
+        features,
+        lambda candidates: shares.choice.chosen(candidates, spread=_SPREAD, stream=stream),
+    ):
         marginals.append(exact.noisy(pair, budget=shares.second, stream=stream))
         left -= 1
     return marginals + (_star(exact, shares.rest(left, features), stream) if left else [])
 
 
-def joining_pairs(scores: Mapping[Pair, int], features: int, choose: Callable[[Sequence[int]], int]) -> Iterator[Pair]:
+def joining_pairs(
+    scores: Mapping[Pair, int], features: int, choose: Callable[[Sequence[int]], int]
+) -> Iterator[Pair]:
     """Equation (3), pair after pair until all columns are in one tree or none is the best.
     `choose` gives the place of a large score by a noisy maximum; the first is 0, that of none.
     """
@@ -104,8 +126,12 @@ def _star(exact: ExactCounts, budget: StepBudget, stream: Stream) -> list[NoisyM
     return [exact.noisy((column,), budget=budget, stream=stream) for column in range(exact.label)]
 
 
-def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], later: StepBudget) -> Mapping[Pair, int]:
-    """Equation (2), for a pair that is counted by the budget `later`: whole numbers, each of which one row moves by at most 1."""
+def pair_scores(
+    exact: ExactCounts, star: Sequence[NoisyMarginal], later: StepBudget
+) -> Mapping[Pair, int]:
+    """Equation (2), for a pair that is counted by the budget `later`: whole numbers, each of which
+    one row moves by at most 1.
+    """
     of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
     given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
     scores = {}

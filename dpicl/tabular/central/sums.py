@@ -1,12 +1,15 @@
-"""What noisy averages are made of: exact counts, sums and histograms of every group; they add up over batches of a table.
+"""What noisy averages are made of: exact counts, sums and histograms of every group; they add up
+over batches of a table.
 
-Trust       Central: exact and private; only `aggregate.noised` may make something of them that leaves.
-Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both, so that what is released does not depend
-            on how the rows are split. One row more moves a count by one, a histogram by one in one cell, and a sum by at most a grid's
-            sensitivity, or not at all where its value is missing.
+Trust       Central: exact and private; only `aggregate.noised` may make something of them that
+            leaves.
+Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
+            so that what is released does not depend on how the rows are split. One row more moves a
+            count by one, a histogram by one in one cell, and a sum by at most a grid's sensitivity,
+            or not at all where its value is missing.
 
-Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that wraps round at 2^64 would have no bounded
-sensitivity, and halves of 2^31 rows do not wrap.
+Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that
+wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable
 
 _ROWS_PER_COMPARISON = 400
-"""Of at least so many rows for each category, comparing all with every category is the faster way to count."""
+"""Of at least so many rows for each category, comparing all with every category is the faster way
+to count.
+"""
 
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Of all groups, int64, by name: `rows` of shape (groups,), `labels` (groups, codes), of category columns `count NAME` (groups, codes),
-    of numbers `sum NAME` (groups, 2), and of nullable ones `known NAME` (groups,), the rows that have a value: those that the sum adds up.
+    """Of all groups, int64, by name: `rows` of shape (groups,), `labels` (groups, codes), of
+    category columns `count NAME` (groups, codes), of numbers `sum NAME` (groups, 2), and of
+    nullable ones `known NAME` (groups,), the rows that have a value: those that the sum adds up.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -45,15 +51,26 @@ class GroupSums:
         return int(self.arrays.get(f"known {name}", self.arrays["rows"])[group])
 
     def __add__(self, other: GroupSums) -> GroupSums:
-        return GroupSums({name: numbers + other.arrays[name] for name, numbers in self.arrays.items()})
+        return GroupSums(
+            {name: numbers + other.arrays[name] for name, numbers in self.arrays.items()}
+        )
 
 
 Grids = Mapping[str, Sequence[Grid | None]]
 """Of every number column, a grid per group; None where the group's key says the number already."""
 
 
-def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count: int, contract: Contract, grids: Grids) -> GroupSums:
-    """Sum the rows at these positions, in any order, in the groups 0..count-1 beside them; copies of a column only what it sums."""
+def group_sums(
+    table: PrivateTable,
+    rows: np.ndarray,
+    groups: np.ndarray,
+    count: int,
+    contract: Contract,
+    grids: Grids,
+) -> GroupSums:
+    """Sum the rows at these positions, in any order, in the groups 0..count-1 beside them; copies
+    of a column only what it sums.
+    """
     short = groups.astype(np.int16)  # which numpy sorts by its digits
     order = np.argsort(short, kind="stable")
     bounds = np.searchsorted(short[order], np.arange(count + 1)).tolist()
@@ -63,14 +80,23 @@ def group_sums(table: PrivateTable, rows: np.ndarray, groups: np.ndarray, count:
     for name in contract.features:
         declared = contract.columns[name]
         if isinstance(declared, CategoryColumn):
-            sums[f"count {name}"] = _histograms(table.codes(name)[taken], bounds, len(declared.categories))
+            sums[f"count {name}"] = _histograms(
+                table.codes(name)[taken], bounds, len(declared.categories)
+            )
         else:
             values = table.numbers(name)[taken]
             inside = [values[start:stop] for start, stop in pairwise(bounds)]
-            totals = [0 if grid is None else grid.total(part) for grid, part in zip(grids[name], inside, strict=True)]
-            sums[f"sum {name}"] = np.array([(total >> 32, total & 0xFFFFFFFF) for total in totals], dtype=np.int64).reshape(-1, 2)
+            totals = [
+                0 if grid is None else grid.total(part)
+                for grid, part in zip(grids[name], inside, strict=True)
+            ]
+            sums[f"sum {name}"] = np.array(
+                [(total >> 32, total & 0xFFFFFFFF) for total in totals], dtype=np.int64
+            ).reshape(-1, 2)
             if declared.nullable:
-                sums[f"known {name}"] = np.array([np.count_nonzero(~np.isnan(part)) for part in inside], dtype=np.int64)
+                sums[f"known {name}"] = np.array(
+                    [np.count_nonzero(~np.isnan(part)) for part in inside], dtype=np.int64
+                )
     return GroupSums(sums)
 
 

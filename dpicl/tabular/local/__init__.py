@@ -1,1 +1,3 @@
-"""What clients report, and what a collector makes of it: questionnaires, tallies, reconstructions."""
+"""What clients report, and what a collector makes of it: questionnaires, tallies,
+reconstructions.
+"""

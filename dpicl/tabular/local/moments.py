@@ -2,15 +2,17 @@
 
 Guarantee   none spent: algebra on released or made-up numbers.
 
-A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and mean square 1 under equal shares (for two
-categories: -1 and +1, its parity). A moment is the expectation of a product of one function for every column.
+A column of k categories has k functions: the constant 1, and k - 1 contrasts of mean 0 and mean
+square 1 under equal shares (for two
+categories: -1 and +1, its parity). A moment is the expectation of a product of one function for
+every column.
 
     (1)  m = (B_1 (x) ... (x) B_d)^T pi           analyse     pi shares of cells
     (2)  pi = (B_1 (x) ... (x) B_d) m / cells     synthesise
     (3)  the marginal over some columns has the moments of the others' constants
 
-Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of entries: that is why estimation happens here.
-For binary columns (1) is a Walsh transform.
+Randomised response keeps every moment but for a factor, and (3) makes a marginal a choice of
+entries: that is why estimation happens here. For binary columns (1) is a Walsh transform.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def contrasts(categories: int) -> np.ndarray:
 
 
 def synthesise(moments: np.ndarray, first: int = 0) -> np.ndarray:
-    """The sum of functions weighted by `moments`, axis by axis from axis `first` on: equation (2) times the cells."""
+    """The sum of functions weighted by `moments`, axis by axis from axis `first` on: equation (2)
+    times the cells.
+    """
     for axis in range(first, moments.ndim):
         moments = _along(contrasts(moments.shape[axis]), moments, axis)
     return moments
@@ -57,6 +61,8 @@ def orders(sizes: Sequence[int]) -> np.ndarray:
 
 
 def places(columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    """Where the moments of these columns alone stand among all, flat: shape (cells of the columns,)."""
+    """Where the moments of these columns alone stand among all, flat: shape (cells of the
+    columns,).
+    """
     steps = [np.arange(sizes[column]) * prod(sizes[column + 1 :]) for column in columns]
     return np.asarray(reduce(np.add.outer, steps)).reshape(-1)

@@ -1,14 +1,17 @@
-"""Reports on a population, in one form for every collection: counts of cells, and how far each moment is attenuated.
+"""Reports on a population, in one form for every collection: counts of cells, and how far each
+moment is attenuated.
 
 Guarantee   none spent: post-processing of epsilon-LDP reports.
 
-    (1)  shares of reports over the cells of some columns  =  synthesise(L * moments of these columns) / cells
+    (1)  shares of reports over the cells of some columns  =  synthesise(L * moments of these
+         columns) / cells
     (2)  log-likelihood = sum of counts * log (1)
 
-All columns of one report on their own: the attenuation L is the product of those of each column's law.
-One report over the cells of several columns: L for every moment, 1 for the constant. Unary
-encoded reports have no such law; they are restated as reports over cells of the same variance. Reports of an agreement are one over two halves
-of the cells, which have as many each: in (1) every cell has the mean of its half, and of the counts an equal part.
+All columns of one report on their own: the attenuation L is the product of those of each column's
+law. One report over the cells of several columns: L for every moment, 1 for the constant. Unary
+encoded reports have no such law; they are restated as reports over cells of the same variance.
+Reports of an agreement are one over two halves of the cells, which have as many each: in (1) every
+cell has the mean of its half, and of the counts an equal part.
 
 Symbols     L = p - q, truth and lie probability of a response.
 """
@@ -36,7 +39,9 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class ColumnReports:
-    """Reports on one set of columns: counts and how far moments are attenuated, both of shape (cells of the columns)."""
+    """Reports on one set of columns: counts and how far moments are attenuated, both of shape
+    (cells of the columns).
+    """
 
     columns: tuple[int, ...]
     counts: np.ndarray
@@ -66,13 +71,18 @@ class Observed:
 
     @cached_property
     def _by_shape(self) -> list[tuple[bool, np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions over cells of one shape together: whether they ask for agreement, where their moments stand, attenuation and counts, each
-        (questions, *shape).
+        """Questions over cells of one shape together: whether they ask for agreement, where their
+        moments stand, attenuation and counts, each (questions, *shape).
         """
         by_shape = []
         for some in _alike(self.reports, lambda one: (one.counts.shape, one.agreement)):
-            where = np.stack([places(one.columns, self.sizes).reshape(one.counts.shape) for one in some])
-            arrays = (np.stack([one.attenuation for one in some]), np.stack([one.counts for one in some]))
+            where = np.stack(
+                [places(one.columns, self.sizes).reshape(one.counts.shape) for one in some]
+            )
+            arrays = (
+                np.stack([one.attenuation for one in some]),
+                np.stack([one.counts for one in some]),
+            )
             by_shape.append((some[0].agreement, where, *arrays))
         return by_shape
 
@@ -80,17 +90,23 @@ class Observed:
         """Equation (2) at the moments of all columns, flat, and its gradient there."""
         total, gradient = 0.0, np.zeros_like(moments)
         for agreement, where, attenuation, counts in self._by_shape:
-            shares = np.maximum(synthesise(attenuation * moments[where], first=1) / attenuation[0].size, _TINY)
+            shares = np.maximum(
+                synthesise(attenuation * moments[where], first=1) / attenuation[0].size, _TINY
+            )
             if agreement:
                 shares = _by_half(shares)
             total += float((counts * np.log(shares)).sum())
-            slope = attenuation * analyse(_by_half(counts / shares) if agreement else counts / shares, first=1) / attenuation[0].size
+            slope = (
+                attenuation
+                * analyse(_by_half(counts / shares) if agreement else counts / shares, first=1)
+                / attenuation[0].size
+            )
             gradient += np.bincount(where.ravel(), slope.ravel(), minlength=len(moments))
         return total, gradient
 
     def on(self, columns: Sequence[int]) -> Observed:
-        """The reports restricted to some columns, which get the numbers 0, 1, 2, ...; reports on none of them are left out.
-        Counts of the same columns under the same law add up.
+        """The reports restricted to some columns, which get the numbers 0, 1, 2, ...; reports on
+        none of them are left out. Counts of the same columns under the same law add up.
         """
         numbers = np.full(len(self.sizes), -1)
         numbers[list(columns)] = np.arange(len(columns))
@@ -98,22 +114,34 @@ class Observed:
         for agreement, old_columns, counts, attenuation in self._by_law:
             for one in _restricted(numbers[old_columns], counts, attenuation, agreement):
                 same = (one.columns, one.attenuation.tobytes(), agreement)
-                pooled[same] = replace(one, counts=one.counts + pooled[same].counts) if same in pooled else one
+                pooled[same] = (
+                    replace(one, counts=one.counts + pooled[same].counts) if same in pooled else one
+                )
         return Observed(tuple(self.sizes[column] for column in columns), tuple(pooled.values()))
 
     @cached_property
     def _by_law(self) -> list[tuple[bool, np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions under one law together: whether they ask for agreement, their columns, shape (questions, axes), their counts, and the
-        attenuation.
+        """Questions under one law together: whether they ask for agreement, their columns, shape
+        (questions, axes), their counts, and the attenuation.
         """
-        by_law = _alike(self.reports, lambda one: (one.attenuation.shape, one.attenuation.tobytes(), one.agreement))
+        by_law = _alike(
+            self.reports,
+            lambda one: (one.attenuation.shape, one.attenuation.tobytes(), one.agreement),
+        )
         return [
-            (some[0].agreement, np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation)
+            (
+                some[0].agreement,
+                np.array([one.columns for one in some]),
+                np.stack([one.counts for one in some]),
+                some[0].attenuation,
+            )
             for some in by_law
         ]
 
 
-def _alike(reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Hashable]) -> Iterable[list[ColumnReports]]:
+def _alike(
+    reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Hashable]
+) -> Iterable[list[ColumnReports]]:
     """Reports of one kind together, kinds as they come."""
     alike = defaultdict(list)
     for one in reports:
@@ -121,39 +149,58 @@ def _alike(reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Has
     return alike.values()
 
 
-def _restricted(numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray, agreement: bool) -> Iterator[ColumnReports]:
-    """Of questions under one law, the reports on the axes with a new number, -1 being none: those alike are added first. That two columns
-    agree says nothing of one alone.
+def _restricted(
+    numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray, agreement: bool
+) -> Iterator[ColumnReports]:
+    """Of questions under one law, the reports on the axes with a new number, -1 being none: those
+    alike are added first. That two columns agree says nothing of one alone.
     """
     kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
     for kind, renamed in enumerate(kinds.tolist()):
         axes = [axis for axis, number in enumerate(renamed) if number >= 0]
-        if axes and not (agreement and any(counts.shape[1 + axis] > 1 for axis in range(attenuation.ndim) if axis not in axes)):
+        if axes and not (
+            agreement
+            and any(
+                counts.shape[1 + axis] > 1 for axis in range(attenuation.ndim) if axis not in axes
+            )
+        ):
             others = tuple(axis for axis in range(attenuation.ndim) if axis not in axes)
-            constants = tuple(slice(None) if axis in axes else 0 for axis in range(attenuation.ndim))
+            constants = tuple(
+                slice(None) if axis in axes else 0 for axis in range(attenuation.ndim)
+            )
             order = np.argsort([renamed[axis] for axis in axes])
             summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
             columns = tuple(sorted(renamed[axis] for axis in axes))
-            yield ColumnReports(columns, summed.transpose(order), attenuation[constants].transpose(order), agreement)
+            yield ColumnReports(
+                columns, summed.transpose(order), attenuation[constants].transpose(order), agreement
+            )
 
 
 def _by_half(values: np.ndarray) -> np.ndarray:
-    """Values of shape (questions, *shape), each replaced by the mean of those cells that agree as this one does."""
+    """Values of shape (questions, *shape), each replaced by the mean of those cells that agree as
+    this one does.
+    """
     same = same_half(values.shape[1:])
-    agreeing, others = (values[:, cells].mean(axis=1).reshape(-1, *(1,) * same.ndim) for cells in (same, ~same))
+    agreeing, others = (
+        values[:, cells].mean(axis=1).reshape(-1, *(1,) * same.ndim) for cells in (same, ~same)
+    )
     return np.where(same, agreeing, others)
 
 
 @dataclass(frozen=True)
 class Reported:
-    """Of clients that report every column on its own, under public laws: counts are made of the columns that are requested."""
+    """Of clients that report every column on its own, under public laws: counts are made of the
+    columns that are requested.
+    """
 
     reports: LocalReports
     laws: tuple[Response, ...]
 
     @property
     def stored(self) -> np.ndarray:
-        """What is released: shape (clients, columns), client after client, since a release's bytes tell one order from the other."""
+        """What is released: shape (clients, columns), client after client, since a release's bytes
+        tell one order from the other.
+        """
         return np.ascontiguousarray(self.reports.codes)
 
     @property
@@ -170,27 +217,52 @@ class Reported:
         """The reports restricted to some columns, which get the numbers 0, 1, 2, ..."""
         laws = [self.laws[column] for column in columns]
         sizes = tuple(law.categories for law in laws)
-        factors = [np.where(np.arange(law.categories) == 0, 1.0, law.truth_probability - law.lie_probability) for law in laws]
-        counts = report_counts(LocalReports(self.reports.codes[:, list(columns)]), sizes).reshape(sizes)
-        return Observed(sizes, (ColumnReports(tuple(range(len(sizes))), counts, reduce(np.multiply.outer, factors)),))
+        factors = [
+            np.where(
+                np.arange(law.categories) == 0, 1.0, law.truth_probability - law.lie_probability
+            )
+            for law in laws
+        ]
+        counts = report_counts(LocalReports(self.reports.codes[:, list(columns)]), sizes).reshape(
+            sizes
+        )
+        return Observed(
+            sizes,
+            (ColumnReports(tuple(range(len(sizes))), counts, reduce(np.multiply.outer, factors)),),
+        )
 
 
 def observed_tally(tally: Tally) -> Observed:
     """Of clients that answer one question each; questions that no client was given are left out."""
     sizes, reports = tally.questionnaire.sizes, []
-    for question, clients, counts in zip(tally.questionnaire.questions, tally.clients_of.tolist(), tally.counts, strict=True):
+    for question, clients, counts in zip(
+        tally.questionnaire.questions, tally.clients_of.tolist(), tally.counts, strict=True
+    ):
         if clients:
             law = question.law
             if isinstance(law, Response):
-                restated, factor = counts.astype(np.float64), law.truth_probability - law.lie_probability
+                restated, factor = (
+                    counts.astype(np.float64),
+                    law.truth_probability - law.lie_probability,
+                )
                 if question.agreement:
-                    restated = (restated / (prod(question.sizes) / 2))[same_half(question.sizes).astype(np.int64)]
-            else:  # those of few clients may be negative, which adding up to many mends without bias
+                    restated = (restated / (prod(question.sizes) / 2))[
+                        same_half(question.sizes).astype(np.int64)
+                    ]
+            else:
+                # those of few clients may be negative, which adding up to many mends without bias
                 even, odds = 1 / law.categories, math.exp(law.epsilon)
                 shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
                 factor = math.sqrt(even * (1 - even)) * (odds - 1) / (2 * math.sqrt(odds))
                 restated = clients * (even + factor * (shares - shares.mean()))
             attenuation = np.full(question.sizes, factor)
             attenuation[(0,) * attenuation.ndim] = 1.0
-            reports.append(ColumnReports(question.columns, restated.reshape(question.sizes), attenuation, question.agreement))
+            reports.append(
+                ColumnReports(
+                    question.columns,
+                    restated.reshape(question.sizes),
+                    attenuation,
+                    question.agreement,
+                )
+            )
     return Observed(sizes, tuple(reports))

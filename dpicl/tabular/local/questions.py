@@ -5,24 +5,31 @@ Guarantee   that of the dearest law: a client answers one question with the whol
 
     all-columns   every column on its own, epsilon / columns for each: the paper's, in `ldp_tabicl`
     one-column    one column, the label among them, with all of epsilon
-    pairs         one column and the label, as one answer over their cells; without a label, two columns
+    pairs         one column and the label, as one answer over their cells; without a label, two
+                  columns
     subset        m columns and the label, as one answer; m grows with epsilon
-    agreement     those of `pairs`, and as many that ask for one bit: whether both columns of a pair are in the same half
+    agreement     those of `pairs`, and as many that ask for one bit: whether both columns of a pair
+                  are in the same half
 
-    (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m typical columns and the label
+    (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m
+         typical columns and the label
     (2)  m = argmax m (m - 1) L(m)^2 / (d (d - 1)),   m >= 2                        without a label
 
-which is how much n clients tell of one column's dependence on the label, or on another column: a fraction
-m / d of them, or m (m - 1) / (d (d - 1)), gets the question, and every moment is attenuated by L. Answers over
-more than 3 e^epsilon + 2 cells are unary encoded, all others are randomised responses (Wang et al. 2017).
+which is how much n clients tell of one column's dependence on the label, or on another column: a
+fraction m / d of them, or m (m - 1) / (d (d - 1)), gets the question, and every moment is
+attenuated by L. Answers over more than 3 e^epsilon + 2 cells are unary encoded, all others are
+randomised responses (Wang et al. 2017).
 
-At a small epsilon most of what an answer over cells tells is of each column alone; one bit tells of nothing but their dependence, and of
-that more than twice as much. Halves are the first and the last categories, in the contract's order. It is the better design if
+At a small epsilon most of what an answer over cells tells is of each column alone; one bit tells of
+nothing but their dependence, and of that more than twice as much. Halves are the first and the last
+categories, in the contract's order. It is the better design if
 
-    (3)  ( (k - 1) L(1)^2 + tanh(epsilon / 2)^2 ) / 2  >  (k - 1) m L(m)^2          k categories of a typical column, a label of two
+    (3)  ( (k - 1) L(1)^2 + tanh(epsilon / 2)^2 ) / 2  >  (k - 1) m L(m)^2          k categories of
+         a typical column, a label of two
 
 
-A label of one category is none: nobody is asked for it on its own, and in a question it multiplies the cells by one.
+A label of one category is none: nobody is asked for it on its own, and in a question it multiplies
+the cells by one.
 
 Symbols     d columns beside the label, K cells of an answer.
 """
@@ -48,13 +55,16 @@ from dpicl.randomness import Stream, stream
 Design = Literal["all-columns", "one-column", "pairs", "subset", "agreement"]
 _MOST_CONTRASTS = 4
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
-"""Of more subsets of columns some become questions, drawn once and for all by a public stream: so many, or as few as have
-every two columns together in so many subsets on average."""
+"""Of more subsets of columns some become questions, drawn once and for all by a public stream: so
+many, or as few as have every two columns together in so many subsets on average.
+"""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Columns that are reported together, label last where it is among them, and the law of the report."""
+    """Columns that are reported together, label last where it is among them, and the law of the
+    report.
+    """
 
     columns: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -68,17 +78,23 @@ class Question:
         return 2 if self.agreement else prod(self.sizes)
 
     def cells_of(self, clients: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """The true answer of each client (or some, by their positions) with codes of shape (clients, all columns): shape (clients,)."""
+        """The true answer of each client (or some, by their positions) with codes of shape
+        (clients, all columns): shape (clients,).
+        """
         cells = np.zeros((), dtype=np.int64)
         for column, size in zip(self.columns, self.sizes, strict=True):
             codes = clients[:, column]
             cells = cells * size + (codes if rows is None else codes.take(rows))
-        return same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
+        return (
+            same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
+        )
 
 
 @dataclass(frozen=True)
 class Questionnaire:
-    """All questions of one collection; every client answers one of them, each as likely as the others."""
+    """All questions of one collection; every client answers one of them, each as likely as the
+    others.
+    """
 
     sizes: tuple[int, ...]
     questions: tuple[Question, ...]
@@ -86,7 +102,9 @@ class Questionnaire:
     @property
     def guarantee(self) -> Guarantee:
         """To a client, who does not know beforehand which question comes."""
-        return max((question.law.guarantee() for question in self.questions), key=lambda one: one.epsilon)
+        return max(
+            (question.law.guarantee() for question in self.questions), key=lambda one: one.epsilon
+        )
 
     def choose(self, clients: int, chance: Stream) -> np.ndarray:
         """The number of each client's question: shape (clients,)."""
@@ -95,7 +113,9 @@ class Questionnaire:
 
 @lru_cache(maxsize=256)
 def same_half(sizes: tuple[int, ...]) -> np.ndarray:
-    """Of the cells of two columns, whether both are in the first half of their categories or both in the last; one of one category is none."""
+    """Of the cells of two columns, whether both are in the first half of their categories or both
+    in the last; one of one category is none.
+    """
     halves = [np.arange(size) >= size // 2 for size in sizes if size > 1]
     return np.asarray(reduce(np.equal.outer, halves)).reshape(sizes)
 
@@ -107,19 +127,31 @@ def _halves(shape: tuple[int, ...]) -> bool:
 
 @lru_cache(maxsize=256)
 def questionnaire(
-    sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None, about: tuple[int, ...] = ()
+    sizes: tuple[int, ...],
+    design: Design,
+    epsilon: float,
+    *,
+    columns: int | None = None,
+    about: tuple[int, ...] = (),
 ) -> Questionnaire:
-    """The questions of a design on columns of these sizes, the label's last. Raises ParameterError: a question has too many cells.
+    """The questions of a design on columns of these sizes, the label's last. Raises ParameterError:
+    a question has too many cells.
 
     Args:
         sizes: of the label 1 where there is none.
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
         about: columns beside the label that are asked for, in rising order; all if empty.
     """
-    label, features, has_label = len(sizes) - 1, about or tuple(range(len(sizes) - 1)), sizes[-1] > 1
+    label, features, has_label = (
+        len(sizes) - 1,
+        about or tuple(range(len(sizes) - 1)),
+        sizes[-1] > 1,
+    )
     count = len(features)
     if design == "one-column":
-        chosen: list[tuple[int, ...]] = [(column,) for column in (*features, *([label] if has_label else []))]
+        chosen: list[tuple[int, ...]] = [
+            (column,) for column in (*features, *([label] if has_label else []))
+        ]
     elif design in ("pairs", "agreement") and has_label:
         chosen = [(column, label) for column in features]
     else:
@@ -127,10 +159,17 @@ def questionnaire(
         together = min(2 if design in ("pairs", "agreement") else columns or best, count)
         chosen = [(*some, label) for some in _subsets(features, together)]
     shapes = [tuple(sizes[column] for column in some) for some in chosen]
-    questions = [Question(some, shape, _law(prod(shape), epsilon)) for some, shape in zip(chosen, shapes, strict=True)]
+    questions = [
+        Question(some, shape, _law(prod(shape), epsilon))
+        for some, shape in zip(chosen, shapes, strict=True)
+    ]
     if design == "agreement":
         bit = response(epsilon=epsilon, categories=2)
-        questions += [Question(one.columns, one.sizes, bit, agreement=True) for one in questions if _halves(one.sizes)]
+        questions += [
+            Question(one.columns, one.sizes, bit, agreement=True)
+            for one in questions
+            if _halves(one.sizes)
+        ]
     return Questionnaire(sizes, tuple(questions))
 
 
@@ -149,7 +188,9 @@ def _subsets(features: Sequence[int], together: int) -> list[tuple[int, ...]]:
 def _law(cells: int, epsilon: float) -> Response | Unary:
     if cells > MAX_CATEGORIES:
         raise ParameterError(
-            "cells of a question", cells, f"at most {MAX_CATEGORIES}: fewer columns or categories, or `design: one-column`"
+            "cells of a question",
+            cells,
+            f"at most {MAX_CATEGORIES}: fewer columns or categories, or `design: one-column`",
         )
     if epsilon < 50 and cells > 3 * math.exp(epsilon) + 2:
         return unary(epsilon=epsilon, categories=cells)
@@ -157,9 +198,15 @@ def _law(cells: int, epsilon: float) -> Response | Unary:
 
 
 def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
-    """m of equation (1), without a label of (2), for columns of the sizes' geometric mean: public numbers only."""
+    """m of equation (1), without a label of (2), for columns of the sizes' geometric mean: public
+    numbers only.
+    """
     largest = sorted(sizes[:-1], reverse=True)
-    possible = [count for count in range(1, len(sizes)) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
+    possible = [
+        count
+        for count in range(1, len(sizes))
+        if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES
+    ]
     return max(possible, key=lambda count: _information(sizes, epsilon, count), default=1)
 
 
@@ -175,11 +222,14 @@ def _typical(sizes: Sequence[int]) -> float:
 
 
 def suits_agreement(sizes: Sequence[int], epsilon: float) -> bool:
-    """Whether `agreement` tells more than `subset` of columns' dependence on a label of two categories: equation (3). Columns are few-valued,
-    since two halves say little of many categories.
+    """Whether `agreement` tells more than `subset` of columns' dependence on a label of two
+    categories: equation (3). Columns are few-valued, since two halves say little of many
+    categories.
     """
     contrasts = _typical(sizes) - 1
     if sizes[-1] != 2 or contrasts > _MOST_CONTRASTS:
         return False
     cells, bit = contrasts * _information(sizes, epsilon, 1), math.tanh(epsilon / 2) ** 2
-    return (cells + bit) / 2 > contrasts * _information(sizes, epsilon, best_column_count(sizes, epsilon))
+    return (cells + bit) / 2 > contrasts * _information(
+        sizes, epsilon, best_column_count(sizes, epsilon)
+    )

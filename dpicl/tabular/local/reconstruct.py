@@ -46,19 +46,28 @@ def inverse_matrix(law: Response) -> np.ndarray:
     """
     p, q, k = law.truth_probability, law.lie_probability, law.categories
     if p <= q:
-        raise PrivacyError(f"keep_probability={p}: expected more than {q}; the reports carry no information")
+        raise PrivacyError(
+            f"keep_probability={p}: expected more than {q}; the reports carry no information"
+        )
     return (np.eye(k) - q) / (p - q)
 
 
 def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
-    """Equation (1) for all columns: the inverse of the Kronecker product of their matrices times shares of cells, last answer fastest.
-    Shape (cells,), float64; sums to the same total, may be negative. Works in the memory of two such vectors.
+    """Equation (1) for all columns: the inverse of the Kronecker product of their matrices times
+    shares of cells, last answer fastest. Shape (cells,), float64; sums to the same total, may be
+    negative. Works in the memory of two such vectors.
     """
     values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
     for matrix in _grouped(tuple(laws)):
         shape = (before, len(matrix), -1)
-        if before * len(matrix) == len(values):  # the last answers: one product instead of many with a column
-            np.matmul(values.reshape(before, len(matrix)), matrix.T, out=result.reshape(before, len(matrix)))
+        if before * len(matrix) == len(
+            values
+        ):  # the last answers: one product instead of many with a column
+            np.matmul(
+                values.reshape(before, len(matrix)),
+                matrix.T,
+                out=result.reshape(before, len(matrix)),
+            )
         else:
             np.matmul(matrix, values.reshape(shape), out=result.reshape(shape))
         values, result, before = result, values, before * len(matrix)
@@ -80,7 +89,8 @@ def _grouped(laws: tuple[Response, ...]) -> list[np.ndarray]:
 
 def project_on_simplex(values: np.ndarray) -> np.ndarray:
     """The nearest point of the probability simplex; equation (2)."""
-    # A common shift changes nothing, and one must not drown in 10^18. What is nothing at a level too low stays so (Michelot 1986).
+    # A common shift changes nothing, and one must not drown in 10^18. What is nothing at a level
+    # too low stays so (Michelot 1986).
     kept = values = values - values.max()
     while True:
         level = max((kept.sum() - 1) / len(kept), -1.0)
@@ -98,8 +108,12 @@ def clip_and_renormalise(values: np.ndarray) -> np.ndarray:
     return np.asarray(clipped / clipped.sum())
 
 
-def exact_row_counts(shares: np.ndarray, row_count: int, *, total: float | None = None) -> np.ndarray:
-    """Whole numbers of rows per cell that add up to `row_count`; equation (4). `total`: of the shares, those that are left out included."""
+def exact_row_counts(
+    shares: np.ndarray, row_count: int, *, total: float | None = None
+) -> np.ndarray:
+    """Whole numbers of rows per cell that add up to `row_count`; equation (4). `total`: of the
+    shares, those that are left out included.
+    """
     ideal = shares * (row_count / (shares.sum() if total is None else total))
     counts = np.floor(ideal).astype(np.int64)
     missing = row_count - int(counts.sum())
@@ -112,9 +126,12 @@ def exact_row_counts(shares: np.ndarray, row_count: int, *, total: float | None 
     return counts
 
 
-def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator) -> ReleasedRows:
-    """As many rows as reports, ordered by cell, distributed as the population is estimated to be; `none` returns the reports themselves.
-    There is at least one report. Raises ParameterError: unknown estimator.
+def reconstruct(
+    reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator
+) -> ReleasedRows:
+    """As many rows as reports, ordered by cell, distributed as the population is estimated to be;
+    `none` returns the reports themselves. There is at least one report. Raises ParameterError:
+    unknown estimator.
     """
     if estimator == "none":
         return ReleasedRows(reports.codes)

@@ -1,7 +1,9 @@
-"""Released rows of bins as demonstrations: in the words of queries, each number drawn inside its bin.
+"""Released rows of bins as demonstrations: in the words of queries, each number drawn inside its
+bin.
 
-A bin that ends at a bound may be very wide: numbers are drawn from it as if it were at most twice as wide as the one beside it. They have the
-decimal places that the contract states, and no more than its prompts show.
+A bin that ends at a bound may be very wide: numbers are drawn from it as if it were at most twice
+as wide as the one beside it. They have the decimal places that the contract states, and no more
+than its prompts show.
 
 Guarantee   none spent: post-processing of released rows, by the contract's bins and public streams.
 """
@@ -28,7 +30,10 @@ def row_demonstrations(bins: np.ndarray, shares: np.ndarray, contract: Contract)
         shares: where in its bin each number lies, in [0, 1): shape (rows, features).
     """
     meanings = central_form(contract).features
-    columns = [_values(meaning, bins[:, place], shares[:, place], contract) for place, meaning in enumerate(meanings)]
+    columns = [
+        _values(meaning, bins[:, place], shares[:, place], contract)
+        for place, meaning in enumerate(meanings)
+    ]
     return _texts(columns, bins[:, -1].tolist(), contract)
 
 
@@ -37,7 +42,10 @@ def longest_demonstration(contract: Contract) -> str:
     choices = [_choices(contract, name) for name in contract.features]
 
     def texts(places: np.ndarray) -> list[str]:
-        columns = [[some[place] for place in column] for some, column in zip(choices, places.T.tolist(), strict=False)]
+        columns = [
+            [some[place] for place in column]
+            for some, column in zip(choices, places.T.tolist(), strict=False)
+        ]
         return _texts(columns, places[:, -1].tolist(), contract)
 
     return longest_text([*map(len, choices), contract.target.count], texts)
@@ -45,28 +53,47 @@ def longest_demonstration(contract: Contract) -> str:
 
 def _texts(columns: list[list[float | str]], labels: list[int], contract: Contract) -> list[str]:
     rows = zip(*columns, strict=True) if columns else ((),) * len(labels)
-    groups = (ReleasedGroup((), dict(zip(contract.features, row, strict=True)), label) for row, label in zip(rows, labels, strict=True))
+    groups = (
+        ReleasedGroup((), dict(zip(contract.features, row, strict=True)), label)
+        for row, label in zip(rows, labels, strict=True)
+    )
     return central_demonstrations(ReleasedGroups(tuple(groups)), contract)
 
 
-def _values(meaning: Meaning, codes: np.ndarray, shares: np.ndarray, contract: Contract) -> list[float | str]:
+def _values(
+    meaning: Meaning, codes: np.ndarray, shares: np.ndarray, contract: Contract
+) -> list[float | str]:
     column = contract.columns[meaning.column]
     if isinstance(column, CategoryColumn):
         return [column.categories[code] for code in codes.tolist()]
     edges = list(meaning.edges)
-    edges[0], edges[-1] = max(edges[0], 3 * edges[1] - 2 * edges[2]), min(edges[-1], 3 * edges[-2] - 2 * edges[-3])
+    edges[0], edges[-1] = (
+        max(edges[0], 3 * edges[1] - 2 * edges[2]),
+        min(edges[-1], 3 * edges[-2] - 2 * edges[-3]),
+    )
     shown = replace(meaning, edges=tuple(edges), digits=min(meaning.digits, column.decimals))
     missing = codes == len(edges) - 1
     numbers = shown.placed(np.where(missing, 0, codes), shares).tolist()
-    return [MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)]
+    return [
+        MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)
+    ]
 
 
 def _choices(contract: Contract, name: str) -> list[float | str]:
-    """Among what a column may hold, of every text that a number leads to one of the longest: at ends and cuts, and one last digit beside them."""
+    """Among what a column may hold, of every text that a number leads to one of the longest: at
+    ends and cuts, and one last digit beside them.
+    """
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
         return list(column.categories)
     words = contract.prompts.central.words.values() if contract.prompts else ()
-    cuts = [*column.bounds, *feature_edges(contract, name, column), *(cut for word in words if word.field == name for cut in word.cuts)]
+    cuts = [
+        *column.bounds,
+        *feature_edges(contract, name, column),
+        *(cut for word in words if word.field == name for cut in word.cuts),
+    ]
     beside = np.add.outer(cuts, np.array([-1, 0, 1]) * 10.0**-column.decimals)
-    return [*np.unique(np.clip(beside, *column.bounds)).tolist(), *([MISSING] if column.nullable else [])]
+    return [
+        *np.unique(np.clip(beside, *column.bounds)).tolist(),
+        *([MISSING] if column.nullable else []),
+    ]

@@ -24,7 +24,10 @@ UNKNOWN_TEXT = "unknown"
 
 def _fill(wording: Wording, fields: Mapping[str, str], part_of: Callable[[str, str], int]) -> str:
     """The text with its fields and words; `part_of(word, field)` picks a word's text."""
-    words = {name: _put(places_of(word.texts[part_of(name, word.field)]), fields) for name, word in wording.words.items()}
+    words = {
+        name: _put(places_of(word.texts[part_of(name, word.field)]), fields)
+        for name, word in wording.words.items()
+    }
     return _put(wording.pieces, {**fields, **words})
 
 
@@ -36,21 +39,28 @@ def _with_question(body: str, contract: Contract, label: int | None) -> str:
     target, row = contract.target, " ".join(body.split())
     if target.kind == "none":
         return row
-    return f"{row} {target.question} {target.cue}" + ("" if label is None else f" {target.answers[label]}")
+    return f"{row} {target.question} {target.cue}" + (
+        "" if label is None else f" {target.answers[label]}"
+    )
 
 
 def _local_text(contract: Contract, bins: tuple[int, ...], label: int | None) -> str:
     attributes = dict(zip([attribute.name for attribute in contract.attributes], bins, strict=True))
     texts = {
-        attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]] for i, attribute in enumerate(contract.attributes)
+        attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]]
+        for i, attribute in enumerate(contract.attributes)
     }
     # A word about an unknown bin takes the wording of the first, which texts put most plainly.
     body = _fill(contract.wording[0], texts, lambda _, field: max(attributes[field], 0))
     return _with_question(body, contract, label)
 
 
-def local_demonstrations(rows: ReleasedRows, decode: Callable[[np.ndarray], np.ndarray], contract: Contract) -> list[str]:
-    """One demonstration per released row, answer included; `decode` maps reported answers to bins, label last."""
+def local_demonstrations(
+    rows: ReleasedRows, decode: Callable[[np.ndarray], np.ndarray], contract: Contract
+) -> list[str]:
+    """One demonstration per released row, answer included; `decode` maps reported answers to bins,
+    label last.
+    """
     text = cache(lambda bins: _local_text(contract, bins[:-1], bins[-1]))
     return [text(tuple(bins)) for bins in decode(rows.codes).tolist()]
 
@@ -70,7 +80,11 @@ def _central_text(values: Mapping[str, float | str], contract: Contract, label: 
         value, rule = values[field], wording.words[word]
         if value == MISSING and not isinstance(contract.columns[field], CategoryColumn):
             return len(rule.cuts) + 1
-        return _category_part(rule.parts, value) if isinstance(value, str) else int(np.searchsorted(rule.cuts, value, side="right"))
+        return (
+            _category_part(rule.parts, value)
+            if isinstance(value, str)
+            else int(np.searchsorted(rule.cuts, value, side="right"))
+        )
 
     return _with_question(_fill(wording, fields, part_of), contract, label)
 
@@ -94,13 +108,16 @@ def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
         if isinstance(declared, CategoryColumn):
             columns[name] = [declared.categories[code] for code in queries.codes(name)]
         else:
-            columns[name] = [MISSING if isnan(value) else value for value in queries.numbers(name).tolist()]
+            columns[name] = [
+                MISSING if isnan(value) else value for value in queries.numbers(name).tolist()
+            ]
     rows = zip(*columns.values(), strict=True)
     return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]
 
 
 def longest_text(counts: Sequence[int], texts: Callable[[np.ndarray], list[str]]) -> str:
-    """The longest text of a row that contracts allow, one column after another at its longest: public.
+    """The longest text of a row that contracts allow, one column after another at its longest:
+    public.
 
     Args:
         counts: of codes of every column.

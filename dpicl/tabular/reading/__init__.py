@@ -1,1 +1,3 @@
-"""From a source to typed, checked rows: files, folders, queries and repositories; batches; who is held out."""
+"""From a source to typed, checked rows: files, folders, queries and repositories; batches; who is
+held out.
+"""

@@ -1,13 +1,17 @@
-"""Which types of Arrow a column of the contract takes: a closed list, since most types cast to numbers that mean something else.
+"""Which types of Arrow a column of the contract takes: a closed list, since most types cast to
+numbers that mean something else.
 
-A duration would be read as a number of its stored unit, a pandas period as one of years since 1970, an identifier as its bytes.
+A duration would be read as a number of its stored unit, a pandas period as one of years since 1970,
+an identifier as its bytes.
 
     category, boolean   text, numbers, booleans, dates and times of a day
     integer, real       text, numbers
-    date, datetime      text, dates, times of a day, and numbers, which are read as written: 20240229
+    date, datetime      text, dates, times of a day, and numbers, which are read as written:
+                        20240229
 
-Text is any layout of strings, and bytes of any length, as Parquet files without a mark have them; a dictionary is what its values are; a column
-of nulls alone has no type to refuse. A type is a fact about the column, whatever is in its rows.
+Text is any layout of strings, and bytes of any length, as Parquet files without a mark have them; a
+dictionary is what its values are; a column of nulls alone has no type to refuse. A type is a fact
+about the column, whatever is in its rows.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ _INSTEAD = (
 
 def is_text(kind: pa.DataType) -> bool:
     """Text in any of Arrow's layouts: pandas, polars and Parquet prefer one each."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def is_bytes(kind: pa.DataType) -> bool:
@@ -50,11 +56,15 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def is_plain(kind: pa.DataType) -> bool:
     """What a category's column takes, bytes apart."""
-    return bool(pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN["categories"]))
+    return bool(
+        pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN["categories"])
+    )
 
 
 def check_types(schema: pa.Schema, contract: Contract, where: str) -> None:
-    """Every column of the contract is of a type that it takes; others are not looked at. Raises DataError: one is not."""
+    """Every column of the contract is of a type that it takes; others are not looked at. Raises
+    DataError: one is not.
+    """
     for name, column in contract.columns.items():
         if name in schema.names:
             check_type(schema.field(name).type, column, name, where)
@@ -63,18 +73,30 @@ def check_types(schema: pa.Schema, contract: Contract, where: str) -> None:
 def check_type(kind: pa.DataType, column: Column, name: str, where: str) -> None:
     """Raises DataError: the column does not take this type."""
     of_number = "dates" if isinstance(column, DateColumn) else "numbers"
-    check_taken(kind, "categories" if isinstance(column, CategoryColumn) else of_number, name, where)
+    check_taken(
+        kind, "categories" if isinstance(column, CategoryColumn) else of_number, name, where
+    )
 
 
 def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
     """The same of `categories`, `numbers` or `dates`."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_null(stored) or is_text(stored) or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted])):
+    if (
+        pa.types.is_null(stored)
+        or is_text(stored)
+        or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted]))
+    ):
         return
     plain = "numbers" if wanted == "categories" else wanted
     instead = next(
         (said for test, said in _INSTEAD if test(stored)),
-        "one of these in its place, such as by `.astype(str)`" if isinstance(stored, pa.BaseExtensionType) else "one of these in its place",
+        "one of these in its place, such as by `.astype(str)`"
+        if isinstance(stored, pa.BaseExtensionType)
+        else "one of these in its place",
     )
-    word = getattr(stored, "extension_name", re.split(r"[\[<(]", str(stored))[0])  # without the names that a nested type has in it
-    raise DataError(where, f"holds neither {plain} nor text but {word}; expected {instead}", column=name)
+    word = getattr(
+        stored, "extension_name", re.split(r"[\[<(]", str(stored))[0]
+    )  # without the names that a nested type has in it
+    raise DataError(
+        where, f"holds neither {plain} nor text but {word}; expected {instead}", column=name
+    )

@@ -1,4 +1,6 @@
-"""What a database engine is given, and what it gives back: a query and a deadline, and columns by the batch."""
+"""What a database engine is given, and what it gives back: a query and a deadline, and columns by
+the batch.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,19 @@ WHERE = "query"
 Columns = Mapping[str, pa.Array]
 """By name, each of shape (rows,), of any type."""
 Asked = tuple[list[tuple[str, pa.DataType | None]], Iterator[Columns]]
-"""The names of a query's columns and, where the database has one for all rows, the type of each; and its batches."""
+"""The names of a query's columns and, where the database has one for all rows, the type of each;
+and its batches.
+"""
 Ask = Callable[[str, Collection[str], int], Asked]
-"""A database that cannot be written to: it runs one query, and gives, as they are gone through, the columns of the wanted names in batches
-of so many rows, the last of which may be smaller.
+"""A database that cannot be written to: it runs one query, and gives, as they are gone through, the
+columns of the wanted names in batches of so many rows, the last of which may be smaller.
 """
 
 
 Check = Callable[[tuple[str, ...]], None]
-"""Is given what the very connection says of which database it is, by addresses of accounts, before a row is read; may refuse it."""
+"""Is given what the very connection says of which database it is, by addresses of accounts, before
+a row is read; may refuse it.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,9 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Deadline:
-    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic clock."""
+    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic
+    clock.
+    """
 
     seconds: int
     end: float

@@ -1,9 +1,11 @@
-"""Tables in batches: each is checked, split and added up on its own, and what is known of all is merged exactly.
+"""Tables in batches: each is checked, split and added up on its own, and what is known of all is
+merged exactly.
 
 Guarantee   none spent: private rows stay private, what is merged are counts and hashes.
 
-The random part that is held out is chosen by the hash of a row, so that a row's place depends on no other row, on no order and on no cut;
-equal rows stand in one part. Of a benchmark the hash is public, of any other table it is keyed (`split`).
+The random part that is held out is chosen by the hash of a row, so that a row's place depends on no
+other row, on no order and on no cut; equal rows stand in one part. Of a benchmark the hash is
+public, of any other table it is keyed (`split`).
 """
 
 from __future__ import annotations
@@ -24,17 +26,28 @@ from dpicl.contract.models import Contract
 from dpicl.randomness import stream
 from dpicl.tabular.reading.checks import label_counts, rules_of, violations
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
-from dpicl.tabular.reading.split import check_sizes, fewer, held_out_queries, holds_out, lowest, public_queries, sides_by_column
+from dpicl.tabular.reading.split import (
+    check_sizes,
+    fewer,
+    held_out_queries,
+    holds_out,
+    lowest,
+    public_queries,
+    sides_by_column,
+)
 
-_SHORT = tuple((kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32())))
+_SHORT = tuple(
+    (kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()))
+)
 _BY_ROWS = ("row_count", "both_labels")
 """Rules on counts that are met by all batches together."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` by code; hashes, as uint64 (2,), of the rows
-    to protect and of all.
+    """Counts of one batch or of several: `broken` by a rule's place in `rules_of`, `labels` by
+    code; hashes, as uint64 (2,), of the rows to protect and of all.
     """
 
     rows: int
@@ -54,7 +67,9 @@ class Facts:
         lanes = zip((0, 0, 0, 0), *((*one.hashes, *one.all_hashes) for one in every), strict=True)
         first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
         rows, train_rows = sum(one.rows for one in every), sum(one.train_rows for one in every)
-        return Facts(rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second))
+        return Facts(
+            rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second)
+        )
 
     def digest(self, contract: Contract) -> str:
         """Of the rows to protect, as a multiset: 64 hexadecimal digits."""
@@ -75,7 +90,8 @@ class Batch:
 
 
 def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) -> Batch:
-    """Check and split one batch. Raises PrivacyError: there is no key, and the table is no benchmark.
+    """Check and split one batch. Raises PrivacyError: there is no key, and the table is no
+    benchmark.
 
     Args:
         table: typed as `parse.typed_table` returns it, shape (rows, columns).
@@ -87,24 +103,40 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
         train, test = sides_by_column(table, contract)
     else:
         of_public = split if contract.privacy.budget.benchmark else None
-        test = lowest(hashes[:, 0], of_public.test_fraction or 0.0) if of_public else holds_out(table, contract, key=key)
+        test = (
+            lowest(hashes[:, 0], of_public.test_fraction or 0.0)
+            if of_public
+            else holds_out(table, contract, key=key)
+        )
         train = ~test
     if not (contract.privacy.budget.benchmark or contract.evaluation == "charged"):
         test = np.zeros_like(test)  # rows that no answer is measured on are dropped
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
-    broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
+    broken = {
+        places[one.rule]: one.count
+        for one in violations(table, contract)
+        if one.rule.rule not in _BY_ROWS
+    }
     labels = label_counts(table, contract).tolist()
     whole = added(hashes).tolist()
     lanes = whole if len(protected) == table.num_rows else added(hashes[protected]).tolist()
-    facts = Facts(table.num_rows, len(protected), tuple(labels), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
+    facts = Facts(
+        table.num_rows,
+        len(protected),
+        tuple(labels),
+        broken,
+        (lanes[0], lanes[1]),
+        (whole[0], whole[1]),
+    )
     rows = table if len(protected) == table.num_rows else table.take(protected)
     return Batch(compact(rows, contract), table.filter(pa.array(test)).combine_chunks(), facts)
 
 
 def compact(table: pa.Table, contract: Contract) -> pa.Table:
-    """Whole numbers in as few bytes as their bounds need, codes in one where the list allows; equal values, same columns.
-    A column with numbers that leave the type of their bounds stays as it is; real numbers stay doubles.
+    """Whole numbers in as few bytes as their bounds need, codes in one where the list allows; equal
+    values, same columns. A column with numbers that leave the type of their bounds stays as it is;
+    real numbers stay doubles.
     """
     columns = {}
     for name in table.column_names:
@@ -114,7 +146,9 @@ def compact(table: pa.Table, contract: Contract) -> pa.Table:
         elif isinstance(column, IntegerColumn):
             low, high = column.bounds
             fitting = (kind for kind, least, most in _SHORT if least <= low and high <= most)
-            with suppress(pa.ArrowInvalid):  # numbers beyond their bounds are clipped by the mechanisms, not here
+            with suppress(
+                pa.ArrowInvalid
+            ):  # numbers beyond their bounds are clipped by the mechanisms, not here
                 values = values.cast(next(fitting, pa.int64()))
         columns[name] = values
     return pa.table(columns)
@@ -134,11 +168,18 @@ def merged_violations(facts: Facts, contract: Contract) -> tuple[Violation, ...]
 
 
 def held_out(
-    parts: Sequence[pa.Table], train_rows: int, contract: Contract, *, key: bytes | None, most: int | None, queries: pa.Table | None
+    parts: Sequence[pa.Table],
+    train_rows: int,
+    contract: Contract,
+    *,
+    key: bytes | None,
+    most: int | None,
+    queries: pa.Table | None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
-    `split_table`.
-    Raises DataError: of a benchmark nothing is left to protect, or to ask; PrivacyError: there is no key, and the table is no benchmark.
+    """The rows that may become queries, and the positions of those that do: held-out rows of all
+    batches, or public ones; as of `split_table`.
+    Raises DataError: of a benchmark nothing is left to protect, or to ask; PrivacyError: there is
+    no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:

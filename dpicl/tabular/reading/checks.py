@@ -1,6 +1,8 @@
-"""What a table must fulfil before it is used: rules from the contract, and counts of what breaks them.
+"""What a table must fulfil before it is used: rules from the contract, and counts of what breaks
+them.
 
-The same list of rules can be turned into the suite of a validation framework. Results are counts, never values.
+The same list of rules can be turned into the suite of a validation framework. Results are counts,
+never values.
 """
 
 from __future__ import annotations
@@ -20,55 +22,100 @@ from dpicl.types import Table
 def rules_of(contract: Contract) -> tuple[Rule, ...]:
     """The rules that every value must satisfy, overridden and extended by the contract's `checks`.
 
-    None is about a table as a whole unless the contract states it: whether there is a release would tell of its rows.
+    None is about a table as a whole unless the contract states it: whether there is a release would
+    tell of its rows.
 
-    A check without a column stands for every column that its rule suits; `unique` without one is about whole rows.
-    Raises DeclarationError: a check names a column that its rule does not suit, or gives `at_least` to a rule that counts nothing.
+    A check without a column stands for every column that its rule suits; `unique` without one is
+    about whole rows. Raises DeclarationError: a check names a column that its rule does not suit,
+    or gives `at_least` to a rule that counts nothing.
     """
     defaults = [
-        *(Check(rule="no_missing", column=name) for name, column in contract.columns.items() if not column.nullable),
-        *(Check(rule="known_categories", column=name) for name in _suited("known_categories", contract)),
-        *(Check(rule="in_bounds", column=name, severity="warn") for name in _suited("in_bounds", contract)),
+        *(
+            Check(rule="no_missing", column=name)
+            for name, column in contract.columns.items()
+            if not column.nullable
+        ),
+        *(
+            Check(rule="known_categories", column=name)
+            for name in _suited("known_categories", contract)
+        ),
+        *(
+            Check(rule="in_bounds", column=name, severity="warn")
+            for name in _suited("in_bounds", contract)
+        ),
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
-        file, key, suited = f"{contract.name}.yaml", f"checks.{number}", _suited(check.rule, contract)
+        file, key, suited = (
+            f"{contract.name}.yaml",
+            f"checks.{number}",
+            _suited(check.rule, contract),
+        )
         if check.at_least is not None and check.rule not in ("row_count", "both_labels"):
-            raise DeclarationError(file, f"{key}.at_least", f"has no meaning for {check.rule}", "row_count or both_labels")
+            raise DeclarationError(
+                file,
+                f"{key}.at_least",
+                f"has no meaning for {check.rule}",
+                "row_count or both_labels",
+            )
         if check.column is not None and check.column not in suited:
             expected = ", ".join(filter(None, suited)) or "no column: the rule is about the table"
-            raise DeclarationError(file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected)
-        rules |= {(check.rule, column): check for column in ([check.column] if check.column in suited else suited)}
+            raise DeclarationError(
+                file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected
+            )
+        rules |= {
+            (check.rule, column): check
+            for column in ([check.column] if check.column in suited else suited)
+        }
     return tuple(_rule(check, column, contract) for (_, column), check in rules.items())
 
 
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
-    """The broken rules of a table of shape (rows, columns), typed as `read_table` returns it, in the order of `rules_of`."""
+    """The broken rules of a table of shape (rows, columns), typed as `read_table` returns it, in
+    the order of `rules_of`.
+    """
     counted = [Violation(rule, _count(table, rule, contract)) for rule in rules_of(contract)]
     return tuple(violation for violation in counted if violation.count)
 
 
 def label_counts(table: pa.Table, contract: Contract) -> np.ndarray:
-    """Rows of each code of `contract.target`, shape (codes,); a missing label counts only where the contract lets it be missing."""
+    """Rows of each code of `contract.target`, shape (codes,); a missing label counts only where the
+    contract lets it be missing.
+    """
     label = contract.label
-    if label is not None and not contract.columns[label.column].nullable and table.column(label.column).null_count:
+    if (
+        label is not None
+        and not contract.columns[label.column].nullable
+        and table.column(label.column).null_count
+    ):
         table = table.filter(table.column(label.column).is_valid())
     return np.bincount(label_codes(Table(table), contract), minlength=contract.target.count)
 
 
 def _suited(rule: str, contract: Contract) -> list[str | None]:
     """What a rule can be about: columns, or `None` for the table."""
-    categories: list[str | None] = [name for name, column in contract.columns.items() if isinstance(column, CategoryColumn)]
+    categories: list[str | None] = [
+        name for name, column in contract.columns.items() if isinstance(column, CategoryColumn)
+    ]
     numbers: list[str | None] = [name for name in contract.columns if name not in categories]
     every: list[str | None] = list(contract.columns)
-    by_rule = {"no_missing": every, "known_categories": categories, "in_bounds": numbers, "unique": [None, *every]}
+    by_rule = {
+        "no_missing": every,
+        "known_categories": categories,
+        "in_bounds": numbers,
+        "unique": [None, *every],
+    }
     return by_rule.get(rule, [None])
 
 
 def _rule(check: Check, column: str | None, contract: Contract) -> Rule:
     at_least = check.at_least or {"row_count": 2, "both_labels": 1}.get(check.rule)
     declared = contract.columns.get(column or "")
-    bounds = "" if declared is None or isinstance(declared, CategoryColumn) else f"{declared.bounds[0]:g} and {declared.bounds[1]:g}"
+    bounds = (
+        ""
+        if declared is None or isinstance(declared, CategoryColumn)
+        else f"{declared.bounds[0]:g} and {declared.bounds[1]:g}"
+    )
     description = {
         "no_missing": f"{column} is never empty",
         "known_categories": f"{column} holds only categories of the contract",
@@ -92,7 +139,9 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     values, declared = table.column(rule.column), contract.columns[str(rule.column)]
     if rule.rule == "no_missing":
         return int(values.null_count)
-    if isinstance(declared, CategoryColumn):  # known_categories: every text of the dictionary is looked up once
+    if isinstance(
+        declared, CategoryColumn
+    ):  # known_categories: every text of the dictionary is looked up once
         categories, count = pa.array(declared.categories), 0
         for chunk in values.chunks:
             known = pc.is_in(chunk.dictionary, categories)
@@ -100,8 +149,12 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
                 of_rows = known.take(chunk.indices.drop_null())
                 count += len(of_rows) - (pc.sum(of_rows).as_py() or 0)
         return int(count)
-    low, high = pc.min_max(values).values()  # one look at what nearly always lies between its bounds
-    if low.as_py() is None or (low.as_py() >= declared.bounds[0] and high.as_py() <= declared.bounds[1]):
+    low, high = pc.min_max(
+        values
+    ).values()  # one look at what nearly always lies between its bounds
+    if low.as_py() is None or (
+        low.as_py() >= declared.bounds[0] and high.as_py() <= declared.bounds[1]
+    ):
         return 0
     outside = pc.or_(pc.less(values, declared.bounds[0]), pc.greater(values, declared.bounds[1]))
     return int(pc.sum(outside).as_py() or 0)

@@ -16,7 +16,15 @@ from dpicl.contract.columns import CategoryColumn, Rule, Word
 from dpicl.contract.derive import bin_middles, inner_edges
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
-from dpicl.types import LABEL, EncodedQueries, LabelNumbers, PrivateCodes, PrivateTable, QueryTable, Table
+from dpicl.types import (
+    LABEL,
+    EncodedQueries,
+    LabelNumbers,
+    PrivateCodes,
+    PrivateTable,
+    QueryTable,
+    Table,
+)
 
 Encoding = Literal["k-ary", "one-hot"]
 UNKNOWN = -1
@@ -27,7 +35,8 @@ _ROWS_PER_BLOCK = 1 << 14
 
 
 def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.ndarray:
-    """The bin of every number between rising inner edges; where they may be missing, a bin of their own, the last.
+    """The bin of every number between rising inner edges; where they may be missing, a bin of their
+    own, the last.
 
     Returns:
         Shape (rows,), whole numbers.
@@ -38,8 +47,13 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
         return codes if missing is None else codes + missing
     codes = np.zeros(len(numbers), dtype=np.uint8)
     bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
-    for start in range(0, len(numbers), _ROWS_PER_BLOCK):  # which stay in the cache from edge to edge
-        block, counts = numbers[start : start + _ROWS_PER_BLOCK], codes[start : start + _ROWS_PER_BLOCK]
+    for start in range(
+        0, len(numbers), _ROWS_PER_BLOCK
+    ):  # which stay in the cache from edge to edge
+        block, counts = (
+            numbers[start : start + _ROWS_PER_BLOCK],
+            codes[start : start + _ROWS_PER_BLOCK],
+        )
         for bound in bounds:
             np.add(counts, (block >= bound).view(np.uint8), out=counts)
     if missing is not None:
@@ -47,20 +61,35 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
     return codes
 
 
-def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), whole numbers."""
+def part_codes(
+    table: Table,
+    column: str,
+    rule: Rule | Word,
+    contract: Contract,
+    rows: np.ndarray | slice = slice(None),
+) -> np.ndarray:
+    """The part of a rule that each row (or some, by their positions) falls into: shape (rows,),
+    whole numbers.
+    """
     declared = contract.columns[column]
     if not isinstance(declared, CategoryColumn):
-        return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable)
+        return bin_codes(
+            table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable
+        )
     parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
     part_of = {category: index for index, part in enumerate(parts) for category in part}
-    codes, places = table.codes(column)[rows], [part_of[category] for category in declared.categories]
+    codes, places = (
+        table.codes(column)[rows],
+        [part_of[category] for category in declared.categories],
+    )
     if places == list(range(len(places))):
         return codes
     return np.array(places, dtype=np.uint8 if len(parts) <= 256 else np.int64)[codes]
 
 
-def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+def label_codes(
+    table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)
+) -> np.ndarray:
     """The code of each row's answer, as `contract.target` lists them: shape (rows,), int64."""
     label, target = contract.label, contract.target
     if label is None:
@@ -71,11 +100,15 @@ def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = sli
     if isinstance(column, CategoryColumn):
         return table.codes(label.column)[rows].astype(np.int64)
     assert target.kind == "number"
-    return bin_codes(table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable).astype(np.int64)
+    return bin_codes(
+        table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable
+    ).astype(np.int64)
 
 
 def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
-    """The label of each row as a number, and that of each code; None of a label that is no number."""
+    """The label of each row as a number, and that of each code; None of a label that is no
+    number.
+    """
     if contract.target.kind != "number" or contract.label is None:
         return None
     column = contract.columns[contract.label.column]
@@ -89,8 +122,9 @@ def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
 class LocalEncoding:
     """The answers that a client reports, label last: one code, always 0, where a contract has none.
 
-    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more than two bins becomes one bit per bin, each
-    randomised on its own, so that a report may name no bin or several. The label stays one answer: a row has one label.
+    `k-ary` reports every attribute once. `one-hot` is the paper's: an attribute with more than two
+    bins becomes one bit per bin, each randomised on its own, so that a report may name no bin or
+    several. The label stays one answer: a row has one label.
     """
 
     kind: Encoding
@@ -101,13 +135,19 @@ class LocalEncoding:
     def of(contract: Contract, kind: Encoding) -> LocalEncoding:
         """The encoding of a contract's local attributes and label."""
         names = (*(attribute.name for attribute in contract.attributes), LABEL)
-        return LocalEncoding(kind, names, (*(attribute.part_count for attribute in contract.attributes), contract.target.count))
+        return LocalEncoding(
+            kind,
+            names,
+            (*(attribute.part_count for attribute in contract.attributes), contract.target.count),
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Domain size of every reported answer."""
         return tuple(
-            size for bins, width in zip(self.bin_counts, self._widths, strict=True) for size in ([2] * width if width > 1 else [bins])
+            size
+            for bins, width in zip(self.bin_counts, self._widths, strict=True)
+            for size in ([2] * width if width > 1 else [bins])
         )
 
     @property
@@ -121,16 +161,24 @@ class LocalEncoding:
         if self.kind == "k-ary":
             return bins.astype(np.uint8, copy=False)
         columns = zip(bins.T, self._widths, strict=True)
-        return np.stack([answer for bins_of, width in columns for answer in _bits(bins_of, width)]).T
+        return np.stack(
+            [answer for bins_of, width in columns for answer in _bits(bins_of, width)]
+        ).T
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
-        """Reported answers back to bins (rows, attributes), int64: of several set bits the first counts; none gives `UNKNOWN`."""
+        """Reported answers back to bins (rows, attributes), int64: of several set bits the first
+        counts; none gives `UNKNOWN`.
+        """
         if self.kind == "k-ary":
             return answers.astype(np.int64)
         columns, start = [], 0
         for width in self._widths:
             bits = answers[:, start : start + width]
-            columns.append(np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN) if width > 1 else bits[:, 0].astype(np.int64))
+            columns.append(
+                np.where(bits.any(axis=1), bits.argmax(axis=1), UNKNOWN)
+                if width > 1
+                else bits[:, 0].astype(np.int64)
+            )
             start += width
         return np.stack(columns, axis=1)
 
@@ -152,7 +200,9 @@ def _bins(table: Table, contract: Contract, kind: type[np.integer[Any]]) -> np.n
     return bins.T
 
 
-def encode_clients(table: PrivateTable, contract: Contract, encoding: LocalEncoding) -> PrivateCodes:
+def encode_clients(
+    table: PrivateTable, contract: Contract, encoding: LocalEncoding
+) -> PrivateCodes:
     """What each client would report if it told the truth; stays on the client's side."""
     return PrivateCodes(encoding.encode(_bins(table, contract, np.uint8)))
 

@@ -1,18 +1,26 @@
-"""Which rows of a person enter a period of a series, given how many have entered before: bounded across periods, by nothing but their own rows.
+"""Which rows of a person enter a period of a series, given how many have entered before: bounded
+across periods, by nothing but their own rows.
 
 Trust       as the method that calls it; who has entered, and with how many rows, stays secret.
 Unit        One person, known by the contract's id column.
-Neighbours  both: histories in which one person's rows differ, in any periods, admit the same rows of everybody else (stability 1).
-Guarantee   none spent. Of nobody enter more than c rows in a period and k in the horizon: what `continual_counts.Contribution` states.
+Neighbours  both: histories in which one person's rows differ, in any periods, admit the same rows
+            of everybody else (stability 1).
+Guarantee   none spent. Of nobody enter more than c rows in a period and k in the horizon: what
+            `continual_counts.Contribution` states.
 
-    (1)  of the rows of a person in period t, the min(c, k - e) with the lowest  h_key(row, ordinal among equal rows)  enter
+    (1)  of the rows of a person in period t, the min(c, k - e) with the lowest  h_key(row, ordinal
+         among equal rows)  enter
     (2)  e <- e + their number
 
-A person's rows are told apart by a keyed hash and not by their place in the table: where rows are added, the others stand as before.
+A person's rows are told apart by a keyed hash and not by their place in the table: where rows are
+added, the others stand as before.
 
-Symbols     c the contract's `max_rows`, k its `max_rows_in_horizon`, e how many rows have entered in earlier periods.
-Not covered that a row which takes another one back has one to take back: it enters as any row, if there is room for it, whatever it says.
-            Whether two ids are one human being; a row that was replaced by another after it had entered, which counts as two.
+Symbols     c the contract's `max_rows`, k its `max_rows_in_horizon`, e how many rows have entered
+            in earlier periods.
+Not covered that a row which takes another one back has one to take back: it enters as any row, if
+there is room for it, whatever it says.
+            Whether two ids are one human being; a row that was replaced by another after it had
+            entered, which counts as two.
 """
 
 from __future__ import annotations
@@ -30,7 +38,9 @@ from dpicl.types import PrivateTable
 
 @dataclass(frozen=True)
 class Entered:
-    """Private: how many rows of each person entered; `persons` keyed hashes of ids, rising, uint64, `rows` int64, both of shape (persons,)."""
+    """Private: how many rows of each person entered; `persons` keyed hashes of ids, rising, uint64,
+    `rows` int64, both of shape (persons,).
+    """
 
     persons: np.ndarray
     rows: np.ndarray
@@ -44,7 +54,9 @@ class Entered:
     def together(parts: Iterable[Entered]) -> Entered:
         """Equation (2) over several periods."""
         all_parts = [Entered.nobody(), *parts]
-        persons, places = np.unique(np.concatenate([one.persons for one in all_parts]), return_inverse=True)
+        persons, places = np.unique(
+            np.concatenate([one.persons for one in all_parts]), return_inverse=True
+        )
         rows = np.zeros(len(persons), dtype=np.int64)
         np.add.at(rows, places, np.concatenate([one.rows for one in all_parts]))
         return Entered(persons, rows)
@@ -57,8 +69,11 @@ class Entered:
         return np.where(self.persons[places] == persons, self.rows[places], 0)
 
 
-def entering_rows(table: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[np.ndarray, Entered]:
-    """Equation (1) for the rows of one period: positions of those that enter, ascending, int64, and whose they are.
+def entering_rows(
+    table: PrivateTable, contract: Contract, entered: Entered, *, key: bytes
+) -> tuple[np.ndarray, Entered]:
+    """Equation (1) for the rows of one period: positions of those that enter, ascending, int64, and
+    whose they are.
 
     All enter, and nobody is noted, where the contract protects rows.
 

@@ -28,14 +28,17 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -> pa.Table:
-    """The rows of a file or object, typed by the contract; see `parse.typed_table`. A `part` of a source may have no header either.
+    """The rows of a file or object, typed by the contract; see `parse.typed_table`. A `part` of a
+    source may have no header either.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
-    Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count, never a value; SourceError: the store
-    does not give the object.
+    Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count,
+    never a value; SourceError: the store does not give the object.
     """
     if not path.name.endswith(SUFFIXES):
-        raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
+        raise DataError(
+            path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES)
+        )
     data = read_bytes(path, part=part)
     if part and not data.strip():  # of nothing there is no header either
         return no_rows(contract)
@@ -47,13 +50,22 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
     if path.suffix == ".parquet":
         columns = read_parquet(data, columns_to_read, path.name)
     else:
-        columns = read_csv(data, columns_to_read, path.name, leave_out=contract.leaves_out and not contract.exchanges)
+        columns = read_csv(
+            data,
+            columns_to_read,
+            path.name,
+            leave_out=contract.leaves_out and not contract.exchanges,
+        )
     return typed_table(columns, contract, path.name)
 
 
 def no_rows(contract: Contract) -> pa.Table:
     """A table of none, typed as `read_table` types it."""
-    return typed_table(pa.table({name: pa.array([], pa.string()) for name in contract.read_columns}), contract, contract.name)
+    return typed_table(
+        pa.table({name: pa.array([], pa.string()) for name in contract.read_columns}),
+        contract,
+        contract.name,
+    )
 
 
 def read_text_table(path: Path) -> pa.Table:
@@ -64,7 +76,9 @@ def read_text_table(path: Path) -> pa.Table:
 
 
 def canonical_order(table: pa.Table) -> pa.Table:
-    """The rows of a table as `read_table` types it, sorted by all columns, the first counting most; categories by their code."""
+    """The rows of a table as `read_table` types it, sorted by all columns, the first counting most;
+    categories by their code.
+    """
     return table.take(_order([_numbers(column) for column in table.columns]))
 
 
@@ -76,11 +90,15 @@ def rows_digest(table: pa.Table) -> str:
     for name in sorted(table.column_names):
         column, used = table.column(name), []
         values = _numbers(column)
-        if pa.types.is_dictionary(column.type):  # codes by the rank of those categories that occur, sorted as text
+        if pa.types.is_dictionary(
+            column.type
+        ):  # codes by the rank of those categories that occur, sorted as text
             categories = column.combine_chunks().dictionary.to_pylist()
             used = sorted(categories[code] for code in np.flatnonzero(np.bincount(values)))
             rank = {category: number for number, category in enumerate(used)}
-            values = np.array([rank.get(category, -1) for category in categories], dtype="<i8")[values]
+            values = np.array([rank.get(category, -1) for category in categories], dtype="<i8")[
+                values
+            ]
         values = values.astype(values.dtype.newbyteorder("<"))
         columns.append(values)
         header.append([name, values.dtype.str, used])
@@ -92,26 +110,41 @@ def rows_digest(table: pa.Table) -> str:
 
 
 def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows sorted by all columns, the first counting most: shape (rows,). Whole numbers of neighbouring columns are sorted as one."""
+    """Rows sorted by all columns, the first counting most: shape (rows,). Whole numbers of
+    neighbouring columns are sorted as one.
+    """
     keys, sizes = list[np.ndarray](), list[int]()
     for values in columns:
-        is_whole = values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64) and len(values) > 0
+        is_whole = (
+            values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64) and len(values) > 0
+        )
         low, high = (int(values.min()), int(values.max())) if is_whole else (0, _LARGEST)
         size = high - low + 1
-        if size > _LARGEST:  # as it is: a number with decimals, or of a range that a difference does not hold
+        if (
+            size > _LARGEST
+        ):  # as it is: a number with decimals, or of a range that a difference does not hold
             keys, sizes = [*keys, values], [*sizes, size]
         elif keys and sizes[-1] * size <= _LARGEST:
-            keys[-1], sizes[-1] = keys[-1] * size + (values.astype(np.int64) - low), sizes[-1] * size
+            keys[-1], sizes[-1] = (
+                keys[-1] * size + (values.astype(np.int64) - low),
+                sizes[-1] * size,
+            )
         else:
             keys, sizes = [*keys, values.astype(np.int64) - low], [*sizes, size]
     if sizes[0] > _LARGEST:
         return np.lexsort(keys[::-1])
-    order = np.argsort(keys[0])  # several times as fast as a stable sort; rows that are equal in all columns are the same ones
+    order = np.argsort(
+        keys[0]
+        # several times as fast as a stable sort; rows that are equal in all columns are the same
+        # ones
+    )
     if len(keys) > 1:
         first = keys[0][order]
         alike = first[1:] == first[:-1]
         places = np.flatnonzero(np.append(alike, False) | np.append(False, alike))
-        tied = np.sort(order[places])  # 0.0 and -0.0 are equal, and stay in the order that they came in
+        tied = np.sort(
+            order[places]
+        )  # 0.0 and -0.0 are equal, and stay in the order that they came in
         order[places] = tied[np.lexsort([key[tied] for key in reversed(keys)])]
     return order
 

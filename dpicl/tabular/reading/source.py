@@ -1,4 +1,5 @@
-"""Where the rows of a contract come from: bundled, a file or folder (local, or of an S3 store), a database, or a cached download.
+"""Where the rows of a contract come from: bundled, a file or folder (local, or of an S3 store), a
+database, or a cached download.
 
 All ways give the same typed rows: where the contract states `content_sha256`, rows are
 checked against it and put in canonical order, so that one split fits every way.
@@ -34,26 +35,42 @@ from dpicl.tabular.reading.read import SUFFIXES, canonical_order, no_rows, read_
 from dpicl.tabular.reading.survey import BATCH_ROWS, folder_files, survey
 
 _SHIPPED = {"e23f549587e40b6fb1a04c430b12563a7007e335ec6f32464e1ee34657e11004": "diabetes.csv"}
-"""Public rows that come with dpicl, by the digest that a contract states of them (`content_sha256`)."""
+"""Public rows that come with dpicl, by the digest that a contract states of them
+(`content_sha256`).
+"""
 _BUNDLED_COLUMNS = (
     *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
-    *("mean_compactness", "mean_concavity", "mean_concave_points", "mean_symmetry", "mean_fractal_dimension"),
+    *(
+        "mean_compactness",
+        "mean_concavity",
+        "mean_concave_points",
+        "mean_symmetry",
+        "mean_fractal_dimension",
+    ),
 )
 """Scikit-learn's breast cancer set begins with these, which are what we use."""
 
 
-def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path, check: Check | None = None) -> pa.Table:
-    """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
-    `check` may refuse a query's database.
-    Raises SourceError: no rows are at hand (the message says what to type), or they are not those of `content_sha256`; DataError: the rows
-    break the contract.
+def load_source(
+    contract: Contract, *, data_folder: Path | None, cache_folder: Path, check: Check | None = None
+) -> pa.Table:
+    """The rows of a contract, typed; goes to the network only for what the contract itself says is
+    elsewhere: a query, an address `s3://…`. `check` may refuse a query's database.
+    Raises SourceError: no rows are at hand (the message says what to type), or they are not those
+    of `content_sha256`; DataError: the rows break the contract.
     """
-    path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
+    path, source, where = (
+        find_rows(contract, data_folder=data_folder, cache_folder=cache_folder),
+        contract.source,
+        contract.name,
+    )
     if source.query is not None:
         table = _in_one(list(query_parts(contract, check)), contract)
         return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
-        raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
+        raise SourceError(
+            f"{where}: its deliveries are read one by one, by the command that counts them"
+        )
     if source.folder is not None:
         files = survey(contract, data_folder)
         assert files is not None
@@ -62,15 +79,26 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
         return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
     if path is not None:
         return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
-    return _verified(typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows")
+    return _verified(
+        typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows"
+    )
 
 
 def _bundled() -> pa.Table:
-    """The rows that come with scikit-learn; it is not imported for them, which would take a second."""
+    """The rows that come with scikit-learn; it is not imported for them, which would take a
+    second.
+    """
     package = find_spec("sklearn")
     assert package is not None and package.origin is not None, "a package that is required"
-    head, *lines = (Path(package.origin).parent / "datasets" / "data" / "breast_cancer.csv").read_text("ascii").splitlines()
-    values, answers = np.array([line.split(",") for line in lines], dtype=np.float64), np.array(head.split(",")[2:])
+    head, *lines = (
+        (Path(package.origin).parent / "datasets" / "data" / "breast_cancer.csv")
+        .read_text("ascii")
+        .splitlines()
+    )
+    values, answers = (
+        np.array([line.split(",") for line in lines], dtype=np.float64),
+        np.array(head.split(",")[2:]),
+    )
     columns = {name: values[:, position] for position, name in enumerate(_BUNDLED_COLUMNS)}
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
@@ -82,13 +110,16 @@ def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.T
 
 
 def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
-    """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
+    """All batches of a query, in canonical order: a database gives rows in any order, and the split
+    goes by it.
+    """
     return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
 
 
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The file that holds the rows, unread; None where they come otherwise, and look as if they could.
-    Raises SourceError: no rows are at hand; the message says what to type; DataError: a folder holds something else than Parquet files.
+    """The file that holds the rows, unread; None where they come otherwise, and look as if they
+    could. Raises SourceError: no rows are at hand; the message says what to type; DataError: a
+    folder holds something else than Parquet files.
     """
     if contract.source.bundled is not None or contract.source.frame:
         return None
@@ -106,10 +137,21 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
         return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:
-        fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
-        setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
+        fetching = (
+            f"type `dpicl data fetch {contract.name}`"
+            if contract.source.openml or contract.source.uci
+            else ""
+        )
+        setting = (
+            f"set DPICL_DATA to the folder that holds {contract.source.file}"
+            if contract.source.file
+            else ""
+        )
         obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
-        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}{obtain}")
+        raise SourceError(
+            f"{contract.name}: no rows at hand; "
+            f"{', or '.join(filter(None, (fetching, setting)))}{obtain}"
+        )
     return path
 
 
@@ -120,25 +162,44 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, of a public table whose rows are compared with any ending that can be read; else the cached download, or what comes
-    with dpicl; else nothing.
+    """The local file, of a public table whose rows are compared with any ending that can be read;
+    else the cached download, or what comes with dpicl; else nothing.
     Raises SourceError: the file's path leads out of the data folder.
     """
     paths = [cached_file(contract, cache_folder)]
-    if (file := contract.source.file) is not None and data_folder is not None and _address(contract) is None:
-        stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
-        forms = (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if contract.source.content_sha256 and contract.privacy.budget.benchmark))
+    if (
+        (file := contract.source.file) is not None
+        and data_folder is not None
+        and _address(contract) is None
+    ):
+        stem = next(
+            (file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file
+        )
+        forms = (
+            file,
+            *(
+                f"{stem}{suffix}"
+                for suffix in SUFFIXES
+                if contract.source.content_sha256 and contract.privacy.budget.benchmark
+            ),
+        )
         paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
     return next((path for path in paths if path.exists()), None) or _shipped(contract)
 
 
 def _shipped(contract: Contract) -> Path | None:
     name = _SHIPPED.get(contract.source.content_sha256 or "")
-    return None if name is None else checked(f"tabular/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
+    return (
+        None
+        if name is None
+        else checked(f"tabular/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
+    )
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:
-    """Where a download is stored; the name changes with what the contract says of its repository."""
+    """Where a download is stored; the name changes with what the contract says of its
+    repository.
+    """
     described = contract.source.model_dump(mode="json", include={"openml", "uci", "missing"})
     version = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     return cache_folder / f"{contract.name}-{version}.csv"
@@ -148,8 +209,8 @@ def fetch(
     contract: Contract,
     cache_folder: Path,
     *,
-    base_urls: BaseUrls = BaseUrls(),  # noqa: B008 - frozen
-    limits: FetchLimits = FetchLimits(),  # noqa: B008 - frozen
+    base_urls: BaseUrls = BaseUrls(),  # noqa: B008
+    limits: FetchLimits = FetchLimits(),  # noqa: B008
     progress: Progress | None = None,
 ) -> Path:
     """Download the rows from OpenML, or else from UCI, into the cache, in our form.
@@ -161,7 +222,10 @@ def fetch(
         from dpicl.tabular.reading.repository import openml_table, uci_table
     except ModuleNotFoundError as error:
         raise SourceError(f"{contract.name}: fetching: {extra_of(error) or error}") from None
-    ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
+    ways = [
+        (openml_table, contract.source.openml, base_urls.openml),
+        (uci_table, contract.source.uci, base_urls.uci),
+    ]
     named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
     if not named:
         way = contract.source.obtain or "expected `openml` or `uci` under `source`"
@@ -172,15 +236,25 @@ def fetch(
             cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".fetch-", dir=cache_folder) as scratch:
                 visit = Visit(base, Path(scratch), limits, progress)
-                return _publish(get(remote.id, visit), remote, visit, contract, cached_file(contract, cache_folder))
+                return _publish(
+                    get(remote.id, visit),
+                    remote,
+                    visit,
+                    contract,
+                    cached_file(contract, cache_folder),
+                )
         except SourceError as error:
             problems.append(str(error))
         except OSError as error:
-            raise SourceError(f"{contract.name}: the cache cannot be written ({error.strerror})") from None
+            raise SourceError(
+                f"{contract.name}: the cache cannot be written ({error.strerror})"
+            ) from None
     raise SourceError(f"{contract.name}: " + "; ".join(problems))
 
 
-def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path) -> Path:
+def _publish(
+    theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path
+) -> Path:
     """Write a downloaded table in our form, check it, and only then let it appear."""
     from dpicl.tabular.reading.repository import to_our_form
 
@@ -189,8 +263,12 @@ def _publish(theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract,
         pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)
         _verified(read_table(draft, contract), contract, visit.host)
     except DataError as error:
-        raise SourceError(f"{visit.host}: the download does not fit the contract: {error}") from None
-    draft.chmod(0o600)  # what a repository gives away may still be rows that somebody's contract protects
+        raise SourceError(
+            f"{visit.host}: the download does not fit the contract: {error}"
+        ) from None
+    draft.chmod(
+        0o600
+    )  # what a repository gives away may still be rows that somebody's contract protects
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(final)
@@ -203,5 +281,7 @@ def _verified(table: pa.Table, contract: Contract, where: str) -> pa.Table:
         return table
     actual = rows_digest(table)
     if actual != expected:
-        raise SourceError(f"{where}: the rows have content_sha256 {actual[:12]}, expected {expected[:12]}")
+        raise SourceError(
+            f"{where}: the rows have content_sha256 {actual[:12]}, expected {expected[:12]}"
+        )
     return canonical_order(table)

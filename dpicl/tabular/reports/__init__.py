@@ -1,1 +1,3 @@
-"""Clients' reports as a collector receives them: read from files, checked, each client counted once."""
+"""Clients' reports as a collector receives them: read from files, checked, each client counted
+once.
+"""

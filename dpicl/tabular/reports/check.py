@@ -1,13 +1,16 @@
-"""Whether each report answers a question of this collection: columns in, valid answers and counts of all others out.
+"""Whether each report answers a question of this collection: columns in, valid answers and counts
+of all others out.
 
 A report is counted as the first of these that applies, whatever stands beside it:
 
-    malformed    no JSON object with the keys and types of a report, or a pseudonym or period of another shape
+    malformed    no JSON object with the keys and types of a report, or a pseudonym or period of
+                 another shape
     version      of another version of the form
     foreign      to another collection: another contract, design or epsilon
     late         made for an earlier period than the one that is collected
     elsewhen     made for another period
-    forged       no answer to a question of this collection, or with more bits than chance gives: no client of ours sends it
+    forged       no answer to a question of this collection, or with more bits than chance gives: no
+                 client of ours sends it
 
 Guarantee   none spent: clients' reports are randomised before they are sent.
 """
@@ -37,7 +40,9 @@ _HEX[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16, dtype=n
 
 @dataclass(frozen=True)
 class Answers:
-    """Valid answers: who gave each, shape (answers, 2), uint64; to which question; and the cells that they name, one after another."""
+    """Valid answers: who gave each, shape (answers, 2), uint64; to which question; and the cells
+    that they name, one after another.
+    """
 
     who: np.ndarray
     questions: np.ndarray
@@ -49,25 +54,39 @@ class Answers:
         lengths = self.lengths[places]
         starts = (np.cumsum(self.lengths) - self.lengths)[places]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return Answers(self.who[places], self.questions[places], lengths, self.cells[np.repeat(starts, lengths) + within])
+        return Answers(
+            self.who[places],
+            self.questions[places],
+            lengths,
+            self.cells[np.repeat(starts, lengths) + within],
+        )
 
 
 @dataclass(frozen=True)
 class Checker:
-    """What a report to a collection must be: its name, its questions, and the period that is collected."""
+    """What a report to a collection must be: its name, its questions, and the period that is
+    collected.
+    """
 
     collection: str
     questions: Questionnaire
     period: str = ONCE
 
     def check(self, reports: pa.Table) -> tuple[Answers, Counter[str]]:
-        """Valid answers among reports in the columns of `SCHEMA`, and how many others there are of each kind."""
+        """Valid answers among reports in the columns of `SCHEMA`, and how many others there are of
+        each kind.
+        """
         counts, left = Counter[str](), reports.combine_chunks()
         left = _without(left, pc.is_null(left["version"]), "malformed", counts)
         left = _without(left, pc.not_equal(left["version"], VERSION), "version", counts)
         left = _without(left, pc.is_null(left["collection"]), "malformed", counts)
         left = _without(left, pc.not_equal(left["collection"], self.collection), "foreign", counts)
-        left = _without(left, pc.invert(pc.fill_null(pc.match_substring_regex(left["who"], _WHO), False)), "malformed", counts)
+        left = _without(
+            left,
+            pc.invert(pc.fill_null(pc.match_substring_regex(left["who"], _WHO), False)),
+            "malformed",
+            counts,
+        )
         left = self._of_period(left, counts)
         answers, valid = self._answers(left)
         counts["forged"] += int(np.count_nonzero(~valid))
@@ -78,8 +97,15 @@ class Checker:
         if pc.all(pc.equal(periods, self.period), min_count=0).as_py():
             return left
         encoded = periods.combine_chunks().dictionary_encode()
-        kinds = np.array([self._kind(period) for period in encoded.dictionary.to_pylist()])[encoded.indices.to_numpy(zero_copy_only=False)]
-        counts.update({kind: int(np.count_nonzero(kinds == kind)) for kind in ("malformed", "late", "elsewhen")})
+        kinds = np.array([self._kind(period) for period in encoded.dictionary.to_pylist()])[
+            encoded.indices.to_numpy(zero_copy_only=False)
+        ]
+        counts.update(
+            {
+                kind: int(np.count_nonzero(kinds == kind))
+                for kind in ("malformed", "late", "elsewhen")
+            }
+        )
         return left.filter(pa.array(kinds == "collected"))
 
     def _kind(self, period: str) -> str:
@@ -89,12 +115,20 @@ class Checker:
             read_period(period)
         except ParameterError:
             return "malformed"
-        return "late" if _shape(period) == _shape(self.period) and period < self.period else "elsewhen"
+        return (
+            "late" if _shape(period) == _shape(self.period) and period < self.period else "elsewhen"
+        )
 
     def _answers(self, left: pa.Table) -> tuple[Answers, np.ndarray]:
         """All that is left as answers, and which of them are valid."""
-        number, answer = (pc.fill_null(left[name], -1).to_numpy() for name in ("question", "answer"))
-        bits = left["bits"].combine_chunks() if left.num_rows else pa.array([], left.schema.field("bits").type)
+        number, answer = (
+            pc.fill_null(left[name], -1).to_numpy() for name in ("question", "answer")
+        )
+        bits = (
+            left["bits"].combine_chunks()
+            if left.num_rows
+            else pa.array([], left.schema.field("bits").type)
+        )
         has_answer, has_bits = (np.asarray(pc.is_valid(one)) for one in (left["answer"], bits))
         questions = self.questions.questions
         known = (number >= 0) & (number < len(questions))
@@ -118,10 +152,14 @@ class Checker:
 
 
 def _most_bits(question: Question) -> int:
-    """More cells than an honest answer names once in 2^40, by Hoeffding's inequality: with all bits set, one report would weigh a hundred."""
+    """More cells than an honest answer names once in 2^40, by Hoeffding's inequality: with all bits
+    set, one report would weigh a hundred.
+    """
     if not isinstance(question.law, Unary):
         return 1
-    return 1 + ceil(question.cells * question.law.lie_probability + sqrt(question.cells * _UNLIKELY / 2))
+    return 1 + ceil(
+        question.cells * question.law.lie_probability + sqrt(question.cells * _UNLIKELY / 2)
+    )
 
 
 def _without(left: pa.Table, wrong: pa.ChunkedArray, kind: str, counts: Counter[str]) -> pa.Table:
@@ -136,7 +174,9 @@ def _lanes(who: pa.ChunkedArray) -> np.ndarray:
     fixed = who.combine_chunks().cast(pa.binary()).cast(pa.binary(32))
     text = np.frombuffer(fixed.buffers()[1], dtype=np.uint8)[32 * fixed.offset :][: 32 * len(fixed)]
     digits = _HEX[text].reshape(-1, 2, 16)
-    return np.asarray((digits << np.arange(60, -4, -4, dtype=np.uint64)).sum(axis=2, dtype=np.uint64))
+    return np.asarray(
+        (digits << np.arange(60, -4, -4, dtype=np.uint64)).sum(axis=2, dtype=np.uint64)
+    )
 
 
 def _shape(period: str) -> str:

@@ -1,4 +1,6 @@
-"""What `contract check` asks to think over: facts of the contract alone, and nothing where there is nothing to say."""
+"""What `contract check` asks to think over: facts of the contract alone, and nothing where there is
+nothing to say.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,26 @@ def with_column(**column: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (with_column(type="category", categories=CITIES), "columns.more: clients report one of 31 values"),
-        (with_column(type="integer", bounds=[0, 10_001]), "state edges between bins, such as `bins: [10, 100, 1000, 10000]`"),
-        (with_column(type="real", bounds=[-20_000, -1]), "columns.more: bounds from -20000 to -1 make eight equal bins"),
-        ({**with_column(type="category", categories=CITIES[:21]), "label": "more"}, "label: has 21 classes"),
-        ({"population": 500, "privacy": {"budget": {"epsilon": 1}}}, "privacy.sampling_rate: 1/10 of about 500 rows leaves 50"),
+        (
+            with_column(type="category", categories=CITIES),
+            "columns.more: clients report one of 31 values",
+        ),
+        (
+            with_column(type="integer", bounds=[0, 10_001]),
+            "state edges between bins, such as `bins: [10, 100, 1000, 10000]`",
+        ),
+        (
+            with_column(type="real", bounds=[-20_000, -1]),
+            "columns.more: bounds from -20000 to -1 make eight equal bins",
+        ),
+        (
+            {**with_column(type="category", categories=CITIES[:21]), "label": "more"},
+            "label: has 21 classes",
+        ),
+        (
+            {"population": 500, "privacy": {"budget": {"epsilon": 1}}},
+            "privacy.sampling_rate: 1/10 of about 500 rows leaves 50",
+        ),
     ],
 )
 def test_what_usually_buys_noise_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:

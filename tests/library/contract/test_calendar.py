@@ -14,12 +14,24 @@ WHEN = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     ("every", "count", "last"),
-    [("day", 365, "2027-11-29"), ("week", 60, "2028-W03"), ("month", 4, "2027-02"), ("quarter", 6, "2028-Q1"), ("year", 3, "2028")],
+    [
+        ("day", 365, "2027-11-29"),
+        ("week", 60, "2028-W03"),
+        ("month", 4, "2027-02"),
+        ("quarter", 6, "2028-Q1"),
+        ("year", 3, "2028"),
+    ],
 )
 def test_periods_follow_each_other_without_a_gap(every: str, count: int, last: str) -> None:
     calendar = Calendar.of(every, first=WHEN, count=count)  # type: ignore[arg-type]
-    assert (len(calendar.periods), calendar.periods[0], calendar.periods[-1]) == (count, period_at(every, WHEN), last)  # type: ignore[arg-type]
-    assert [calendar.index(read_period(name)) for name in calendar.periods] == list(range(1, count + 1))
+    assert (len(calendar.periods), calendar.periods[0], calendar.periods[-1]) == (
+        count,
+        period_at(every, WHEN),
+        last,
+    )  # type: ignore[arg-type]
+    assert [calendar.index(read_period(name)) for name in calendar.periods] == list(
+        range(1, count + 1)
+    )
 
 
 def test_a_time_belongs_to_its_period_in_utc() -> None:
@@ -48,5 +60,7 @@ def test_what_is_no_calendar_and_what_is_outside_is_refused() -> None:
 def test_a_horizon_beyond_the_end_of_the_calendar_is_refused_with_a_sentence() -> None:
     late = datetime(9999, 12, 28, tzinfo=UTC)
     assert Calendar.of("day", first=late, count=4).periods[-1] == "9999-12-31"
-    with pytest.raises(ParameterError, match="periods=10: expected at most 4, until the end of the year 9999"):
+    with pytest.raises(
+        ParameterError, match="periods=10: expected at most 4, until the end of the year 9999"
+    ):
         Calendar.of("day", first=late, count=10)

@@ -1,4 +1,6 @@
-"""A contract changed at random works from end to end or is refused in one sentence; nothing crashes."""
+"""A contract changed at random works from end to end or is refused in one sentence; nothing
+crashes.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,49 @@ Place = tuple[str | int, ...]
 
 def _places(content: Any, path: Place = ()) -> Iterator[Place]:
     """Every path below the top of a YAML tree."""
-    children = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    children = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
     for part, child in children:
         yield (*path, part)
         yield from _places(child, (*path, part))
 
 
-ODD = (None, True, False, 0, 1, -1, 2.5, 10**30, float("nan"), float("inf"), "", "x", "rest", "label", "age", "{age}", "{", "0", "yes",
-       [], [1], ["label"], [["no"], "rest"], [[]], {}, {"a": 1}, {"field": "age", "texts": []}, [{}], "x" * 3000)  # fmt: skip
+ODD = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2.5,
+    10**30,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "rest",
+    "label",
+    "age",
+    "{age}",
+    "{",
+    "0",
+    "yes",
+    [],
+    [1],
+    ["label"],
+    [["no"], "rest"],
+    [[]],
+    {},
+    {"a": 1},
+    {"field": "age", "texts": []},
+    [{}],
+    "x" * 3000,
+)
 
 
 def _nudged(value: Any, dice: random.Random) -> Any:
@@ -66,7 +103,9 @@ def _mutate(content: Any, dice: random.Random) -> None:
             source = source[part]
         parent[path[-1]] = copy.deepcopy(source)
     elif isinstance(parent, dict):
-        parent[dice.choice(["age", "texts", "cuts", "parts", "zz", 4, "a.b"])] = parent.pop(path[-1])
+        parent[dice.choice(["age", "texts", "cuts", "parts", "zz", 4, "a.b"])] = parent.pop(
+            path[-1]
+        )
     else:
         parent.append(copy.deepcopy(parent[path[-1]]))
 
@@ -80,16 +119,26 @@ def _use(content: dict[str, Any]) -> None:
         if shots <= 64:
             groups, members = partition(contract, shots), assign(private, contract, shots)
             released = aggregate(
-                private, members, groups, contract, epsilon=1.0, options=AggregateOptions(), stream=stream(0, "fuzz", "", "")
+                private,
+                members,
+                groups,
+                contract,
+                epsilon=1.0,
+                options=AggregateOptions(),
+                stream=stream(0, "fuzz", "", ""),
             )
             assert len(central_demonstrations(released, contract)) == shots
-    texts = central_queries(queries, contract) + local_queries(encode_queries(queries, contract), contract)
+    texts = central_queries(queries, contract) + local_queries(
+        encode_queries(queries, contract), contract
+    )
     assert len(texts) == 10
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
 @settings(max_examples=300)
-def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: int, deeds: int) -> None:
+def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(
+    seed: int, deeds: int
+) -> None:
     content, dice = tree(), random.Random(seed)
     for _ in range(deeds):
         _mutate(content, dice)
@@ -101,7 +150,9 @@ def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(seed: 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=150)
-def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
     dice = random.Random(seed)
     raw = bytearray(yaml.safe_dump(tree(), sort_keys=False).encode())
     for _ in range(dice.randrange(1, 5)):

@@ -22,8 +22,19 @@ from dpicl.types import EncodedQueries, ReleasedGroup, ReleasedGroups
 ROOT = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("DPICL_DATA", ROOT.parent / "shared" / "data"))
 
-# Bits of the paper's encoding, label included; a column of more than two levels has a bit per level.
-BITS = {"adult": 13, "bank": 10, "blood": 5, "calhousing": 9, "car": 12, "diabetes": 9, "heart": 12, "jungle": 7, "breast_cancer": 9}
+# Bits of the paper's encoding, label included; a column of more than two levels has a bit per
+# level.
+BITS = {
+    "adult": 13,
+    "bank": 10,
+    "blood": 5,
+    "calhousing": 9,
+    "car": 12,
+    "diabetes": 9,
+    "heart": 12,
+    "jungle": 7,
+    "breast_cancer": 9,
+}
 # Table V: rows of the subsample and of the training part.
 TABLE_V = {
     "adult": (3016, 30162),
@@ -35,7 +46,9 @@ TABLE_V = {
     "heart": (367, 734),
     "jungle": (3586, 35855),
 }
-CONTRACTS = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").glob("*.yaml"))}
+CONTRACTS = {
+    path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").glob("*.yaml"))
+}
 every_contract = pytest.mark.parametrize("contract", CONTRACTS.values(), ids=CONTRACTS)
 
 
@@ -44,7 +57,9 @@ def _central(contract: Contract, changes: dict[str, float | str]) -> str:
     values: dict[str, float | str] = {}
     for name in contract.features:
         column = contract.columns[name]
-        values[name] = column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
+        values[name] = (
+            column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
+        )
     group = ReleasedGroup(("all",), values | changes, 0)
     return central_demonstrations(ReleasedGroups((group,)), contract)[0]
 
@@ -87,7 +102,9 @@ def test_every_category_is_shown_in_its_own_words(contract: Contract) -> None:
             continue
         shown = {category: _central(contract, {name: category}) for category in column.categories}
         assert len(set(shown.values())) == len(column.categories), name
-        assert all(column.texts.get(category, category) in text for category, text in shown.items()), name
+        assert all(
+            column.texts.get(category, category) in text for category, text in shown.items()
+        ), name
 
 
 @every_contract
@@ -114,7 +131,14 @@ def _worded_cuts(contract: Contract) -> Iterator[tuple[str, float, str]]:
 
 @every_contract
 def test_local_texts_say_what_the_rule_does(contract: Contract) -> None:
-    wordings = {"less than N": 0, "N or more": 0, "N or less": 1, "more than N": 1, "before the Nth": 0, "on or after the Nth": 0}
+    wordings = {
+        "less than N": 0,
+        "N or more": 0,
+        "N or less": 1,
+        "more than N": 1,
+        "before the Nth": 0,
+        "on or after the Nth": 0,
+    }
     scale = {("calhousing", "income"): 10_000}
     for name, cut, text in _worded_cuts(contract):
         number = re.search(r"-?[\d,.]*\d", text)
@@ -124,7 +148,9 @@ def test_local_texts_say_what_the_rule_does(contract: Contract) -> None:
         assert stated == cut * scale.get((contract.name, name), 1), (name, text)
 
 
-@pytest.mark.parametrize(("name", "column", "female"), [("adult", "sex", "Female"), ("heart", "Sex", "F")])
+@pytest.mark.parametrize(
+    ("name", "column", "female"), [("adult", "sex", "Female"), ("heart", "Sex", "F")]
+)
 def test_pronouns_agree_with_sex(name: str, column: str, female: str) -> None:
     contract = CONTRACTS[name]
     male = "Male" if female == "Female" else "M"
@@ -147,7 +173,9 @@ def test_remote_forms_lead_to_declared_columns_and_categories(contract: Contract
         assert set(remote.rename.values()) <= set(contract.columns)
         for name, values in remote.values.items():
             column = contract.columns[name]
-            assert isinstance(column, CategoryColumn) and set(values.values()) <= set(column.categories)
+            assert isinstance(column, CategoryColumn) and set(values.values()) <= set(
+                column.categories
+            )
         assert (remote.published_split is not None) == (contract.split.column is not None)
 
 
@@ -184,5 +212,9 @@ def test_training_part_has_the_size_of_table_v(name: str) -> None:
     contract = CONTRACTS[name]
     table = _rows(contract)
     published = contract.split.column
-    rows = (table[published] == contract.split.train).sum() if published else int(len(table) * Fraction(4, 5))
+    rows = (
+        (table[published] == contract.split.train).sum()
+        if published
+        else int(len(table) * Fraction(4, 5))
+    )
     assert rows == TABLE_V[name][1]

@@ -27,7 +27,13 @@ COLUMNS: dict[str, Any] = {
 
 
 def customers(label: Any = "churned", **changes: Any) -> Contract:
-    content = {"name": "customers", "source": {"file": "c.csv"}, "privacy": {"budget": {"epsilon": 3}}, "columns": COLUMNS, "label": label}
+    content = {
+        "name": "customers",
+        "source": {"file": "c.csv"},
+        "privacy": {"budget": {"epsilon": 3}},
+        "columns": COLUMNS,
+        "label": label,
+    }
     contract = parse_contract({**content, **changes}, "customers.yaml")
     assert isinstance(contract, Contract)
     return contract
@@ -35,13 +41,19 @@ def customers(label: Any = "churned", **changes: Any) -> Contract:
 
 def table() -> Table:
     plans, answers = ["basic", "plus", "pro", "(missing)"], ["no", "yes"]
-    codes = {"plan": (pa.array([0, 3], pa.int16()), plans), "churned": (pa.array([1, 0], pa.int16()), answers)}
+    codes = {
+        "plan": (pa.array([0, 3], pa.int16()), plans),
+        "churned": (pa.array([1, 0], pa.int16()), answers),
+    }
     return Table(
         pa.table(
             {
                 "age": pa.array([18, 100]),
                 "Größe (cm)": pa.array([180.5, None], pa.float64()),
-                **{name: pa.DictionaryArray.from_arrays(code, pa.array(values)) for name, (code, values) in codes.items()},
+                **{
+                    name: pa.DictionaryArray.from_arrays(code, pa.array(values))
+                    for name, (code, values) in codes.items()
+                },
                 "since": pa.array([16436, 20453]),
             }
         )
@@ -51,11 +63,17 @@ def table() -> Table:
 def test_columns_and_a_label_are_a_whole_contract() -> None:
     contract = customers()
     assert contract.target.kind == "classes" and contract.target.answers == ("no", "yes")
-    assert row_encoding(contract).sizes == (8, 9, 4, 8, 2) and LocalEncoding.of(contract, "k-ary").sizes == (4, 5, 4, 4, 2)
+    assert row_encoding(contract).sizes == (8, 9, 4, 8, 2) and LocalEncoding.of(
+        contract, "k-ary"
+    ).sizes == (4, 5, 4, 4, 2)
     assert contract.shots[:3] == (1, 2, 4)
     (first, second) = row_demonstrations(row_bins(table(), contract), np.zeros((2, 4)), contract)
-    assert "The since is 2015-01-01." in first and first.endswith("What is the churned? Answer: yes")
-    assert "The Größe (cm) is unknown. The plan is unknown." in second and second.endswith("Answer: no")
+    assert "The since is 2015-01-01." in first and first.endswith(
+        "What is the churned? Answer: yes"
+    )
+    assert "The Größe (cm) is unknown. The plan is unknown." in second and second.endswith(
+        "Answer: no"
+    )
 
 
 def test_missing_values_are_the_last_bin_of_a_column() -> None:
@@ -66,22 +84,36 @@ def test_missing_values_are_the_last_bin_of_a_column() -> None:
 
 @pytest.mark.parametrize(
     ("label", "kind", "count"),
-    [(None, "none", 1), ("age", "number", 8), ("plan", "classes", 4), ({"column": "age", "cuts": [40], "question": "Forty?"}, "binary", 2)],
+    [
+        (None, "none", 1),
+        ("age", "number", 8),
+        ("plan", "classes", 4),
+        ({"column": "age", "cuts": [40], "question": "Forty?"}, "binary", 2),
+    ],
 )
 def test_a_label_may_be_classes_a_number_or_nothing(label: Any, kind: str, count: int) -> None:
     contract = customers(label)
     assert (contract.target.kind, contract.target.count) == (kind, count)
-    assert row_encoding(contract).sizes[-1] == count and row_bins(table(), contract)[:, -1].max() < count
+    assert (
+        row_encoding(contract).sizes[-1] == count
+        and row_bins(table(), contract)[:, -1].max() < count
+    )
     for shots in contract.shots:
         groups = partition(contract, shots)
         assert len(groups) == shots and np.all(assign(table(), contract, shots) < shots)
-    text = row_demonstrations(row_bins(table(), contract), np.zeros((2, len(contract.features))), contract)[0]
+    text = row_demonstrations(
+        row_bins(table(), contract), np.zeros((2, len(contract.features))), contract
+    )[0]
     assert text.endswith(".") if kind == "none" else "Answer: " in text
 
 
 def test_caps_and_population_name_no_release_but_columns_do() -> None:
     digest = contract_digest(customers())
-    assert digest == contract_digest(customers(privacy={"budget": {"epsilon": 9, "delta": 1e-6}}, population=4000, account="shop"))
+    assert digest == contract_digest(
+        customers(
+            privacy={"budget": {"epsilon": 9, "delta": 1e-6}}, population=4000, account="shop"
+        )
+    )
     assert digest != contract_digest(customers("plan")) and digest != contract_digest(
         customers(privacy={"budget": {"benchmark": True}}, split={"test_fraction": 0.2})
     )
@@ -91,29 +123,61 @@ def test_caps_and_population_name_no_release_but_columns_do() -> None:
         "prompts": {"local": {"text": "{old}"}, "central": {"text": "{age}"}},
     }
     more = customers(privacy={"budget": {"epsilon": 9}}, **stated)
-    assert contract_digest(more) != contract_digest(customers(**stated)), "contracts of version 1 keep their names"
+    assert contract_digest(more) != contract_digest(customers(**stated)), (
+        "contracts of version 1 keep their names"
+    )
     assert more.shots == (1,), "and nothing in them is derived that a release is made of"
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"label": None, "queries": {"file": "q.csv"}}, "queries: has no meaning without a label; expected no such key, or `label`"),
+        (
+            {"label": None, "queries": {"file": "q.csv"}},
+            "queries: has no meaning without a label; expected no such key, or `label`",
+        ),
         (
             {"label": None, "split": {"test_fraction": 0.2, "evaluation_epsilon": 1}},
             "split.evaluation_epsilon: has no meaning without a label",
         ),
         ({"label": "plans"}, "label.column: names 'plans', which is not a column"),
-        ({"columns": {"churned": COLUMNS["churned"]}}, "columns: has no column beside the label; expected at least one"),
-        ({"label": {"column": "plan", "answers": ["a"]}}, "label.answers: has 1 answers; expected 4: one per category"),
-        ({"version": 1}, "local: is missing; expected this key, or `version: 2`, in which it is derived"),
-        ({"source": {"frame": True}}, "account: is missing; expected the name of the account"),
-        ({"groups": {2: [{"column": "age", "cuts": [40], "missing": True}]}}, "groups.2.0.missing: does not fit the column"),
-        ({"groups": {3: [{"column": "Größe (cm)", "cuts": [100], "missing": True}]}}, "groups.3: groups by a number that may be missing"),
-        ({"columns": {**COLUMNS, "since": {"type": "date", "bounds": ["2015-01-01", "soon"]}}}, "got 'soon'; expected a date such as"),
         (
-            {"columns": {**COLUMNS, "age": {"type": "integer", "bounds": [18, 100], "bins": [120]}}},
-            "columns.age.bins: [120.0] leaves a part empty; expected rising cuts above 18 and up to 100",
+            {"columns": {"churned": COLUMNS["churned"]}},
+            "columns: has no column beside the label; expected at least one",
+        ),
+        (
+            {"label": {"column": "plan", "answers": ["a"]}},
+            "label.answers: has 1 answers; expected 4: one per category",
+        ),
+        (
+            {"version": 1},
+            "local: is missing; expected this key, or `version: 2`, in which it is derived",
+        ),
+        ({"source": {"frame": True}}, "account: is missing; expected the name of the account"),
+        (
+            {"groups": {2: [{"column": "age", "cuts": [40], "missing": True}]}},
+            "groups.2.0.missing: does not fit the column",
+        ),
+        (
+            {"groups": {3: [{"column": "Größe (cm)", "cuts": [100], "missing": True}]}},
+            "groups.3: groups by a number that may be missing",
+        ),
+        (
+            {"columns": {**COLUMNS, "since": {"type": "date", "bounds": ["2015-01-01", "soon"]}}},
+            "got 'soon'; expected a date such as",
+        ),
+        (
+            {
+                "columns": {
+                    **COLUMNS,
+                    "age": {"type": "integer", "bounds": [18, 100], "bins": [120]},
+                }
+            },
+            (
+                "columns.age.bins: [120.0] leaves a part empty; expected rising cuts above 18 and "
+                "up "
+                "to 100"
+            ),
         ),
     ],
 )

@@ -1,4 +1,5 @@
-"""Hostile files are refused in one sentence that shows no planted value; the harness that says so catches what it should.
+"""Hostile files are refused in one sentence that shows no planted value; the harness that says so
+catches what it should.
 
 `make bench TOPIC=privacy` runs ten thousand of these cases, in processes that can be killed.
 """
@@ -42,13 +43,18 @@ def test_files_changed_at_random_are_refused_or_used_and_show_nothing(tmp_path: 
         (tmp_path / str(number)).mkdir()
         case = mutated(number)
         outcome = attempt(case, tmp_path / str(number))
-        assert outcome.verdict in ("accepted", "refused") and not outcome.leaks, (case.name, outcome.told)
+        assert outcome.verdict in ("accepted", "refused") and not outcome.leaks, (
+            case.name,
+            outcome.told,
+        )
         verdicts[case.kind, outcome.verdict] += 1
     assert len(verdicts) == 10, "of each of five kinds, some are accepted and some refused"
 
 
 def test_the_same_number_is_the_same_case() -> None:
-    assert [mutated(number).content for number in range(30)] == [mutated(number).content for number in range(30)]
+    assert [mutated(number).content for number in range(30)] == [
+        mutated(number).content for number in range(30)
+    ]
 
 
 def test_the_table_that_is_changed_is_sound_and_holds_planted_values(tmp_path: Path) -> None:
@@ -86,7 +92,9 @@ def _quoting() -> Exception:
         (_quoting, "refused", True),
     ],
 )
-def test_a_shown_value_and_a_traceback_are_caught(tmp_path: Path, error: Callable[[], Exception], verdict: str, leaks: bool) -> None:
+def test_a_shown_value_and_a_traceback_are_caught(
+    tmp_path: Path, error: Callable[[], Exception], verdict: str, leaks: bool
+) -> None:
     outcome = attempt(Case("mutant", "place", _raising(error)), tmp_path)
     assert (outcome.verdict, outcome.leaks > 0) == (verdict, leaks)
 

@@ -1,4 +1,6 @@
-"""pipelines.yaml: what may stand there, how a grid becomes units, how the command line overrides it."""
+"""pipelines.yaml: what may stand there, how a grid becomes units, how the command line overrides
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override, units_of
+from dpicl.engine.pipelines import (
+    Pipeline,
+    Pipelines,
+    find_pipeline,
+    load_pipelines,
+    override,
+    units_of,
+)
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.lm.local.gguf_file import PACKAGED
 from dpicl.methods import Options
@@ -23,8 +32,13 @@ from tests.library.examples import ROOT
 from tests.library.text_contracts import TEXT_CONTRACTS
 
 GRID: dict[str, Any] = {
-    "title": "t", "methods": ["ldp_tabicl", "gdp_tabicl"], "datasets": ["adult", "car"], "epsilons": [1, 2.5, "inf"], "shots": [1, 4], "seeds": [0, 3],
-}  # fmt: skip
+    "title": "t",
+    "methods": ["ldp_tabicl", "gdp_tabicl"],
+    "datasets": ["adult", "car"],
+    "epsilons": [1, 2.5, "inf"],
+    "shots": [1, 4],
+    "seeds": [0, 3],
+}
 
 
 DAILY = {"cron": "0 6 * * *"}
@@ -32,7 +46,9 @@ DAILY = {"cron": "0 6 * * *"}
 
 def _load(folder: Path, pipeline: dict[str, Any], **top: Any) -> Pipelines:
     path = folder / "pipelines.yaml"
-    path.write_text(yaml.safe_dump({"version": 1, "models": {}, "pipelines": {"mine": pipeline}, **top}))
+    path.write_text(
+        yaml.safe_dump({"version": 1, "models": {}, "pipelines": {"mine": pipeline}, **top})
+    )
     return load_pipelines(path)
 
 
@@ -41,19 +57,25 @@ def _pipeline(folder: Path, **changes: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize(
-    ("value", "epsilon"), [(1, 1.0), ("1", 1.0), (0.5, 0.5), ("1e-3", 1e-3), ("inf", math.inf), (float("inf"), math.inf)]
+    ("value", "epsilon"),
+    [(1, 1.0), ("1", 1.0), (0.5, 0.5), ("1e-3", 1e-3), ("inf", math.inf), (float("inf"), math.inf)],
 )
 def test_epsilons_are_positive_numbers_or_inf(value: object, epsilon: float) -> None:
     assert parse_epsilon(value) == epsilon
 
 
-@pytest.mark.parametrize("value", [0, -1, "-1", "0", "nan", math.nan, -math.inf, "abc", "", None, True, [1], {"a": 1}, "1,5"])
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, "-1", "0", "nan", math.nan, -math.inf, "abc", "", None, True, [1], {"a": 1}, "1,5"],
+)
 def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a number >= 1e-06, or inf"):
         parse_epsilon(value)
     got = "is not filled in" if value is None else "got .*"
     with pytest.raises(
-        DeclarationError, match=rf"^pipelines\.yaml: pipelines\.mine\.epsilons\.1: {got}; expected a number >= 1e-06, or inf$"
+        DeclarationError,
+        match=rf"^pipelines\.yaml: pipelines\.mine\.epsilons\.1: {got}; expected a number >= 1e-06, "  # noqa: E501
+        rf"or inf$",
     ):
         _pipeline(tmp_path, epsilons=[1, value])
 
@@ -72,7 +94,11 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         ({"sampling_rates": [0]}, "sampling_rates", r"expected rates in \(0, 1\]"),
         ({"sampling_rates": ["3/2"]}, "sampling_rates", r"expected rates in \(0, 1\]"),
         ({"sampling_rates": ["often"]}, "sampling_rates.0", "expected a number or a fraction"),
-        ({"sampling_rates": ["1e999999999"]}, "sampling_rates.0", "expected a number or a fraction"),
+        (
+            {"sampling_rates": ["1e999999999"]},
+            "sampling_rates.0",
+            "expected a number or a fraction",
+        ),
         ({"queries": 0}, "queries", "expected greater than or equal to 1"),
         ({"methods": []}, "", "expected at least one of each"),
         ({"shots": []}, "", "expected at least one of each"),
@@ -85,9 +111,16 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         (
             {"methods": ["icl"]},
             "methods.0",
-            "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, few_shot_generation, dp_icl",
+            (
+                "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, "
+                "few_shot_generation, dp_icl"
+            ),
         ),
-        ({"options": {"few_shot_generation": {"mechanism": "clipped-logits"}}}, "options.few_shot_generation", "expected `batches: fixed`"),
+        (
+            {"options": {"few_shot_generation": {"mechanism": "clipped-logits"}}},
+            "options.few_shot_generation",
+            "expected `batches: fixed`",
+        ),
         (
             {"options": {"few_shot_generation": {"batches": "fixed", "examples": 2}}},
             "options.few_shot_generation",
@@ -104,16 +137,36 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             "text of the form",
         ),
         ({"epsilon": [1]}, "epsilon", "unknown key"),
-        ({"options": {"ldp_tabicl": {"estimator": "dense"}}}, "options.ldp_tabicl.estimator", "expected 'simplex', 'clip', 'none', 'em'"),
-        ({"options": {"ldp_tabicl": {"design": "pairs"}}}, "options.ldp_tabicl", "expected log-linear, em or tree"),
         (
-            {"options": {"ldp_tabicl": {"design": "subset", "estimator": "em", "encoding": "one-hot"}}},
+            {"options": {"ldp_tabicl": {"estimator": "dense"}}},
+            "options.ldp_tabicl.estimator",
+            "expected 'simplex', 'clip', 'none', 'em'",
+        ),
+        (
+            {"options": {"ldp_tabicl": {"design": "pairs"}}},
+            "options.ldp_tabicl",
+            "expected log-linear, em or tree",
+        ),
+        (
+            {
+                "options": {
+                    "ldp_tabicl": {"design": "subset", "estimator": "em", "encoding": "one-hot"}
+                }
+            },
             "options.ldp_tabicl",
             "expected k-ary: one answer names one category",
         ),
-        ({"options": {"ldp_tabicl": {"columns": 2}}}, "options.ldp_tabicl", "expected `design: subset`"),
+        (
+            {"options": {"ldp_tabicl": {"columns": 2}}},
+            "options.ldp_tabicl",
+            "expected `design: subset`",
+        ),
         *(
-            ({"options": {"ldp_tabicl": {"variants": {name: {}}}}}, "options.ldp_tabicl", "means something else; expected another name")
+            (
+                {"options": {"ldp_tabicl": {"variants": {name: {}}}}},
+                "options.ldp_tabicl",
+                "means something else; expected another name",
+            )
             for name in ("nested", "icl", "raw-rows", "naive")
         ),
         ({"schedule": {"cron": "daily"}}, "schedule.cron", "expected text of the form"),
@@ -122,13 +175,31 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
             "schedule.parameters.epsilon.*",
             "expected 'datasets', 'methods', 'epsilons'",
         ),
-        ({"schedule": {**DAILY, "parameters": {"options": {}}}}, "schedule.parameters.options.*", "expected 'datasets', 'methods'"),
-        ({"schedule": {**DAILY, "work_pool": ""}}, "schedule.work_pool", "expected text of the form"),
-        ({"schedule": {**DAILY, "concurrency_limit": 0}}, "schedule.concurrency_limit", "expected greater than or equal to 1"),
-        ({"schedule": {**DAILY, "timeout_hours": 0}}, "schedule.timeout_hours", "expected greater than 0"),
+        (
+            {"schedule": {**DAILY, "parameters": {"options": {}}}},
+            "schedule.parameters.options.*",
+            "expected 'datasets', 'methods'",
+        ),
+        (
+            {"schedule": {**DAILY, "work_pool": ""}},
+            "schedule.work_pool",
+            "expected text of the form",
+        ),
+        (
+            {"schedule": {**DAILY, "concurrency_limit": 0}},
+            "schedule.concurrency_limit",
+            "expected greater than or equal to 1",
+        ),
+        (
+            {"schedule": {**DAILY, "timeout_hours": 0}},
+            "schedule.timeout_hours",
+            "expected greater than 0",
+        ),
     ],
 )
-def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes: dict[str, Any], key: str, phrase: str) -> None:
+def test_a_broken_pipeline_is_one_sentence_with_its_key(
+    tmp_path: Path, changes: dict[str, Any], key: str, phrase: str
+) -> None:
     path = rf"pipelines\.mine{chr(92) + '.' if key else ''}{key}"
     with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: {path}: .*{phrase}"):
         _pipeline(tmp_path, **changes)
@@ -145,21 +216,30 @@ def test_a_broken_pipeline_is_one_sentence_with_its_key(tmp_path: Path, changes:
         ({"model": 5}, "model: got '5' without quotes; expected text"),
     ],
 )
-def test_what_a_schedule_replaces_is_checked_as_the_file_is_read(tmp_path: Path, parameters: dict[str, Any], phrase: str) -> None:
-    with pytest.raises(DeclarationError, match=rf"^pipelines\.yaml: pipelines\.mine\.schedule\.parameters: .*{phrase}"):
+def test_what_a_schedule_replaces_is_checked_as_the_file_is_read(
+    tmp_path: Path, parameters: dict[str, Any], phrase: str
+) -> None:
+    with pytest.raises(
+        DeclarationError,
+        match=rf"^pipelines\.yaml: pipelines\.mine\.schedule\.parameters: .*{phrase}",
+    ):
         _pipeline(tmp_path, schedule={**DAILY, "parameters": parameters})
 
 
 def test_what_a_schedule_replaces_can_be_kept_by_a_server_and_in_a_plan(tmp_path: Path) -> None:
     """JSON has no infinity."""
-    pipeline = _pipeline(tmp_path, schedule={**DAILY, "parameters": {"epsilons": [1, math.inf], "seeds": [7]}})
+    pipeline = _pipeline(
+        tmp_path, schedule={**DAILY, "parameters": {"epsilons": [1, math.inf], "seeds": [7]}}
+    )
     assert pipeline.schedule is not None
     stored = json.loads(json.dumps(pipeline.schedule.parameters, allow_nan=False))
     assert stored == {"epsilons": [1, "inf"], "seeds": [7]}
     replaced = override(pipeline, stored)
     assert (replaced.epsilons, replaced.seeds, replaced.shots) == ((1.0, math.inf), (7,), (1, 4))
     assert (
-        Pipeline.model_validate_json(pipeline.model_dump_json(exclude={"epsilons"}).replace("{", '{"epsilons": [1],', 1)).schedule
+        Pipeline.model_validate_json(
+            pipeline.model_dump_json(exclude={"epsilons"}).replace("{", '{"epsilons": [1],', 1)
+        ).schedule
         == pipeline.schedule
     )
 
@@ -167,7 +247,11 @@ def test_what_a_schedule_replaces_can_be_kept_by_a_server_and_in_a_plan(tmp_path
 def test_a_schedule_that_uses_no_later_key_is_written_as_before_they_came(tmp_path: Path) -> None:
     """Plans of runs that an earlier version began stay the same, and are gone on with."""
     schedule = _pipeline(tmp_path, schedule=DAILY).schedule
-    assert schedule is not None and schedule.model_dump() == {**DAILY, "timezone": "UTC", "horizon_days": 365}
+    assert schedule is not None and schedule.model_dump() == {
+        **DAILY,
+        "timezone": "UTC",
+        "horizon_days": 365,
+    }
 
 
 def test_an_unknown_key_at_the_top_is_refused(tmp_path: Path) -> None:
@@ -183,7 +267,10 @@ def test_a_missing_pipeline_is_answered_with_the_names(tmp_path: Path) -> None:
 def test_a_grid_becomes_units_with_seeds_outermost(tmp_path: Path) -> None:
     units = units_of(_pipeline(tmp_path))
     assert [(unit.seed, unit.dataset, unit.method) for unit in units] == [
-        (seed, dataset, method) for seed in (0, 3) for dataset in ("adult", "car") for method in ("ldp_tabicl", "gdp_tabicl")
+        (seed, dataset, method)
+        for seed in (0, 3)
+        for dataset in ("adult", "car")
+        for method in ("ldp_tabicl", "gdp_tabicl")
     ]
     assert len({unit.key for unit in units}) == 8 and units[0].key == "ldp_tabicl__adult__seed0"
     assert {unit.epsilons for unit in units} == {(1.0, 2.5, math.inf)}
@@ -192,11 +279,17 @@ def test_a_grid_becomes_units_with_seeds_outermost(tmp_path: Path) -> None:
 def test_a_unit_spans_its_cells(tmp_path: Path) -> None:
     plain = units_of(_pipeline(tmp_path))[0]
     assert [cell.key for cell in plain.cells("icl")] == [
-        f"icl,epsilon={epsilon},shots={shots}" for epsilon in ("1.0", "2.5", "inf") for shots in (1, 4)
+        f"icl,epsilon={epsilon},shots={shots}"
+        for epsilon in ("1.0", "2.5", "inf")
+        for shots in (1, 4)
     ]
     rated = units_of(_pipeline(tmp_path, sampling_rates=["1/10", 0.25]))[0]
     cells = list(rated.cells("icl"))
-    assert len(cells) == 12 and cells[0].sampling_rate == Fraction(1, 10) and cells[0].key == "icl,epsilon=1.0,shots=1,rate=1/10"
+    assert (
+        len(cells) == 12
+        and cells[0].sampling_rate == Fraction(1, 10)
+        and cells[0].key == "icl,epsilon=1.0,shots=1,rate=1/10"
+    )
     assert len({cell.key for cell in cells}) == 12
 
 
@@ -209,18 +302,32 @@ def test_cells_without_numbers_have_plain_keys() -> None:
 
 
 def test_the_command_line_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
-    pipeline = _pipeline(tmp_path, sampling_rates=["1/3"], options={"gdp_tabicl": {"sum_origin": "lower"}})
+    pipeline = _pipeline(
+        tmp_path, sampling_rates=["1/3"], options={"gdp_tabicl": {"sum_origin": "lower"}}
+    )
     assert override(pipeline, {}) == pipeline
     changed = override(pipeline, {"epsilons": ["7", "inf"], "seeds": [5]})
     assert (changed.epsilons, changed.seeds) == ((7.0, math.inf), (5,))
-    assert changed.model_dump(exclude={"epsilons", "seeds"}) == pipeline.model_dump(exclude={"epsilons", "seeds"})
+    assert changed.model_dump(exclude={"epsilons", "seeds"}) == pipeline.model_dump(
+        exclude={"epsilons", "seeds"}
+    )
     assert override(pipeline, {"sampling_rates": ["1/7"]}).sampling_rates == (Fraction(1, 7),)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"epsilons": ["0"]}, {"epsilons": ["abc"]}, {"shots": [0]}, {"sampling_rates": ["2"]}, {"model": ""}, {"colour": 1}]
+    "changes",
+    [
+        {"epsilons": ["0"]},
+        {"epsilons": ["abc"]},
+        {"shots": [0]},
+        {"sampling_rates": ["2"]},
+        {"model": ""},
+        {"colour": 1},
+    ],
 )
-def test_a_broken_command_line_is_one_sentence_too(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_a_broken_command_line_is_one_sentence_too(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     with pytest.raises(DeclarationError, match=r"^command line: [a-z_.0-9]+: .*; expected "):
         override(_pipeline(tmp_path), changes)
 
@@ -233,7 +340,10 @@ def test_a_table_of_costs_needs_no_methods_or_shots(tmp_path: Path) -> None:
 def test_defaults_are_the_mended_choices() -> None:
     options = Options()
     assert (options.ldp_tabicl.encoding, options.ldp_tabicl.estimator) == ("k-ary", "simplex")
-    assert (options.gdp_tabicl.allocation, options.gdp_tabicl.sum_origin) == ("paid-columns", "centre")
+    assert (options.gdp_tabicl.allocation, options.gdp_tabicl.sum_origin) == (
+        "paid-columns",
+        "centre",
+    )
 
 
 @given(st.floats(min_value=1e-6, allow_nan=False, allow_infinity=True))
@@ -241,10 +351,20 @@ def test_an_epsilon_survives_its_text(epsilon: float) -> None:
     assert parse_epsilon(str(epsilon)) == epsilon
 
 
-def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(contracts: dict[str, Contract]) -> None:
+def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(
+    contracts: dict[str, Contract],
+) -> None:
     shipped = load_pipelines(ROOT / "pipelines.yaml")
     for name, pipeline in shipped.pipelines.items():
-        known = set(TEXT_CONTRACTS if set() < set(pipeline.methods) <= {"few_shot_generation", "dp_icl"} else contracts)
+        known = set(
+            TEXT_CONTRACTS
+            if set() < set(pipeline.methods) <= {"few_shot_generation", "dp_icl"}
+            else contracts
+        )
         assert set(pipeline.datasets) <= known, name
         assert {pipeline.model, *pipeline.beside} <= {*shipped.models, *PACKAGED}, name
-        assert all(set(pipeline.shots) <= set(contracts[dataset].shots) for dataset in pipeline.datasets if dataset in contracts), name
+        assert all(
+            set(pipeline.shots) <= set(contracts[dataset].shots)
+            for dataset in pipeline.datasets
+            if dataset in contracts
+        ), name

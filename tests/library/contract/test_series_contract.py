@@ -22,14 +22,23 @@ from tests.library.text_contracts import text_tree
         ({"every": "year", "horizon": "3", "first": "2027-05-01"}, 3, "2029"),
     ],
 )
-def test_a_horizon_is_a_number_of_periods_or_a_time(releases: dict[str, Any], count: int, last: str) -> None:
+def test_a_horizon_is_a_number_of_periods_or_a_time(
+    releases: dict[str, Any], count: int, last: str
+) -> None:
     calendar = series_contract(series_tree(releases=releases)).releases.calendar
     assert (len(calendar.periods), calendar.periods[-1]) == (count, last)
 
 
 def test_a_period_is_over_when_the_next_one_has_begun_in_utc() -> None:
     releases = series_contract().releases
-    assert [releases.calendar.over_by(after(day), "day") for day in (-9, 0, 1, 5, 12, 900)] == [0, 0, 1, 5, 12, 12]
+    assert [releases.calendar.over_by(after(day), "day") for day in (-9, 0, 1, 5, 12, 900)] == [
+        0,
+        0,
+        1,
+        5,
+        12,
+        12,
+    ]
 
 
 def changed(tree: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
@@ -66,34 +75,54 @@ def changed(tree: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
         ("releases", {"every": "day"}, "source.arrived: has no meaning without a horizon"),
     ],
 )
-def test_what_a_guarantee_would_hang_in_the_air_without_is_refused(key: str, value: Any, refused: str) -> None:
+def test_what_a_guarantee_would_hang_in_the_air_without_is_refused(
+    key: str, value: Any, refused: str
+) -> None:
     with pytest.raises(DeclarationError, match=refused.replace(".", r"\.")):
         series_contract(changed(series_tree(), key, value))
 
 
-def test_how_many_rows_there_are_is_not_public_where_a_replaced_row_may_come_on_another_day() -> None:
+def test_how_many_rows_there_are_is_not_public_where_a_replaced_row_may_come_on_another_day() -> (
+    None
+):
     privacy = {"neighbours": "replace-one", "budget": {"epsilon": 3, "delta": 1e-6}}
     assert not series_contract(series_tree(privacy=privacy)).tells_row_count
-    assert series_contract(series_tree(privacy=privacy, releases={"every": "day"}, source={"file": "visits.csv"})).tells_row_count
+    assert series_contract(
+        series_tree(privacy=privacy, releases={"every": "day"}, source={"file": "visits.csv"})
+    ).tells_row_count
 
 
 def test_bounds_of_a_horizon_mean_nothing_without_one() -> None:
     tree = series_tree(releases={"every": "day"}, source={"file": "visits.csv"})
-    with pytest.raises(DeclarationError, match="max_rows_in_horizon: has no meaning without a horizon"):
+    with pytest.raises(
+        DeclarationError, match="max_rows_in_horizon: has no meaning without a horizon"
+    ):
         series_contract(tree)
     texts = {**text_tree(), "releases": {"every": "day", "horizon": 3, "first": "2026-03-01"}}
     with pytest.raises(DeclarationError, match="source.deliveries: is missing"):
         parse_contract(texts, "letters.yaml")
 
 
-def test_what_rows_enter_names_a_release_and_when_they_are_released_is_in_the_horizons_name() -> None:
-    """A contract's digest says what is counted; its calendar stands in the parameters of a horizon's release."""
+def test_what_rows_enter_names_a_release_and_when_they_are_released_is_in_the_horizons_name() -> (
+    None
+):
+    """A contract's digest says what is counted; its calendar stands in the parameters of a
+    horizon's release.
+    """
     one = contract_digest(series_contract())
-    assert one == contract_digest(series_contract(series_tree(releases={"every": "week", "horizon": 9, "first": "2026-03-01"})))
+    assert one == contract_digest(
+        series_contract(
+            series_tree(releases={"every": "week", "horizon": 9, "first": "2026-03-01"})
+        )
+    )
     assert one != contract_digest(series_contract(of_rows()))
     assert one != contract_digest(series_contract(changed(series_tree(), "source.arrived", "came")))
 
 
 def test_a_horizon_beyond_the_end_of_the_calendar_is_refused_by_the_contract() -> None:
-    with pytest.raises(DeclarationError, match="horizon has too many periods: periods=10: expected at most 4"):
-        series_contract(series_tree(releases={"every": "day", "horizon": 10, "first": "9999-12-28"}))
+    with pytest.raises(
+        DeclarationError, match="horizon has too many periods: periods=10: expected at most 4"
+    ):
+        series_contract(
+            series_tree(releases={"every": "day", "horizon": 10, "first": "9999-12-28"})
+        )

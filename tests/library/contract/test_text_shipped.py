@@ -1,4 +1,6 @@
-"""The shipped contracts over texts fit the published files: least rows, labels, lengths and digests."""
+"""The shipped contracts over texts fit the published files: least rows, labels, lengths and
+digests.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from dpicl.text.split import split_texts
 
 from ..text_contracts import EDITIONS, TEXT_CONTRACTS
 
-AT_HAND = TEXT_CONTRACTS | {name.partition(":")[0]: one for name, one in EDITIONS.items() if ":" in name}
+AT_HAND = TEXT_CONTRACTS | {
+    name.partition(":")[0]: one for name, one in EDITIONS.items() if ":" in name
+}
 """Of published sets a slice."""
 PRIVATE_ROWS = {
     "agnews": 41_310,
@@ -43,15 +47,24 @@ HELD_OUT = {
 @pytest.mark.parametrize("contract", [AT_HAND[name] for name in PRIVATE_ROWS], ids=PRIVATE_ROWS)
 def test_a_contract_fits_the_published_files(contract: TextContract, data_folder: Path) -> None:
     table = load_texts(contract, data_folder=data_folder)
-    assert [one.rule.rule for one in text_violations(table, contract) if one.rule.severity == "fail"] == []
+    assert [
+        one.rule.rule for one in text_violations(table, contract) if one.rule.severity == "fail"
+    ] == []
     split = split_texts(table, contract)
-    assert (split.train.row_count, split.test.row_count) == (PRIVATE_ROWS[contract.name], HELD_OUT[contract.name])
+    assert (split.train.row_count, split.test.row_count) == (
+        PRIVATE_ROWS[contract.name],
+        HELD_OUT[contract.name],
+    )
     assert len(split.query_positions) == contract.query_count
     cut = sum(one.count for one in text_violations(table, contract))
-    assert cut < table.num_rows / (500 if contract.name == "samsum" else 1000), "almost no text is cut"
+    assert cut < table.num_rows / (500 if contract.name == "samsum" else 1000), (
+        "almost no text is cut"
+    )
     assert contract.ensemble.delta * split.train.row_count < 1
 
 
 def test_every_contract_over_files_is_among_them() -> None:
     over_files = {name for name, contract in AT_HAND.items() if contract.source.train}
-    assert set(PRIVATE_ROWS) == set(HELD_OUT) == over_files - {"docvqa"}, "which is filled in by whoever may"
+    assert set(PRIVATE_ROWS) == set(HELD_OUT) == over_files - {"docvqa"}, (
+        "which is filled in by whoever may"
+    )

@@ -1,4 +1,6 @@
-"""A category is what is written in the file; nothing is turned into another text behind the writer's back."""
+"""A category is what is written in the file; nothing is turned into another text behind the
+writer's back.
+"""
 
 from __future__ import annotations
 
@@ -60,21 +62,47 @@ def test_a_category_is_the_text_that_is_written(tmp_path: Path, written: str) ->
 
 
 @pytest.mark.parametrize("written", NOT_TEXT)
-def test_what_yaml_reads_as_no_text_is_refused_with_the_advice_to_quote_it(tmp_path: Path, written: str) -> None:
+def test_what_yaml_reads_as_no_text_is_refused_with_the_advice_to_quote_it(
+    tmp_path: Path, written: str
+) -> None:
     with pytest.raises(DeclarationError) as caught:
         load(tmp_path, written)
     sentence = one_sentence(caught.value, "shop.yaml")
-    assert "columns.member.categories.0: got" in sentence and "expected text; put it in quotes" in sentence
-    assert load(tmp_path, f'"{written or "x"}"').columns["member"].categories == (written or "x", "yes!")  # type: ignore[union-attr]
+    assert (
+        "columns.member.categories.0: got" in sentence
+        and "expected text; put it in quotes" in sentence
+    )
+    assert load(tmp_path, f'"{written or "x"}"').columns["member"].categories == (
+        written or "x",
+        "yes!",
+    )  # type: ignore[union-attr]
 
 
 def test_numbers_and_truth_values_are_read_where_they_are_written_plainly(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("a: [0, -3, 12, 0.5, 1e-3, -2.5e+2, .inf, true, FALSE, null, ~]")
-    assert read_yaml(tmp_path / "a.yaml")["a"] == [0, -3, 12, 0.5, 0.001, -250.0, float("inf"), True, False, None, None]
+    (tmp_path / "a.yaml").write_text(
+        "a: [0, -3, 12, 0.5, 1e-3, -2.5e+2, .inf, true, FALSE, null, ~]"
+    )
+    assert read_yaml(tmp_path / "a.yaml")["a"] == [
+        0,
+        -3,
+        12,
+        0.5,
+        0.001,
+        -250.0,
+        float("inf"),
+        True,
+        False,
+        None,
+        None,
+    ]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "data_contracts").glob("*.yaml")), ids=lambda path: path.stem)
-def test_shipped_contracts_say_the_same_to_a_reader_that_takes_all_scalars_as_text(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "data_contracts").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_shipped_contracts_say_the_same_to_a_reader_that_takes_all_scalars_as_text(
+    path: Path,
+) -> None:
     """No category or text of theirs hangs on how YAML reads a scalar."""
     contract, plain = load_contract(path), yaml.load(path.read_text(), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
 
@@ -106,8 +134,18 @@ def test_messages_carry_no_control_or_direction_marks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [DeclarationError("f", "k", "r", "e"), DataError("f", "r", column="c", count=2), ParameterError("n", 1, "2")], ids=type
+    "error",
+    [
+        DeclarationError("f", "k", "r", "e"),
+        DataError("f", "r", column="c", count=2),
+        ParameterError("n", 1, "2"),
+    ],
+    ids=type,
 )
 def test_errors_survive_the_way_between_processes(error: DpiclError) -> None:
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error) and str(again) == str(error) == again.details() and vars(again) == vars(error)
+    assert (
+        type(again) is type(error)
+        and str(again) == str(error) == again.details()
+        and vars(again) == vars(error)
+    )

@@ -1,4 +1,6 @@
-"""A small model as one GGUF file, as llama.cpp's converter writes it, beside the folder that it was made of."""
+"""A small model as one GGUF file, as llama.cpp's converter writes it, beside the folder that it was
+made of.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from safetensors.numpy import load_file
 
 from dpicl.lm.local.tiny import build_tiny_model
 
-TEXTS = ["Is it so? Yes or No? Answer:", "A clerk of 41 years answered Yes, another one of 63 said No."]
+TEXTS = [
+    "Is it so? Yes or No? Answer:",
+    "A clerk of 41 years answered Yes, another one of 63 said No.",
+]
 _NAMES = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
@@ -27,7 +32,9 @@ _NAMES = {
 
 
 def write_gguf(file: Path, models: Path, architecture: str = "llama", left_out: str = "") -> Path:
-    """Write the tiny model to a file, and give its folder; tensors of the name `left_out` are missing."""
+    """Write the tiny model to a file, and give its folder; tensors of the name `left_out` are
+    missing.
+    """
     folder = build_tiny_model(models, TEXTS)
     config = json.loads((folder / "config.json").read_text())
     tokens = json.loads((folder / "tokenizer.json").read_text())["model"]
@@ -45,7 +52,9 @@ def write_gguf(file: Path, models: Path, architecture: str = "llama", left_out: 
     writer.add_tokenizer_model("gpt2")
     names = sorted(tokens["vocab"], key=tokens["vocab"].__getitem__)
     writer.add_token_list(names)
-    writer.add_token_types([TokenType.CONTROL if name in ("<s>", "</s>") else TokenType.NORMAL for name in names])
+    writer.add_token_types(
+        [TokenType.CONTROL if name in ("<s>", "</s>") else TokenType.NORMAL for name in names]
+    )
     writer.add_token_merges([" ".join(pair) for pair in tokens["merges"]])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
@@ -75,7 +84,11 @@ def _translated(name: str) -> str:
 
 def _turned(weight: np.ndarray, name: str, config: dict[str, Any]) -> np.ndarray:
     """llama.cpp turns neighbours against each other, transformers the halves of a head."""
-    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}.get(name.split(".")[-2])
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}.get(
+        name.split(".")[-2]
+    )
     if heads is None:
         return weight
-    return np.ascontiguousarray(weight.reshape(heads, 2, len(weight) // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape))
+    return np.ascontiguousarray(
+        weight.reshape(heads, 2, len(weight) // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+    )

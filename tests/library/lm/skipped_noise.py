@@ -1,4 +1,5 @@
-"""What `make check` reads, and nobody runs: a step that hands on private rows, where released ones or queries are wanted, is a type error.
+"""What `make check` reads, and nobody runs: a step that hands on private rows, where released ones
+or queries are wanted, is a type error.
 
 Every `ignore` stands for an error that mypy must find: it tells of one that is for nothing.
 """
@@ -8,11 +9,25 @@ from __future__ import annotations
 from dpicl.contract import Contract
 from dpicl.lm import HashScorer
 from dpicl.lm.egress import generate_texts, score_prompts
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
-from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedGroups, ReleasedPrompts, ReleasedRows
+from dpicl.tabular.prompts.serialize import (
+    central_demonstrations,
+    central_queries,
+    local_demonstrations,
+    local_queries,
+)
+from dpicl.types import (
+    PrivateCodes,
+    PrivateTable,
+    QueryTable,
+    ReleasedGroups,
+    ReleasedPrompts,
+    ReleasedRows,
+)
 
 
-def right(contract: Contract, queries: QueryTable, groups: ReleasedGroups, rows: ReleasedRows) -> None:
+def right(
+    contract: Contract, queries: QueryTable, groups: ReleasedGroups, rows: ReleasedRows
+) -> None:
     """As the stages do."""
     central_queries(queries, contract)
     central_demonstrations(groups, contract)

@@ -29,7 +29,9 @@ QUESTIONS = public_questions()
 
 @dataclass(frozen=True)
 class Sure:
-    """Gives the right answer to every public question this log-probability, and the others less; None cannot be asked."""
+    """Gives the right answer to every public question this log-probability, and the others less;
+    None cannot be asked.
+    """
 
     right: float | None
 
@@ -37,22 +39,34 @@ class Sure:
     def description(self) -> ModelDescription:
         return HashScorer("sure").description
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
         if self.right is None:
             raise ModelError("model 'sure' cannot be asked; expected another")
         labels = [label.strip() for label in continuations]
         right = {one.prompt: one.labels[one.right] for one in QUESTIONS}
-        return np.array([[self.right if label == right[one] else -90.0 for label in labels] for one in prompts])
+        return np.array(
+            [[self.right if label == right[one] else -90.0 for label in labels] for one in prompts]
+        )
 
 
 def test_the_questions_favour_no_label_and_have_both_kinds_of_prompts() -> None:
     assert 24 <= len(QUESTIONS) <= 40 and len({one.prompt for one in QUESTIONS}) == len(QUESTIONS)
     for labels in {one.labels for one in QUESTIONS}:
         own = [one for one in QUESTIONS if one.labels == labels]
-        assert len({*Counter(one.right for one in own).values()}) == 1 and {one.right for one in own} == {*range(len(labels))}
+        assert len({*Counter(one.right for one in own).values()}) == 1 and {
+            one.right for one in own
+        } == {*range(len(labels))}
         cues = [one.prompt.rpartition("\n")[2].split(" ")[-1] for one in own]
         shots = [one.prompt.count(cue) - 1 for one, cue in zip(own, cues, strict=True)]
-        assert Counter(shots) == {0: len(own) // 2, len(labels): len(own) // 2}, "half zero-shot, half with one demonstration a label"
+        assert Counter(shots) == {0: len(own) // 2, len(labels): len(own) // 2}, (
+            "half zero-shot, half with one demonstration a label"
+        )
         assert not overlap(labels)
 
 
@@ -80,22 +94,36 @@ def test_a_model_without_a_template_completes() -> None:
 
 def test_a_decision_is_told_with_both_means() -> None:
     assert AskedBy("chat", -0.41, -1.5, 24).sentence == (
-        "asked by its chat template: of 24 public questions the right answers have a mean log-probability of -0.41 nats by its chat "
+        "asked by its chat template: of 24 public questions the right answers have a mean "
+        "log-probability of -0.41 nats by its chat "
         "template, -1.50 by completion"
     )
-    assert "and it cannot be asked by its chat template" in AskedBy("completions", None, -1.0, 24).sentence
-    assert AskedBy("chat").sentence == "asked by its chat template, as for what its account was charged before"
+    assert (
+        "and it cannot be asked by its chat template"
+        in AskedBy("completions", None, -1.0, 24).sentence
+    )
+    assert (
+        AskedBy("chat").sentence
+        == "asked by its chat template, as for what its account was charged before"
+    )
 
 
 def test_both_ways_are_one_loaded_model_and_answer_as_each_alone(tmp_path: Path) -> None:
     folder = with_template(build_tiny_model(tmp_path, PROMPTS), tmp_path / "chat", TEMPLATE)
     spec = ModelSpec(name="m", kind="transformers", id=str(folder), device="cpu")
     opened = {
-        api: open_scorer(spec.model_copy(update={"api": api}), models_folder=tmp_path, corpus=()) for api in ("auto", "completions", "chat")
+        api: open_scorer(spec.model_copy(update={"api": api}), models_folder=tmp_path, corpus=())
+        for api in ("auto", "completions", "chat")
     }
     try:
-        assert opened["auto"] is opened["completions"] and opened["auto"]._model is opened["chat"]._model  # type: ignore[attr-defined]
-        assert (opened["auto"].description.mode, opened["chat"].description.mode) == ("", "chat template")
+        assert (
+            opened["auto"] is opened["completions"]
+            and opened["auto"]._model is opened["chat"]._model
+        )  # type: ignore[attr-defined]
+        assert (opened["auto"].description.mode, opened["chat"].description.mode) == (
+            "",
+            "chat template",
+        )
         for api, chat in (("completions", False), ("chat", True)):
             alone = TransformersScorer(str(folder), device="cpu", chat=chat)
             assert np.array_equal(opened[api].score(PROMPTS, LABELS), alone.score(PROMPTS, LABELS))
@@ -110,10 +138,18 @@ def test_both_ways_are_one_loaded_model_and_answer_as_each_alone(tmp_path: Path)
         ({"tokenizer_config.json": "{}"}, ""),
         ({"tokenizer_config.json": "no JSON"}, ""),
         ({"tokenizer_config.json": '{"chat_template": "{{ a }}"}'}, '"{{ a }}"'),
-        ({"tokenizer_config.json": '{"chat_template": "{{ a }}"}', "chat_template.jinja": "{{ b }}"}, "{{ b }}"),
+        (
+            {
+                "tokenizer_config.json": '{"chat_template": "{{ a }}"}',
+                "chat_template.jinja": "{{ b }}",
+            },
+            "{{ b }}",
+        ),
     ],
 )
-def test_a_template_is_found_without_loading_anything(tmp_path: Path, files: dict[str, str], found: str) -> None:
+def test_a_template_is_found_without_loading_anything(
+    tmp_path: Path, files: dict[str, str], found: str
+) -> None:
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     assert chat_template(tmp_path) == found
@@ -123,11 +159,15 @@ def test_a_template_is_found_without_loading_anything(tmp_path: Path, files: dic
 @pytest.mark.timeout(900)
 def test_smollm2_completes_since_its_template_makes_right_answers_less_likely() -> None:
     try:
-        scorer = TransformersScorer(os.environ.get("DPICL_SMOLLM2", SMOLLM2.id), device="cpu")  # its folder, or from the index
+        scorer = TransformersScorer(
+            os.environ.get("DPICL_SMOLLM2", SMOLLM2.id), device="cpu"
+        )  # its folder, or from the index
     except ModelError as error:
         if "pip does not get" in str(error):
             pytest.skip(f"no index answers: {error}")
         raise
     decided = asked_by(scorer.by_template, scorer)
     assert decided.api == "completions"
-    assert decided.chat == pytest.approx(-3.17, abs=0.05) and decided.completions == pytest.approx(-1.59, abs=0.05)
+    assert decided.chat == pytest.approx(-3.17, abs=0.05) and decided.completions == pytest.approx(
+        -1.59, abs=0.05
+    )

@@ -1,4 +1,6 @@
-"""The model in the box: small enough to ship, told apart from a general one, and better than chance on rows it has never seen."""
+"""The model in the box: small enough to ship, told apart from a general one, and better than chance
+on rows it has never seen.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,14 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
 
 
 @pytest.fixture(scope="module")
-def patients(contracts: dict[str, Contract], tmp_path_factory: pytest.TempPathFactory) -> SplitTable:
+def patients(
+    contracts: dict[str, Contract], tmp_path_factory: pytest.TempPathFactory
+) -> SplitTable:
     contract = contracts["breast_cancer"]
-    return split_table(load_source(contract, data_folder=None, cache_folder=tmp_path_factory.mktemp("cache")), contract)
+    return split_table(
+        load_source(contract, data_folder=None, cache_folder=tmp_path_factory.mktemp("cache")),
+        contract,
+    )
 
 
 def odds(scorer: Scorer, texts: list[str]) -> np.ndarray:
@@ -59,9 +66,14 @@ def test_it_says_what_it_is(scorer: Scorer) -> None:
 
 
 def test_its_card_tells_its_record() -> None:
-    record, told = json.loads((BUNDLED / RECORD).read_text("utf-8")), (BUNDLED / "README.md").read_text("utf-8")
+    record, told = (
+        json.loads((BUNDLED / RECORD).read_text("utf-8")),
+        (BUNDLED / "README.md").read_text("utf-8"),
+    )
     assert told == card(record)
-    assert f"{record['tokens']:,} tokens" in told and f"{record['held_out'][0]['model']:.3f}" in told
+    assert (
+        f"{record['tokens']:,} tokens" in told and f"{record['held_out'][0]['model']:.3f}" in told
+    )
     assert all(change in told for change in record["changes"])
     assert "is no substitute for a general model" in " ".join(told.split())
 
@@ -73,7 +85,12 @@ def test_it_reads_numbers_as_its_training_writes_them() -> None:
     assert [shipped.token_to_id(number) for number in NUMBERS] == list(
         range(shipped.get_vocab_size() - len(NUMBERS), shipped.get_vocab_size())
     )
-    assert [round(10 ** NUMBERS[token], 2) for token in tokens if token in NUMBERS] == [12, 0.05, 1000, 0]
+    assert [round(10 ** NUMBERS[token], 2) for token in tokens if token in NUMBERS] == [
+        12,
+        0.05,
+        1000,
+        0,
+    ]
 
 
 @pytest.mark.exhaustive
@@ -85,7 +102,10 @@ def test_it_tells_tumours_apart_by_eight_rows_and_goes_by_their_answers(
     contract, asked = contracts["breast_cancer"], slice(0, 40)
     texts = prompts_of(method, patients, contract, 0)[Cell("icl", math.inf, 8)][asked]
     truth = truth_of(patients.queries, contract)[asked]
-    area, other_way = (roc_auc_score(truth, odds(scorer, told)) for told in (texts, [reversed_rows(text) for text in texts]))
+    area, other_way = (
+        roc_auc_score(truth, odds(scorer, told))
+        for told in (texts, [reversed_rows(text) for text in texts])
+    )
     assert area > 0.6
     assert other_way > 0.6
     assert roc_auc_score(truth, odds(scorer, [other_answers(text) for text in texts])) < 0.4

@@ -1,4 +1,6 @@
-"""Synthetic tables of the bundled model: what decides their labels, how prompts put them, and which words they use."""
+"""Synthetic tables of the bundled model: what decides their labels, how prompts put them, and which
+words they use.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,17 @@ def tokenizer() -> Tokenizer:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_labels_follow_relevant_columns_only(family: str) -> None:
-    """The best single column tells labels apart where it is relevant, and no better than chance where it is not."""
+    """The best single column tells labels apart where it is relevant, and no better than chance
+    where it is not.
+    """
     said: dict[bool, list[float]] = {True: [], False: []}
     for index in range(60):
         drawn = population(rng(f"{family}{index}"), Shape(5, 0.4, 0.0), family, positive=0.5)
         if 0 < drawn.labels.sum() < len(drawn.labels):
             for column in range(5):
-                said[bool(drawn.relevant[column])].append(abs(np.corrcoef(drawn.values[:, column], drawn.labels)[0, 1]))
+                said[bool(drawn.relevant[column])].append(
+                    abs(np.corrcoef(drawn.values[:, column], drawn.labels)[0, 1])
+                )
     assert np.mean(said[True]) > 0.35
     # Columns with common causes go with the label though they do not decide it.
     assert np.mean(said[False]) < (0.3 if family in ("linear", "rules") else 0.08)
@@ -57,7 +63,9 @@ def test_labels_follow_relevant_columns_only(family: str) -> None:
 def test_no_direction_of_a_column_and_no_label_is_preferred() -> None:
     signs, labels = [], []
     for index in range(300):
-        drawn = population(rng(f"sign{index}"), Shape(1, 1.0, 0.1), FAMILIES[index % 3], positive=0.5)
+        drawn = population(
+            rng(f"sign{index}"), Shape(1, 1.0, 0.1), FAMILIES[index % 3], positive=0.5
+        )
         signs.append(np.sign(np.corrcoef(drawn.values[:, 0], drawn.labels)[0, 1]))
         labels.append(drawn.labels.mean())
     assert abs(np.nanmean(signs)) < 0.15
@@ -73,7 +81,9 @@ def test_local_prompts_are_the_product_serialisers() -> None:
     said = wording(chance, tuple(columns), wordy=0.5)
     labels = np.array([1, 0, 1])
     rows = rendering.local_rows(columns, said, labels)
-    asked = local_queries(EncodedQueries(np.array([[1, 1, 1]])), rendering.local_contract(columns, said))
+    asked = local_queries(
+        EncodedQueries(np.array([[1, 1, 1]])), rendering.local_contract(columns, said)
+    )
     assert prompt(rows[:2], asked[0]) + " Yes" == "\n".join(rows)
 
 
@@ -85,15 +95,25 @@ def test_tokens_are_those_of_the_whole_prompt(kind, tokenizer: Tokenizer) -> Non
         encoded = encode_task(tokenizer, task)
         assert encoded.tokens.tolist() == tokenizer.encode(prompt_of(task)).ids
         after = [tokenizer.decode([int(token)]).strip() for token in encoded.targets]
-        written = [tokenizer.normalizer.normalize_str(row.rpartition(" ")[2]) for row in np.array(task.rows)[task.asked]]
+        written = [
+            tokenizer.normalizer.normalize_str(row.rpartition(" ")[2])
+            for row in np.array(task.rows)[task.asked]
+        ]
         assert after == [answer[: len(text)] for answer, text in zip(written, after, strict=True)]
 
 
 def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
-    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in (" Yes", " No", " Yes or No? Answer:", "\n")]
+    ids = [
+        tokenizer.encode(text, add_special_tokens=False).ids
+        for text in (" Yes", " No", " Yes or No? Answer:", "\n")
+    ]
     assert [len(found) for found in ids] == [1, 1, 1, 1]
     found = marks_of(tokenizer)
-    assert (found.start, found.line_break, found.cue) == (tokenizer.token_to_id("<s>"), ids[3][0], ids[2][0])
+    assert (found.start, found.line_break, found.cue) == (
+        tokenizer.token_to_id("<s>"),
+        ids[3][0],
+        ids[2][0],
+    )
     assert [tokenizer.id_to_token(token) for token in found.numbers.tokens] == list(NUMBERS)
 
 
@@ -110,11 +130,15 @@ def test_answers_are_single_tokens_after_one_cue(tokenizer: Tokenizer) -> None:
         ("0.00001 or 1234567890", [], "0.00001or1234567890"),
     ],
 )
-def test_a_number_is_a_token_for_its_size_and_the_digits_left(text: str, sizes: list[float], left: str, tokenizer: Tokenizer) -> None:
+def test_a_number_is_a_token_for_its_size_and_the_digits_left(
+    text: str, sizes: list[float], left: str, tokenizer: Tokenizer
+) -> None:
     tokens = tokenizer.encode(text, add_special_tokens=False).tokens
     found = [NUMBERS[token] for token in tokens if token in NUMBERS]
     assert found == pytest.approx([-5 if size == 0 else math.log10(size) for size in sizes])
-    rest = "".join(tokenizer.decode([tokenizer.token_to_id(token)]) for token in tokens if token not in NUMBERS)
+    rest = "".join(
+        tokenizer.decode([tokenizer.token_to_id(token)]) for token in tokens if token not in NUMBERS
+    )
     assert "".join(rest.split()) == left
 
 
@@ -154,7 +178,12 @@ def test_levels_open_one_by_one_when_the_vote_is_reached() -> None:
 
 
 def test_a_guess_weighs_little_and_a_told_answer_one(tokenizer: Tokenizer) -> None:
-    encoded = [encode_task(tokenizer, make_task(rng(f"weight{index}"), LEVELS[3], shots=6, kind="local"), 3) for index in range(6)]
+    encoded = [
+        encode_task(
+            tokenizer, make_task(rng(f"weight{index}"), LEVELS[3], shots=6, kind="local"), 3
+        )
+        for index in range(6)
+    ]
     for task in encoded:
         guessed = task.others == IGNORED
         assert task.shares[~guessed].sum(axis=1) == pytest.approx(1)
@@ -175,19 +204,35 @@ def test_a_step_is_filled_and_no_batch_is_too_large(tokenizer: Tokenizer, tmp_pa
 
 def test_averages_stand_as_the_product_puts_them_and_both_labels_occur() -> None:
     """Positive groups first, mostly; no family makes tables of one label alone."""
-    tasks = [make_task(rng(f"group{index}"), LEVELS[1], shots=8, kind="groups") for index in range(60)]
+    tasks = [
+        make_task(rng(f"group{index}"), LEVELS[1], shots=8, kind="groups") for index in range(60)
+    ]
     means = [task.labels[: int(np.flatnonzero(task.asked)[0])] for task in tasks]
     assert 0.5 < np.mean([bool((np.diff(labels) <= 0).all()) for labels in means]) < 1
     for family, index in product(FAMILIES, range(40)):
-        assert 0 < population(rng(f"both{family}{index}"), Shape(3, 0.5, 0.2), family, positive=0.8).labels.mean() < 1
+        assert (
+            0
+            < population(
+                rng(f"both{family}{index}"), Shape(3, 0.5, 0.2), family, positive=0.8
+            ).labels.mean()
+            < 1
+        )
 
 
 def _evaluation_words() -> set[str]:
     """Words of column names, attributes and categories of every shipped contract."""
     named: list[str] = []
     for contract in CONTRACTS.values():
-        named += [contract.name, *contract.columns, *(attribute.name for attribute in contract.local)]
-        named += [category for column in contract.columns.values() for category in getattr(column, "categories", ())]
+        named += [
+            contract.name,
+            *contract.columns,
+            *(attribute.name for attribute in contract.local),
+        ]
+        named += [
+            category
+            for column in contract.columns.values()
+            for category in getattr(column, "categories", ())
+        ]
     parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", " ".join(named))
     return set(re.findall("[a-z]+", parted.lower()))
 

@@ -1,4 +1,6 @@
-"""A served model's scores are what its log-probabilities say, whichever of them the server gives."""
+"""A served model's scores are what its log-probabilities say, whichever of them the server
+gives.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,17 @@ from dpicl.lm.endpoint.texts import TextRequest
 from dpicl.lm.requests import HashScorer, Tallying
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods.ensemble.voting import Placement, Voters
-from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, Hashes, Pairs, beginnings, serving, truth
+from tests.library.endpoint_server import (
+    LABELS,
+    WORDS,
+    EndpointServer,
+    Habits,
+    Hashes,
+    Pairs,
+    beginnings,
+    serving,
+    truth,
+)
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in (3, 1, 2, 1)]
@@ -35,7 +47,10 @@ class Sure(Hashes):
         return truth(text, token) / (100 if token.strip() in LABELS and "UNSURE" not in text else 1)
 
     def read(self, text: str) -> Pairs:
-        return [(token, None if value is None else self.logprob(text[: text.find(token)], token)) for token, value in super().read(text)]
+        return [
+            (token, None if value is None else self.logprob(text[: text.find(token)], token))
+            for token, value in super().read(text)
+        ]
 
     def next(self, text: str, blank: str) -> Pairs:
         return [(token, self.logprob(text, token)) for token, _ in super().next(text, blank)]
@@ -50,20 +65,37 @@ class Warm(Hashes):
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A scorer for a running server."""
-    return EndpointScorer(ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}))
+    return EndpointScorer(
+        ModelSpec.model_validate(
+            {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
+        )
+    )
 
 
-@pytest.mark.parametrize("habits", [Habits(), Habits(logprobs="content"), Habits(blanks=False), Habits(calls_itself="m-2")])
+@pytest.mark.parametrize(
+    "habits",
+    [Habits(), Habits(logprobs="content"), Habits(blanks=False), Habits(calls_itself="m-2")],
+)
 def test_a_label_of_one_token_gets_exactly_its_log_probability(habits: Habits) -> None:
     with serving(habits) as server:
         scorer = opened(server)
-        assert scorer.description.mode == ("completions top-20 logprobs, else echo" if habits.blanks else "completions echo")
+        assert scorer.description.mode == (
+            "completions top-20 logprobs, else echo" if habits.blanks else "completions echo"
+        )
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("1.5 kg", "1.5"), ("1", "1"), ("-5.", "-5"), ("**5**", "5"), ("15", None), ("New York!", "new york"), ("new", "new")],
+    [
+        ("1.5 kg", "1.5"),
+        ("1", "1"),
+        ("-5.", "-5"),
+        ("**5**", "5"),
+        ("15", None),
+        ("New York!", "new york"),
+        ("new", "new"),
+    ],
 )
 def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | None) -> None:
     labels = (" 1", " 1.5", " -5", " 5", " new", " new york")
@@ -78,29 +110,54 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) ->
         assert opened(server).description.mode == "completions top-20 logprobs, else echo"
 
 
-def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_scored_by_their_first() -> None:
+def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_scored_by_their_first() -> (  # noqa: E501
+    None
+):
     with serving(Habits()) as server:
         scorer, prompt = opened(server), PROMPTS[0]
-        alike, apart = scorer.score([prompt], [" Yes it is", " Yes so"])[0], scorer.score([prompt], [" Yes it is", " No"])[0]
+        alike, apart = (
+            scorer.score([prompt], [" Yes it is", " Yes so"])[0],
+            scorer.score([prompt], [" Yes it is", " No"])[0],
+        )
     whole = [
         truth(prompt, " Yes") + truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is"),
         truth(prompt, " Yes") + truth(prompt + " Yes", " so"),
     ]
-    assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [truth(prompt, " Yes"), truth(prompt, " No")]
+    assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [
+        truth(prompt, " Yes"),
+        truth(prompt, " No"),
+    ]
 
 
-def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginnings_are_read_once() -> None:
-    shown = [" ".join(f"word{number}" for number in range(start, start + 60)) for start in (0, 100, 200)]
-    kinds = [" ".join(f"kind{number}" for number in range(start, start + 15)) for start in range(0, 100, 20)]
-    prompts = [f"{shown[number % 3]} {kinds[number % 5]} query {number} is it? Answer:" for number in range(90)]
+def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginnings_are_read_once() -> (  # noqa: E501
+    None
+):
+    shown = [
+        " ".join(f"word{number}" for number in range(start, start + 60)) for start in (0, 100, 200)
+    ]
+    kinds = [
+        " ".join(f"kind{number}" for number in range(start, start + 15))
+        for start in range(0, 100, 20)
+    ]
+    prompts = [
+        f"{shown[number % 3]} {kinds[number % 5]} query {number} is it? Answer:"
+        for number in range(90)
+    ]
     with serving(Habits(delay_seconds=0.005), speaker=Sure()) as server:
         scorer = opened(server)
         opening, server.prefilled = len(server.requests), 0
         scores = scorer.score(prompts, BLANKED)
         asked = len(server.requests) - opening
-        least = len({beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}) + len(prompts)
-        assert (asked - 4, server.prefilled / least) == (len(prompts), pytest.approx(1, abs=0.05))  # 4: how the labels are cut
-        assert np.array_equal(scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts])
+        least = len(
+            {beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}
+        ) + len(prompts)
+        assert (asked - 4, server.prefilled / least) == (
+            len(prompts),
+            pytest.approx(1, abs=0.05),
+        )  # 4: how the labels are cut
+        assert np.array_equal(
+            scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts]
+        )
 
 
 def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() -> None:
@@ -114,11 +171,16 @@ def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() ->
 
 
 def test_a_label_that_is_not_listed_is_scored_by_an_echo_of_its_own() -> None:
-    prompts = [f"Row {number}. {'UNSURE' if number % 2 else 'Sure'}? Answer:" for number in range(40)]
+    prompts = [
+        f"Row {number}. {'UNSURE' if number % 2 else 'Sure'}? Answer:" for number in range(40)
+    ]
     with serving(Habits(most_top=5), speaker=Sure()) as server:
         scorer = opened(server)
         opening = len(server.requests)
-        assert np.array_equal(scorer.score(prompts, BLANKED), [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts])
+        assert np.array_equal(
+            scorer.score(prompts, BLANKED),
+            [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts],
+        )
         assert scorer.description.mode == "completions top-5 logprobs, else echo"
         echoes = sum(bool(asked.get("echo")) for asked in server.requests[opening:])
         assert 0 < echoes < 2 * len(prompts)
@@ -162,7 +224,9 @@ def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
         seen.append(int(listed.sum()))
         assert np.array_equal(row[listed], true[listed]) or not listed.any()
         assert (row[~listed] <= fifth).all() if listed.any() else row[0] == row[1]
-    assert [counts.get(name, 0) for name in ("no-label", "one-label", "scored")] == [seen.count(number) for number in (0, 1, 2)]
+    assert [counts.get(name, 0) for name in ("no-label", "one-label", "scored")] == [
+        seen.count(number) for number in (0, 1, 2)
+    ]
     assert min(seen.count(number) for number in (0, 1)) > 0
 
 
@@ -170,7 +234,9 @@ def test_a_chat_that_lists_first_tokens_is_not_asked_for_labels_that_begin_one_a
     with serving(Habits(echo="ignores")) as server:
         scorer = opened(server, api="chat")
         with pytest.raises(
-            ModelError, match="for labels of which one begins another; expected a server that has completions, a local model"
+            ModelError,
+            match="for labels of which one begins another; expected a server that has completions, "
+            "a local model",
         ):
             scorer.score(PROMPTS, [" 2", " 2.5"])
 
@@ -195,15 +261,25 @@ def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
         assert scorer.score(PROMPTS, BLANKED).tolist() == [[-1.0, 0.0]] * 4
         assert scorer.tally(PROMPTS, BLANKED)["parsed"] == 4
     assert str(refused.value) == (
-        "model 'far' cannot score No and Yes (completions echo, completions top-20 logprobs, completions top-5 logprobs, "
+        "model 'far' cannot score No and Yes (completions echo, completions top-20 logprobs, "
+        "completions top-5 logprobs, "
         "chat top-20 logprobs, chat top-5 logprobs: the reply has no log-probabilities); "
-        "expected a server that gives log-probabilities, or `allow_fallback: true` to parse its text"
+        "expected a server that gives log-probabilities, or `allow_fallback: true` to parse its "
+        "text"
     )
 
 
 @pytest.mark.quick("**No.**-0")
 @pytest.mark.parametrize(
-    ("text", "label"), [("**No.**", 0), (" yes", 1), ("\n\nYes, it is", 1), ("Nothing", None), ("Maybe no", None), ("", None)]
+    ("text", "label"),
+    [
+        ("**No.**", 0),
+        (" yes", 1),
+        ("\n\nYes, it is", 1),
+        ("Nothing", None),
+        ("Maybe no", None),
+        ("", None),
+    ],
 )
 def test_an_answer_is_the_label_that_the_text_starts_with(text: str, label: int | None) -> None:
     with serving(Habits(apis=("chat",), logprobs="none", text=text)) as server:
@@ -211,14 +287,22 @@ def test_an_answer_is_the_label_that_the_text_starts_with(text: str, label: int 
             with pytest.raises(ModelError, match="chat generated: the text starts with no label"):
                 opened(server, allow_fallback=True)
         else:
-            assert opened(server, allow_fallback=True).score(PROMPTS, BLANKED).argmax(1).tolist() == [label] * 4
+            assert (
+                opened(server, allow_fallback=True).score(PROMPTS, BLANKED).argmax(1).tolist()
+                == [label] * 4
+            )
 
 
 @pytest.mark.parametrize(
     ("api", "counts"),
-    [("completions", {"filtered": 1, "rejected": 1, "scored": 5}), ("chat", {"filtered": 1, "rejected": 1, "refused": 1, "scored": 4})],
+    [
+        ("completions", {"filtered": 1, "rejected": 1, "scored": 5}),
+        ("chat", {"filtered": 1, "rejected": 1, "refused": 1, "scored": 4}),
+    ],
 )
-def test_what_a_server_will_not_answer_gets_the_fixed_answer_at_the_first_try(api: str, counts: dict[str, int]) -> None:
+def test_what_a_server_will_not_answer_gets_the_fixed_answer_at_the_first_try(
+    api: str, counts: dict[str, int]
+) -> None:
     prompts = [f"{word}. Answer:" for word in ("FILTERED", "REFUSED", "REJECTED")] + PROMPTS
     with serving(Habits(echo="ignores")) as server:
         scorer = opened(server, api=api)
@@ -235,7 +319,9 @@ def test_a_server_that_rejects_everything_stops_the_run() -> None:
         scorer = opened(server)
         server.habits = Habits(rejects=("model",))
         with pytest.raises(
-            ModelError, match=r"rejects a public question too \(status 400\); expected a server that still answers completions"
+            ModelError,
+            match=r"rejects a public question too \(status 400\); expected a server that still "
+            r"answers completions",
         ):
             scorer.score([f"Row {number}. Answer:" for number in range(60)], BLANKED)
 
@@ -249,39 +335,71 @@ def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word
         opening = len(server.requests)
         scores, sent = scorer.score(prompts, BLANKED), len(server.requests) - opening
         tally = scorer.tally(prompts, BLANKED)
-    assert np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED)) and (scores[:120] == -math.log(2)).all()
+    assert (
+        np.array_equal(scores[120:], HashScorer().score(PROMPTS, BLANKED))
+        and (scores[:120] == -math.log(2)).all()
+    )
     assert (tally[word.lower()], tally["scored"]) == (120, 4) and sent < 120 + 20
 
 
 @pytest.mark.quick("FILTERED")
 @pytest.mark.parametrize("word", ["REJECTED", "FILTERED", "REFUSED", "SILENT"])
-def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(word: str) -> None:
-    rows, more = [f"letter {number}" for number in range(20)], [f"{word} {number}" for number in range(60)]
+def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(
+    word: str,
+) -> None:
+    rows, more = (
+        [f"letter {number}" for number in range(20)],
+        [f"{word} {number}" for number in range(60)],
+    )
     with serving(Habits(apis=("chat",))) as server:
         voters = Voters(contract(), opened(server, trust="local"))
-        without, found = (voters.votes(Placement(table(some), KEY, Fraction(1), ALONE), [(0, "?")]) for some in (rows, [*rows, *more]))
+        without, found = (
+            voters.votes(Placement(table(some), KEY, Fraction(1), ALONE), [(0, "?")])
+            for some in (rows, [*rows, *more])
+        )
     assert without == found
 
 
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {"logprobs": {"tokens": [" No"], "token_logprobs": [900.0], "top_logprobs": [{" No": 900.0, " Yes": -1.0}]}},
-        {"logprobs": {"tokens": [" No"], "token_logprobs": [-1.0], "top_logprobs": [{" No": -1.0, " Yes": 900.0}]}},
+        {
+            "logprobs": {
+                "tokens": [" No"],
+                "token_logprobs": [900.0],
+                "top_logprobs": [{" No": 900.0, " Yes": -1.0}],
+            }
+        },
+        {
+            "logprobs": {
+                "tokens": [" No"],
+                "token_logprobs": [-1.0],
+                "top_logprobs": [{" No": -1.0, " Yes": 900.0}],
+            }
+        },
         {"usage": {"prompt_tokens": -5}},
         {"usage": {"prompt_tokens": 10**4000}},
         {"usage": {"completion_tokens": 1e300}},
     ],
 )
 def test_numbers_that_cannot_be_are_no_answer(spoilt: dict[str, Any]) -> None:
-    fine = {"tokens": [" No"], "token_logprobs": [1e-6], "top_logprobs": [{" No": 1e-6, " Yes": -1.0}]}
+    fine = {
+        "tokens": [" No"],
+        "token_logprobs": [1e-6],
+        "top_logprobs": [{" No": 1e-6, " Yes": -1.0}],
+    }
     content = {
-        "choices": [{"text": " No", "finish_reason": "length", "logprobs": spoilt.get("logprobs", fine)}],
+        "choices": [
+            {"text": " No", "finish_reason": "length", "logprobs": spoilt.get("logprobs", fine)}
+        ],
         "usage": spoilt.get("usage"),
     }
     with pytest.raises(GarbledError):
         read_reply(content)
-    assert read_reply({"choices": [{"text": " No", "logprobs": fine}]}).top == ((" No", 0.0), (" Yes", -1.0))
+    assert read_reply({"choices": [{"text": " No", "logprobs": fine}]}).top == (
+        (" No", 0.0),
+        (" Yes", -1.0),
+    )
 
 
 @pytest.mark.parametrize("stated", [True, False])
@@ -289,17 +407,23 @@ def test_a_prompt_that_is_too_long_stops_the_run_and_is_not_quoted(stated: bool)
     long = "secret " * 40 + "Answer:"
     with serving(Habits(context=30, states_context=stated)) as server:
         scorer = opened(server)
-        assert (("context 30 tokens" if stated else "context length not stated") + "; repeats agree") == scorer.description.note
+        assert (
+            ("context 30 tokens" if stated else "context length not stated") + "; repeats agree"
+        ) == scorer.description.note
         with pytest.raises(ModelError) as refused:
             scorer.score([*PROMPTS, long], BLANKED)
     assert str(refused.value) == (
-        "model 'far': a prompt does not fit its context of 30 tokens (status 400): it has 287 characters; "
+        "model 'far': a prompt does not fit its context of 30 tokens (status 400): it has 287 "
+        "characters; "
         "expected fewer demonstrations or a longer context"
     )
 
 
 def test_a_reply_to_a_prompt_that_fills_the_context_is_not_believed() -> None:
-    with serving(Habits(context=30, echo="ignores")) as server, pytest.raises(ModelError, match="fills its context of 30 tokens"):
+    with (
+        serving(Habits(context=30, echo="ignores")) as server,
+        pytest.raises(ModelError, match="fills its context of 30 tokens"),
+    ):
         opened(server).score(["word " * 29 + "Answer:"], BLANKED)
 
 
@@ -320,15 +444,28 @@ def test_what_was_spent_is_told_once_and_priced() -> None:
         scorer.score(PROMPTS, BLANKED)
         first, second = scorer.tally(PROMPTS, BLANKED), scorer.tally(PROMPTS, BLANKED)
         assert first["calls"] == len(server.requests) + 1  # and the list of models
-    assert first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6) and first["prompt_tokens"] > 0
+    assert (
+        first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6)
+        and first["prompt_tokens"] > 0
+    )
     assert (second["scored"], second["calls"], second["cost"]) == (4, 0, 0)
 
 
 def test_repeats_that_differ_and_another_name_are_told() -> None:
-    with serving(Habits(echo="ignores", drifts=True, calls_itself="other-model", usage=False)) as server:
+    with serving(
+        Habits(echo="ignores", drifts=True, calls_itself="other-model", usage=False)
+    ) as server:
         scorer = opened(server)
-    assert scorer.description.note == "context length not stated; repeats differ by up to 0.0002 nats; the server calls it other-model"
-    assert (scorer.description.revision, scorer.description.trust, scorer.description.kind) == ("f1", "remote", "endpoint")
+    assert (
+        scorer.description.note
+        == "context length not stated; repeats differ by up to 0.0002 nats; the server calls it "
+        "other-model"
+    )
+    assert (scorer.description.revision, scorer.description.trust, scorer.description.kind) == (
+        "f1",
+        "remote",
+        "endpoint",
+    )
 
 
 def test_nothing_to_score_asks_nothing() -> None:

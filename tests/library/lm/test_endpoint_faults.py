@@ -1,4 +1,6 @@
-"""A server that fails is asked again as long as that may help, and never by anybody who should not be."""
+"""A server that fails is asked again as long as that may help, and never by anybody who should not
+be.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A scorer for a running server."""
-    return EndpointScorer(ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}))
+    return EndpointScorer(
+        ModelSpec.model_validate(
+            {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
+        )
+    )
 
 
 @pytest.mark.quick("503", "502")
@@ -44,9 +50,16 @@ def test_what_passes_by_itself_is_asked_again_and_answered_once(fault: str) -> N
         scores, tally = scorer.score(PROMPTS, BLANKED), scorer.tally(PROMPTS, BLANKED)
         answered = [server.answered[prompt] for prompt in PROMPTS]
         requests = len(server.requests)
-    assert np.array_equal(scores, HashScorer().score(PROMPTS, BLANKED)) and answered == [1] * len(PROMPTS)
-    assert tally["calls"] == len(PROMPTS) and tally["repeated_calls"] == requests - probed - len(PROMPTS) > 0
-    assert tally["lost_answers"] == (tally["repeated_calls"] if fault in ("truncate", "cut", "close") else 0)
+    assert np.array_equal(scores, HashScorer().score(PROMPTS, BLANKED)) and answered == [1] * len(
+        PROMPTS
+    )
+    assert (
+        tally["calls"] == len(PROMPTS)
+        and tally["repeated_calls"] == requests - probed - len(PROMPTS) > 0
+    )
+    assert tally["lost_answers"] == (
+        tally["repeated_calls"] if fault in ("truncate", "cut", "close") else 0
+    )
 
 
 def test_a_server_that_stalls_is_not_waited_for_for_ever() -> None:
@@ -73,14 +86,19 @@ def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
 def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_deadline() -> None:
     with serving(Habits(delay_seconds=60)) as server:
         started = time.monotonic()
-        with pytest.raises(ModelError, match="model 'far': the server is silent for 6 seconds; expected one that answers"):
+        with pytest.raises(
+            ModelError,
+            match="model 'far': the server is silent for 6 seconds; expected one that answers",
+        ):
             opened(server)
         assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(("asked", "least"), [("1", 1.0), ("0", 0.0)])
 def test_a_server_s_wish_to_wait_is_honoured(asked: str, least: float) -> None:
-    with serving(Habits(echo="ignores", faults=("429",), fault_every=7, retry_after=asked)) as server:
+    with serving(
+        Habits(echo="ignores", faults=("429",), fault_every=7, retry_after=asked)
+    ) as server:
         scorer = opened(server, api="completions", max_connections=1)
         before = len(server.requests)
         started = time.monotonic()
@@ -91,7 +109,15 @@ def test_a_server_s_wish_to_wait_is_honoured(asked: str, least: float) -> None:
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("3", 3.0), ("0.5", 0.5), ("", None), ("soon", None), ("-1", None), ("nan", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
+    [
+        ("3", 3.0),
+        ("0.5", 0.5),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("nan", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    ],
 )
 def test_a_wait_is_a_number_or_a_date(header: str, seconds: float | None) -> None:
     assert retry_after(header) == seconds
@@ -111,7 +137,9 @@ def test_a_server_that_is_gone_stops_the_run_with_the_way_to_resume() -> None:
         scorer.score(PROMPTS[:10], BLANKED)
     with pytest.raises(ModelError) as gone:
         scorer.score(PROMPTS, BLANKED)
-    assert str(gone.value).startswith("model 'far': the last ") and str(gone.value).endswith(f" calls failed (no connection); {RESUME}")
+    assert str(gone.value).startswith("model 'far': the last ") and str(gone.value).endswith(
+        f" calls failed (no connection); {RESUME}"
+    )
     assert scorer.score(PROMPTS[:10], BLANKED).shape == (10, 2)
 
 
@@ -133,18 +161,29 @@ def test_rows_that_a_server_breaks_on_stop_no_ensemble_and_no_other_vote(mark: s
     with serving(Habits(echo="ignores", context=50)) as server:
         voters = Voters(contract(), opened(server, trust="local"))
         tables = (table(rows), table([*rows, *[f"{number} {mark}" for number in range(9)]]))
-        without, found = (voters.votes(Placement(one, KEY, Fraction(1), ALONE), [(0, "?")]) for one in tables)
+        without, found = (
+            voters.votes(Placement(one, KEY, Fraction(1), ALONE), [(0, "?")]) for one in tables
+        )
         assert without == found
         asked = len(server.requests)
         assert voters.votes(Placement(tables[1], KEY, Fraction(1), ALONE), [(0, "?")]) == found
-        assert len(server.requests) - asked <= 3 * 2 * 2 * 9, "only public questions: what failed is known to fail"
+        assert len(server.requests) - asked <= 3 * 2 * 2 * 9, (
+            "only public questions: what failed is known to fail"
+        )
 
 
 @pytest.mark.parametrize(
     ("habits", "told"),
     [
         (Habits(model="other"), "status 404"),
-        (Habits(key="k"), "the server refuses the key (status 401); expected key_env to name the variable that holds it"),
+        (
+            Habits(key="k"),
+            (
+                "the server refuses the key (status 401); expected key_env to name the variable "
+                "that "
+                "holds it"
+            ),
+        ),
         (Habits(apis=()), "status 404"),
     ],
 )
@@ -170,24 +209,37 @@ def test_a_key_comes_from_the_environment_and_is_in_nothing_that_is_kept(
 
 
 @pytest.mark.parametrize("value", ["", "naïve", "two\nlines"])
-def test_a_key_that_is_not_there_or_no_header_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_a_key_that_is_not_there_or_no_header_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     monkeypatch.setenv("FAR_KEY", value)
     with serving(Habits()) as server:
         with pytest.raises(ModelError) as refused:
             opened(server, key_env="FAR_KEY")
         assert server.keys == []
-    assert str(refused.value) == "model 'far': the variable FAR_KEY holds no key; expected the server's key, in printable ASCII"
+    assert (
+        str(refused.value)
+        == "model 'far': the variable FAR_KEY holds no key; expected the server's key, in "
+        "printable ASCII"
+    )
 
 
-def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("FAR_KEY", "sesame")
     with serving(Habits()) as thief, serving(Habits(location=f"{thief.url}/models")) as server:
-        with pytest.raises(ModelError, match=r"the server redirects \(status 307\); expected the address that answers by itself"):
+        with pytest.raises(
+            ModelError,
+            match=r"the server redirects \(status 307\); expected the address that answers by itself",  # noqa: E501
+        ):
             opened(server, key_env="FAR_KEY")
         assert thief.keys == [] and server.keys == ["sesame"]
 
 
-def test_a_login_of_the_user_s_for_the_host_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_login_of_the_user_s_for_the_host_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     netrc = tmp_path_factory.mktemp("home") / "netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password sesame\n")
     monkeypatch.setenv("NETRC", str(netrc))
@@ -213,7 +265,9 @@ def test_a_throttled_server_is_asked_less_at_once_and_all_is_answered() -> None:
     many = [f"Row {number}. Cold? Answer:" for number in range(200)]
     with (
         serving(Habits(echo="ignores", delay_seconds=0.05)) as free,
-        serving(Habits(echo="ignores", delay_seconds=0.05, faults=("429",), fault_every=6)) as throttled,
+        serving(
+            Habits(echo="ignores", delay_seconds=0.05, faults=("429",), fault_every=6)
+        ) as throttled,
     ):
         for server in (free, throttled):
             scorer = opened(server, api="completions", max_connections=64)
@@ -225,7 +279,10 @@ def test_a_throttled_server_is_asked_less_at_once_and_all_is_answered() -> None:
 def test_threads_share_a_scorer_and_ask_nothing_twice() -> None:
     with serving(Habits(echo="ignores")) as server:
         scorer, found = opened(server, api="completions"), []
-        threads = [threading.Thread(target=lambda: found.append(scorer.score(PROMPTS, BLANKED))) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: found.append(scorer.score(PROMPTS, BLANKED)))
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

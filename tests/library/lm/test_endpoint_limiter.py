@@ -1,4 +1,6 @@
-"""The number of calls at once follows what a server bears, and a dead server is told from a busy one."""
+"""The number of calls at once follows what a server bears, and a dead server is told from a busy
+one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def test_calls_that_were_congested_together_halve_it_once() -> None:
     assert limiter.limit == 8
 
 
-@given(st.lists(st.sampled_from(["good", "bad", "congested", "late"]), max_size=200), st.integers(1, 64), st.floats(0.1, 100))
+@given(
+    st.lists(st.sampled_from(["good", "bad", "congested", "late"]), max_size=200),
+    st.integers(1, 64),
+    st.floats(0.1, 100),
+)
 def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: float) -> None:
     limiter = AdaptiveLimiter(most, start)
     for event in events:
@@ -46,7 +52,9 @@ def test_it_stays_between_one_and_the_most(events: list[str], most: int, start: 
 
 
 @pytest.mark.parametrize(("alive", "down"), [(False, True), (True, False)])
-def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(alive: bool, down: bool) -> None:
+def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(
+    alive: bool, down: bool
+) -> None:
     async def failures(calls: int) -> list[bool]:
         limiter = AdaptiveLimiter(calls, calls)
         for _ in range(calls):
@@ -58,7 +66,9 @@ def test_a_server_is_down_after_rounds_of_failures_of_all_calls_under_way(alive:
 
 
 @given(st.integers(1, 5), st.integers(1, 40))
-def test_everybody_gets_through_and_never_more_at_once_than_the_limit(limit: int, calls: int) -> None:
+def test_everybody_gets_through_and_never_more_at_once_than_the_limit(
+    limit: int, calls: int
+) -> None:
     most: list[int] = []
 
     async def through() -> None:

@@ -1,4 +1,6 @@
-"""A model behind a server of ours scores as it does in this process; servers that others wrote are in test_real_servers."""
+"""A model behind a server of ours scores as it does in this process; servers that others wrote are
+in test_real_servers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from tests.library.endpoint_server import Habits, serving
 from tests.library.served_model import Local
 
 LESSON = "Answer: Yes\nAnswer: No\nAnswer: Yes"
-PROMPTS = [f"Row {number} is cold. Is it? Yes or No? Answer:" for number in range(12)] + ["Cold? Answer: ", "One word, Answer:"]
+PROMPTS = [f"Row {number} is cold. Is it? Yes or No? Answer:" for number in range(12)] + [
+    "Cold? Answer: ",
+    "One word, Answer:",
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def taught(tiny: Path) -> Path:
     """The tiny model after a lesson: it knows what an answer is."""
-    return served_model.taught(tiny, [LESSON, *(prompt + " Yes" for prompt in PROMPTS[:12])], tiny.parent / "taught")
+    return served_model.taught(
+        tiny, [LESSON, *(prompt + " Yes" for prompt in PROMPTS[:12])], tiny.parent / "taught"
+    )
 
 
 def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: Path) -> None:
@@ -37,7 +44,10 @@ def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: P
         scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
         assert scorer.description.mode == "completions echo"  # untaught it lists no label
         for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
-            far, near = scorer.score(PROMPTS, labels), TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
+            far, near = (
+                scorer.score(PROMPTS, labels),
+                TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels),
+            )
             assert np.abs(far - near).max() < 1e-4 < near.std()
 
 
@@ -58,11 +68,17 @@ def test_a_served_chat_is_the_same_experiment_as_a_chat_in_this_process(tmp_path
     template = "<s>{% for one in messages %}{{ one.content }}{% endfor %}{{ '\\n[assistant]\\n' }}"
     asked = [prompt.rstrip() for prompt in (public_prompt(CONTINUATIONS), *PROMPTS)]
     lessons = [
-        f"{chat_messages(text, CONTINUATIONS)[0]['content']}\n[assistant]\n{label.strip()}" for text in asked for label in CONTINUATIONS
+        f"{chat_messages(text, CONTINUATIONS)[0]['content']}\n[assistant]\n{label.strip()}"
+        for text in asked
+        for label in CONTINUATIONS
     ]
-    folder = served_model.with_template(served_model.taught(plain, lessons, tmp_path / "taught"), tmp_path / "chat", template)
+    folder = served_model.with_template(
+        served_model.taught(plain, lessons, tmp_path / "taught"), tmp_path / "chat", template
+    )
     with serving(Habits(), speaker=served_model.Chatting(folder)) as server:
-        scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url, api="chat"))
+        scorer = EndpointScorer(
+            ModelSpec(name="far", kind="endpoint", id="m", url=server.url, api="chat")
+        )
         scores, counts = scorer.score(PROMPTS, CONTINUATIONS), scorer.tally(PROMPTS, CONTINUATIONS)
     near = TransformersScorer(str(folder), device="cpu", chat=True).score(PROMPTS, CONTINUATIONS)
     assert counts["scored"] == len(PROMPTS) and np.abs(scores - near).max() < 1e-4

@@ -34,7 +34,14 @@ def spec(**given: object) -> ModelSpec:
 )
 def test_an_address_and_a_name_are_a_model_that_others_run(name: str, url: str, model: str) -> None:
     found = resolve_model(name, {})
-    assert (found.kind, found.name, found.id, found.url, found.trust, found.key_env) == ("endpoint", model, model, url, "remote", None)
+    assert (found.kind, found.name, found.id, found.url, found.trust, found.key_env) == (
+        "endpoint",
+        model,
+        model,
+        url,
+        "remote",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,30 +61,49 @@ def test_an_address_and_a_name_are_a_model_that_others_run(name: str, url: str, 
 def test_a_malformed_address_is_told_in_one_sentence(name: str, rule: str) -> None:
     with pytest.raises(ModelError) as refused:
         resolve_model(name, {})
-    assert str(refused.value) == f"model endpoint: {rule}; expected an endpoint such as http://127.0.0.1:8000/v1#MODEL"
+    assert (
+        str(refused.value)
+        == f"model endpoint: {rule}; expected an endpoint such as http://127.0.0.1:8000/v1#MODEL"
+    )
 
 
 def test_a_registry_entry_wins_over_an_address() -> None:
     assert resolve_model(NEAR, {NEAR: spec(url=NEAR)}).name == "far"
 
 
-@pytest.mark.parametrize("url", ["https://far.org/v1", NEAR, "http://localhost:1/v1", "http://[::1]/v1", "http://127.1.2.3/v1"])
+@pytest.mark.parametrize(
+    "url",
+    ["https://far.org/v1", NEAR, "http://localhost:1/v1", "http://[::1]/v1", "http://127.1.2.3/v1"],
+)
 def test_a_key_goes_over_tls_or_stays_on_this_machine(url: str) -> None:
     assert spec(url=url, key_env="FAR_KEY").key_env == "FAR_KEY"
 
 
-@pytest.mark.parametrize("url", ["http://far.org/v1", "http://10.0.0.7/v1", "http://localhost.far.org/v1", "http://127.0.0.1.far.org/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://far.org/v1",
+        "http://10.0.0.7/v1",
+        "http://localhost.far.org/v1",
+        "http://127.0.0.1.far.org/v1",
+    ],
+)
 def test_a_key_is_never_sent_in_the_clear(url: str) -> None:
     with pytest.raises(ValidationError, match="would send the key in the clear; expected https"):
         spec(url=url, key_env="FAR_KEY")
 
 
-@pytest.mark.parametrize("url", ["https://far.org/v1", NEAR, "http://10.0.0.7:8000/v1", "http://[fd00::1]/v1"])
+@pytest.mark.parametrize(
+    "url", ["https://far.org/v1", NEAR, "http://10.0.0.7:8000/v1", "http://[fd00::1]/v1"]
+)
 def test_local_trust_is_stated_and_needs_a_private_way(url: str) -> None:
     assert (spec(url=url).trust, spec(url=url, trust="local").trust) == ("remote", "local")
 
 
-@pytest.mark.parametrize("url", ["http://far.org/v1", "http://8.8.8.8/v1", "http://[::ffff:8.8.8.8]/v1", "http://gpu-box/v1"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://far.org/v1", "http://8.8.8.8/v1", "http://[::ffff:8.8.8.8]/v1", "http://gpu-box/v1"],
+)
 def test_local_trust_in_the_clear_is_refused(url: str) -> None:
     assert spec(url=url).trust == "remote"
     with pytest.raises(ValidationError, match="would send private rows in the clear"):
@@ -109,19 +135,41 @@ def test_an_entry_survives_the_plan_s_json() -> None:
     assert ModelSpec.model_validate(entry.model_dump(mode="json")) == entry
 
 
-@pytest.mark.parametrize(("file", "count"), [("docs/how-to/own-model.md", 6), ("pipelines.yaml", 6)])
+@pytest.mark.parametrize(
+    ("file", "count"), [("docs/how-to/own-model.md", 6), ("pipelines.yaml", 6)]
+)
 def test_the_entries_that_are_shown_are_right(file: str, count: int) -> None:
-    shown = re.findall(r"^[ #]+([\w.-]+): (\{kind: .*\})$", (Path(__file__).parents[3] / file).read_text("utf-8"), re.MULTILINE)
-    entries = [ModelSpec.model_validate({**yaml.safe_load(entry), "name": name}) for name, entry in shown]
-    assert len(entries) == count and {"transformers", "endpoint"} <= {entry.kind for entry in entries}
+    shown = re.findall(
+        r"^[ #]+([\w.-]+): (\{kind: .*\})$",
+        (Path(__file__).parents[3] / file).read_text("utf-8"),
+        re.MULTILINE,
+    )
+    entries = [
+        ModelSpec.model_validate({**yaml.safe_load(entry), "name": name}) for name, entry in shown
+    ]
+    assert len(entries) == count and {"transformers", "endpoint"} <= {
+        entry.kind for entry in entries
+    }
 
 
 def test_an_entry_opens(tmp_path_factory: pytest.TempPathFactory) -> None:
     with serving(Habits()) as server:
-        scorer = open_scorer(resolve_model(f"{server.url}#m", {}), models_folder=tmp_path_factory.mktemp("models"), corpus=())
+        scorer = open_scorer(
+            resolve_model(f"{server.url}#m", {}),
+            models_folder=tmp_path_factory.mktemp("models"),
+            corpus=(),
+        )
     assert scorer.description.mode == "completions top-20 logprobs, else echo"
 
 
 def test_naming_an_endpoint_loads_no_http_library() -> None:
-    program = f"from dpicl.lm import resolve_model\nimport sys\nresolve_model('{NEAR}#m', {{}})\nprint('httpx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
+    program = (
+        f"from dpicl.lm import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
+        f"{{}})\nprint('httpx' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )

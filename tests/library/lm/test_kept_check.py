@@ -1,4 +1,6 @@
-"""Claims about what is found of a model once: another opening believes it, and none that reads other weights or finds a torn file."""
+"""Claims about what is found of a model once: another opening believes it, and none that reads
+other weights or finds a torn file.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from dpicl.lm.local.transformers_backend import TransformersScorer
 from tests.library.lm.gguf_models import TEXTS
 
 torch.set_num_threads(1)  # small batches on a busy machine
-CHECKED, WRITES = "checking on public text how it may be read", "checking on public text how it writes"
+CHECKED, WRITES = (
+    "checking on public text how it may be read",
+    "checking on public text how it writes",
+)
 
 
 @pytest.fixture
@@ -31,7 +36,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the package logs reaches the test, whatever form of logs was chosen in this process before."""
+    """What the package logs reaches the test, whatever form of logs was chosen in this process
+    before.
+    """
     monkeypatch.setattr(logging.getLogger("dpicl"), "propagate", True)
 
 
@@ -40,36 +47,60 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(build_tiny_model(tmp_path / "models", TEXTS), tmp_path / "model"))
 
 
-def opened(folder: Path, caplog: pytest.LogCaptureFixture, **options: object) -> tuple[TransformersScorer, bool]:
+def opened(
+    folder: Path, caplog: pytest.LogCaptureFixture, **options: object
+) -> tuple[TransformersScorer, bool]:
     """The model, and whether it was checked now."""
     caplog.clear()
     model = TransformersScorer(str(folder), device="cpu", **options)  # type: ignore[arg-type]
     return model, CHECKED in caplog.text
 
 
-def test_a_second_opening_reads_as_the_first_and_checks_nothing(folder: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_opening_reads_as_the_first_and_checks_nothing(
+    folder: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, was_checked = opened(folder, caplog)
     texts = first.generate(TEXTS[:1], new_tokens=4)
     assert was_checked and WRITES in caplog.text
     second, is_checked = opened(folder, caplog)
-    assert not is_checked and second.generate(TEXTS[:1], new_tokens=4) == texts and WRITES not in caplog.text
-    assert (second.mode, second.shares, second.writing) == (first.mode, first.shares, first.writing) and second.shares
-    assert second._pass is not None and second._model.config._attn_implementation == first._model.config._attn_implementation
+    assert (
+        not is_checked
+        and second.generate(TEXTS[:1], new_tokens=4) == texts
+        and WRITES not in caplog.text
+    )
+    assert (second.mode, second.shares, second.writing) == (
+        first.mode,
+        first.shares,
+        first.writing,
+    ) and second.shares
+    assert (
+        second._pass is not None
+        and second._model.config._attn_implementation == first._model.config._attn_implementation
+    )
     assert np.array_equal(first.score(TEXTS, (" Yes", " No")), second.score(TEXTS, (" Yes", " No")))
 
 
-def test_weights_of_the_same_size_and_time_are_checked_again(folder: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_weights_of_the_same_size_and_time_are_checked_again(
+    folder: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = folder / "model.safetensors"
     time.sleep(2.1)  # of a file that has just been written no digest is kept
     opened(folder, caplog)
-    assert any(json.loads(kept.read_text())["state"][2] == file.stat().st_size for kept in cache.glob("digests/*.json"))
+    assert any(
+        json.loads(kept.read_text())["state"][2] == file.stat().st_size
+        for kept in cache.glob("digests/*.json")
+    )
     before, weights = file.stat(), load_file(file)
-    save_file({name: weight.flip(0) for name, weight in weights.items()}, file, metadata={"format": "pt"})
+    save_file(
+        {name: weight.flip(0) for name, weight in weights.items()}, file, metadata={"format": "pt"}
+    )
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert file.stat().st_size == before.st_size and opened(folder, caplog)[1]
 
 
-def test_another_number_format_or_way_is_checked_for_itself(folder: Path, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_number_format_or_way_is_checked_for_itself(
+    folder: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     opened(folder, caplog)
     assert opened(folder, caplog, dtype="bfloat16")[1]
     model, was_checked = opened(folder, caplog, share=False)
@@ -79,14 +110,25 @@ def test_another_number_format_or_way_is_checked_for_itself(folder: Path, cache:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"layout": "sideways", "options": [], "apart": null, "shares": true, "own_pass": true}', "null"]
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"layout": "sideways", "options": [], "apart": null, "shares": true, "own_pass": true}',
+        "null",
+    ],
 )
-def test_what_is_not_whole_is_not_believed(folder: Path, cache: Path, caplog: pytest.LogCaptureFixture, content: str) -> None:
+def test_what_is_not_whole_is_not_believed(
+    folder: Path, cache: Path, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
     first, _ = opened(folder, caplog)
     (kept,) = cache.glob("checks/*.json")
     kept.write_text(content)
     again, was_checked = opened(folder, caplog)
-    assert was_checked and again.mode == first.mode and json.loads(kept.read_text())["shares"] is True
+    assert (
+        was_checked and again.mode == first.mode and json.loads(kept.read_text())["shares"] is True
+    )
 
 
 def test_where_nothing_can_be_kept_it_is_checked_each_time(

@@ -17,7 +17,9 @@ tokens_strategy = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
 @unhurried
 @given(lengths_strategy, budgets)
 def test_every_item_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
-    assert sorted(index for batch in plan_batches(lengths, budget) for index in batch) == list(range(len(lengths)))
+    assert sorted(index for batch in plan_batches(lengths, budget) for index in batch) == list(
+        range(len(lengths))
+    )
 
 
 @unhurried
@@ -29,7 +31,9 @@ def test_no_batch_exceeds_the_budget_unless_one_item_does(lengths: list[int], bu
 
 @unhurried
 @given(lengths_strategy, budgets)
-def test_a_batch_is_closed_only_when_the_next_item_does_not_fit(lengths: list[int], budget: int) -> None:
+def test_a_batch_is_closed_only_when_the_next_item_does_not_fit(
+    lengths: list[int], budget: int
+) -> None:
     batches = plan_batches(lengths, budget)
     for batch in batches[:-1]:
         assert (len(batch) + 1) * lengths[batch[0]] > budget
@@ -37,11 +41,15 @@ def test_a_batch_is_closed_only_when_the_next_item_does_not_fit(lengths: list[in
 
 @unhurried
 @given(lengths_strategy, budgets, st.randoms())
-def test_batches_have_the_same_lengths_in_any_order(lengths: list[int], budget: int, random: object) -> None:
+def test_batches_have_the_same_lengths_in_any_order(
+    lengths: list[int], budget: int, random: object
+) -> None:
     shuffled = list(lengths)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     planned = [[lengths[index] for index in batch] for batch in plan_batches(lengths, budget)]
-    assert planned == [[shuffled[index] for index in batch] for batch in plan_batches(shuffled, budget)]
+    assert planned == [
+        [shuffled[index] for index in batch] for batch in plan_batches(shuffled, budget)
+    ]
 
 
 def test_longest_first_and_equal_lengths_keep_their_order() -> None:
@@ -62,7 +70,9 @@ def test_longer_answers_get_a_row_for_each_forced_beginning_that_begins_no_other
 
 @unhurried
 @given(tokens_strategy, st.lists(tokens_strategy, min_size=1, max_size=3))
-def test_every_step_predicts_the_token_that_follows_its_position(prompt: tuple[int, ...], answers: list[tuple[int, ...]]) -> None:
+def test_every_step_predicts_the_token_that_follows_its_position(
+    prompt: tuple[int, ...], answers: list[tuple[int, ...]]
+) -> None:
     seen: dict[int, list[int]] = {}
     for row in rows_of(0, prompt, answers):
         for position in sorted(row.predicted):
@@ -75,7 +85,9 @@ def test_every_step_predicts_the_token_that_follows_its_position(prompt: tuple[i
 
 @unhurried
 @given(st.lists(tokens_strategy, min_size=1, max_size=6))
-def test_padding_is_masked_and_positions_count_from_the_first_token(texts: list[tuple[int, ...]]) -> None:
+def test_padding_is_masked_and_positions_count_from_the_first_token(
+    texts: list[tuple[int, ...]],
+) -> None:
     batch = pad_left(texts)
     for line, tokens in enumerate(texts):
         real = batch.mask[line] == 1

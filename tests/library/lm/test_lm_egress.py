@@ -37,17 +37,34 @@ class Silent(HashScorer):
 
 def unit(*epsilons: float, method: str = "ldp_tabicl") -> Unit:
     """A unit of the small table."""
-    grid = {"title": "t", "methods": [method], "datasets": ["shop"], "epsilons": epsilons, "shots": [1, 2]}
+    grid = {
+        "title": "t",
+        "methods": [method],
+        "datasets": ["shop"],
+        "epsilons": epsilons,
+        "shots": [1, 2],
+    }
     return units_of(Pipeline.model_validate(grid))[0]
 
 
-@pytest.mark.parametrize(("contract", "private"), [(small_contract(), False), (private_contract(), True)])
-def test_only_noiseless_cells_of_a_table_that_is_not_public_are_private(contract: Contract, private: bool) -> None:
+@pytest.mark.parametrize(
+    ("contract", "private"), [(small_contract(), False), (private_contract(), True)]
+)
+def test_only_noiseless_cells_of_a_table_that_is_not_public_are_private(
+    contract: Contract, private: bool
+) -> None:
     kinds = {
         cell: type(prompts_of(TEXTS, contract, cell))
-        for cell in (Cell("zero-shot", shots=0), Cell("icl", 5.0, 2), Cell("raw-rows", 5.0, 2), Cell("icl", float("inf"), 2))
+        for cell in (
+            Cell("zero-shot", shots=0),
+            Cell("icl", 5.0, 2),
+            Cell("raw-rows", 5.0, 2),
+            Cell("icl", float("inf"), 2),
+        )
     }
-    assert list(kinds.values()) == [ReleasedPrompts] * 3 + [PrivatePrompts if private else ReleasedPrompts]
+    assert list(kinds.values()) == [ReleasedPrompts] * 3 + [
+        PrivatePrompts if private else ReleasedPrompts
+    ]
 
 
 @pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
@@ -55,7 +72,8 @@ def test_true_rows_of_a_private_table_are_planned_for_no_remote_model(method: st
     with pytest.raises(PrivacyError) as refused:
         check_egress(private_contract(), unit(1, float("inf"), method=method), FAR)
     assert str(refused.value) == (
-        "shop: model 'remote' has trust 'remote', and epsilon=inf sends it rows without noise (2 cells); "
+        "shop: model 'remote' has trust 'remote', and epsilon=inf sends it rows without noise (2 "
+        "cells); "
         "expected a finite epsilon, a local model, or a contract with `benchmark: true`"
     )
 
@@ -78,7 +96,9 @@ def texts_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> li
 
 @pytest.mark.parametrize("door", [scores_of, texts_of])
 @pytest.mark.parametrize("prompts", [PrivatePrompts(TEXTS), TEXTS, list(TEXTS)])
-def test_a_remote_model_is_told_nothing_private(door: Callable[..., object], prompts: object) -> None:
+def test_a_remote_model_is_told_nothing_private(
+    door: Callable[..., object], prompts: object
+) -> None:
     with pytest.raises(PrivacyError) as refused:
         door(Silent("far", "remote"), prompts)
     assert str(refused.value) == (
@@ -93,8 +113,13 @@ def test_no_model_is_told_texts_that_do_not_say_what_they_hold(door: Callable[..
         door(Silent(), TEXTS)
 
 
-@pytest.mark.parametrize(("trust", "kind"), [("local", ReleasedPrompts), ("local", PrivatePrompts), ("remote", ReleasedPrompts)])
-def test_what_may_be_told_is_answered_as_ever(trust: str, kind: type[ReleasedPrompts | PrivatePrompts]) -> None:
+@pytest.mark.parametrize(
+    ("trust", "kind"),
+    [("local", ReleasedPrompts), ("local", PrivatePrompts), ("remote", ReleasedPrompts)],
+)
+def test_what_may_be_told_is_answered_as_ever(
+    trust: str, kind: type[ReleasedPrompts | PrivatePrompts]
+) -> None:
     scorer = replace(HashScorer(), trust=trust)  # type: ignore[arg-type]
     assert np.array_equal(scores_of(scorer, kind(TEXTS)), scorer.score(TEXTS, CONTINUATIONS))
     assert texts_of(scorer, kind(TEXTS)) == scorer.generate(TEXTS, new_tokens=5, stop=["\n"])
@@ -118,7 +143,12 @@ def test_a_text_that_cannot_be_written_is_not_asked_for(wrong: dict[str, object]
 
 def test_the_door_hands_on_how_a_text_is_wanted() -> None:
     model, prompts = HashScorer(), ReleasedPrompts(("a", "a", "b"))
-    for wish in ({"temperature": 0.7, "seed": 3}, {"temperature": 0.7, "seed": 4}, {"new_tokens": 2}, {"stop": ("e",)}):
+    for wish in (
+        {"temperature": 0.7, "seed": 3},
+        {"temperature": 0.7, "seed": 4},
+        {"new_tokens": 2},
+        {"stop": ("e",)},
+    ):
         wanted = {"new_tokens": 5, "stop": (), **wish}
         assert generate_texts(model, prompts, **wanted) == model.generate(prompts.texts, **wanted)  # type: ignore[arg-type]
 

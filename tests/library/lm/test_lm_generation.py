@@ -16,7 +16,10 @@ from dpicl.lm.local.transformers_backend import TransformersScorer
 
 torch.set_num_threads(1)
 
-PROMPTS = ["\n".join(["A row. Yes or No? Answer: Yes"] * (line % 3) + [f"Row {line}. Yes or No? Answer:"]) for line in range(8)]
+PROMPTS = [
+    "\n".join(["A row. Yes or No? Answer: Yes"] * (line % 3) + [f"Row {line}. Yes or No? Answer:"])
+    for line in range(8)
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,10 @@ def scorer(folder: Path) -> TransformersScorer:
 
 def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
     """One plain forward pass for every token."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder),
+    )
     ids = tokenizer(prompt).input_ids
     start = len(ids)
     for _ in range(new_tokens):
@@ -42,17 +48,25 @@ def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
     return str(tokenizer.decode(ids[start:], skip_special_tokens=True))
 
 
-def test_greedy_text_is_the_likeliest_token_again_and_again(scorer: TransformersScorer, folder: Path) -> None:
-    assert scorer.generate(PROMPTS[:3], new_tokens=6) == [greedy(folder, prompt, 6) for prompt in PROMPTS[:3]]
+def test_greedy_text_is_the_likeliest_token_again_and_again(
+    scorer: TransformersScorer, folder: Path
+) -> None:
+    assert scorer.generate(PROMPTS[:3], new_tokens=6) == [
+        greedy(folder, prompt, 6) for prompt in PROMPTS[:3]
+    ]
 
 
 def test_a_text_ends_before_its_first_stop_string(scorer: TransformersScorer) -> None:
     whole = scorer.generate(PROMPTS[:1], new_tokens=12)[0]
     mark = whole[4:6]
-    assert scorer.generate(PROMPTS[:1], new_tokens=12, stop=[mark, "never seen"]) == [whole[: whole.find(mark)]]
+    assert scorer.generate(PROMPTS[:1], new_tokens=12, stop=[mark, "never seen"]) == [
+        whole[: whole.find(mark)]
+    ]
 
 
-def test_samples_depend_on_the_seed_and_on_no_batch(scorer: TransformersScorer, folder: Path) -> None:
+def test_samples_depend_on_the_seed_and_on_no_batch(
+    scorer: TransformersScorer, folder: Path
+) -> None:
     drawn = scorer.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3)
     single = TransformersScorer(str(folder), device="cpu", token_budget=1)
     assert single.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3) == drawn
@@ -60,15 +74,23 @@ def test_samples_depend_on_the_seed_and_on_no_batch(scorer: TransformersScorer, 
 
 
 def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) -> None:
-    """The first token of many samples of one prompt, at a low temperature, where few tokens have all the weight."""
+    """The first token of many samples of one prompt, at a low temperature, where few tokens have
+    all the weight.
+    """
     temperature, count = 0.05, 400
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder),
+    )
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer(PROMPTS[0]).input_ids])).logits[0, -1]
     weights = (logits.double() / temperature).softmax(0).numpy()
     likeliest = int(weights.argmax())
     text = tokenizer.decode([likeliest])
-    seen = Counter(scorer.generate(PROMPTS[:1] * count, new_tokens=1, temperature=temperature))[text] / count
+    seen = (
+        Counter(scorer.generate(PROMPTS[:1] * count, new_tokens=1, temperature=temperature))[text]
+        / count
+    )
     assert abs(seen - weights[likeliest]) < 5 * np.sqrt(0.25 / count)
 
 

@@ -1,4 +1,6 @@
-"""Claims about finding a model's files: on disk, on the hub, and what is said when they are not there."""
+"""Claims about finding a model's files: on disk, on the hub, and what is said when they are not
+there.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def served(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     """A real HTTP hub with an empty cache in front of it; the names of the files it hands out."""
     with hub_serving(folder) as (address, names):
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(
+            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+            address + "/{repo_id}/resolve/{revision}/{filename}",
+        )
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
         yield names
 
@@ -48,14 +53,20 @@ def test_a_missing_folder_is_named_with_what_is_expected(name: str) -> None:
     with pytest.raises(ModelError) as error:
         find_model_files(name, None)
     assert (
-        str(error.value) == f"model folder {name!r} holds no config.json; expected a model folder, a GGUF file or a hub id such as org/name"
+        str(error.value)
+        == f"model folder {name!r} holds no config.json; expected a model folder, a GGUF file or "
+        f"a hub id such as org/name"
     )
 
 
 def test_a_hub_model_is_fetched_once_and_its_revision_is_the_commit(served: list[str]) -> None:
     snapshot, revision = find_model_files("org/model", None)
     assert revision == COMMIT
-    assert sorted(path.name for path in snapshot.iterdir()) == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert sorted(path.name for path in snapshot.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
     fetched = len(served)
     assert find_model_files("org/model", COMMIT) == (snapshot, COMMIT)
     assert len(served) == fetched
@@ -70,21 +81,39 @@ def test_pickled_weights_are_never_fetched(served: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "revision", "advice"),
     [
-        ("org/gated", None, "is gated; accept its licence at https://huggingface.co/org/gated, then type `hf auth login`"),
-        ("org/absent", None, "is not on the hub, or is private; check the name, or type `hf auth login`"),
+        (
+            "org/gated",
+            None,
+            (
+                "is gated; accept its licence at https://huggingface.co/org/gated, then type `hf "
+                "auth "
+                "login`"
+            ),
+        ),
+        (
+            "org/absent",
+            None,
+            "is not on the hub, or is private; check the name, or type `hf auth login`",
+        ),
         ("org/model", "v9", "has no revision 'v9'; type org/model for its main branch"),
     ],
 )
-def test_a_refusal_by_the_hub_says_what_to_type(served: list[str], name: str, revision: str | None, advice: str) -> None:
+def test_a_refusal_by_the_hub_says_what_to_type(
+    served: list[str], name: str, revision: str | None, advice: str
+) -> None:
     with pytest.raises(ModelRefusedError) as error:
         find_model_files(name, revision)
     assert str(error.value) == f"model {name!r} {advice}, or give the folder of a local copy"
 
 
-def test_an_unreachable_hub_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"hub cannot be reached; type `hf download org/model`") as error:
+    with pytest.raises(
+        ModelError, match=r"hub cannot be reached; type `hf download org/model`"
+    ) as error:
         find_model_files("org/model", None)
     assert not isinstance(error.value, ModelRefusedError), "it may be reached later"
 
@@ -99,12 +128,18 @@ class _HangsUp(BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
-def test_a_hub_that_hangs_up_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_hangs_up_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _HangsUp) as server:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(
+            "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}"
+        )
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(ModelError, match=r"hub cannot be reached; type `hf download org/model`"):
+        with pytest.raises(
+            ModelError, match=r"hub cannot be reached; type `hf download org/model`"
+        ):
             find_model_files("org/model", None)
         server.shutdown()
 
@@ -125,7 +160,9 @@ def test_the_digest_changes_with_the_revision_and_not_with_unread_files(folder: 
 
 
 def test_big_weights_count_by_name_size_and_a_sample(folder: Path) -> None:
-    """A sparse file of 64 MiB, because the weights of a real model are not read twice: training moves them all, a few bytes are missed."""
+    """A sparse file of 64 MiB, because the weights of a real model are not read twice: training
+    moves them all, a few bytes are missed.
+    """
     weights = folder / "model.safetensors"
     with weights.open("wb") as stream:
         stream.truncate(64 << 20)

@@ -17,7 +17,9 @@ CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
 REGISTRY = {
     "tiny": ModelSpec(name="tiny", kind="tiny"),
     "fake": ModelSpec(name="fake", kind="fake"),
-    "llama-2-13b": ModelSpec(name="llama-2-13b", kind="transformers", id="meta-llama/Llama-2-13b-hf", dtype="bfloat16"),
+    "llama-2-13b": ModelSpec(
+        name="llama-2-13b", kind="transformers", id="meta-llama/Llama-2-13b-hf", dtype="bfloat16"
+    ),
 }
 
 
@@ -29,16 +31,29 @@ def test_a_folder_is_a_model_and_its_path_is_not_its_name(tmp_path: Path) -> Non
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text("{}")
     spec = resolve_model(str(tmp_path / "mine"), REGISTRY)
-    assert (spec.name, spec.kind, spec.id) == ("mine", "transformers", str((tmp_path / "mine").resolve()))
+    assert (spec.name, spec.kind, spec.id) == (
+        "mine",
+        "transformers",
+        str((tmp_path / "mine").resolve()),
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "hub_id", "revision"),
-    [("org/model-7b", "org/model-7b", None), ("org/model-7b@v1.0", "org/model-7b", "v1.0"), ("org/m@refs/pr/1", "org/m", "refs/pr/1")],
+    [
+        ("org/model-7b", "org/model-7b", None),
+        ("org/model-7b@v1.0", "org/model-7b", "v1.0"),
+        ("org/m@refs/pr/1", "org/m", "refs/pr/1"),
+    ],
 )
 def test_a_hub_id_may_carry_a_revision(name: str, hub_id: str, revision: str | None) -> None:
     spec = resolve_model(name, REGISTRY)
-    assert (spec.name, spec.kind, spec.id, spec.revision) == (hub_id, "transformers", hub_id, revision)
+    assert (spec.name, spec.kind, spec.id, spec.revision) == (
+        hub_id,
+        "transformers",
+        hub_id,
+        revision,
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt", "", "./no/such", "/no/such", "a/b/c", "@main"])
@@ -46,12 +61,15 @@ def test_an_unknown_name_lists_the_registry(name: str) -> None:
     with pytest.raises(ModelError) as error:
         resolve_model(name, REGISTRY)
     assert str(error.value) == (
-        f"model {name!r} is unknown; expected fake, llama-2-13b, smollm2, tiny, a folder with config.json, a GGUF file, "
+        f"model {name!r} is unknown; expected fake, llama-2-13b, smollm2, tiny, a folder with "
+        f"config.json, a GGUF file, "
         "a hub id org/name[@revision], or an endpoint such as http://127.0.0.1:8000/v1#MODEL"
     )
 
 
-@pytest.mark.parametrize(("name", "stays"), [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)])
+@pytest.mark.parametrize(
+    ("name", "stays"), [("gpt", True), ("no/such/folder", False), ("http://127.0.0.1:1/v1#", True)]
+)
 def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, stays: bool) -> None:
     with pytest.raises(ModelError) as error:
         resolve_model(name, REGISTRY)
@@ -82,7 +100,11 @@ def test_the_tiny_model_opens_and_answers(tmp_path: Path) -> None:
     scorer = open_scorer(REGISTRY["tiny"], models_folder=tmp_path / "models", corpus=CORPUS)
     scores = scorer.score(["Does this person earn more? Yes or No? Answer:"], [" No", " Yes"])
     assert np.isfinite(scores).all()
-    assert (scorer.description.name, scorer.description.kind, scorer.description.trained) == ("tiny", "tiny", False)
+    assert (scorer.description.name, scorer.description.kind, scorer.description.trained) == (
+        "tiny",
+        "tiny",
+        False,
+    )
     assert len(scorer.description.digest) == 64
 
 
@@ -93,7 +115,12 @@ def test_the_fake_carries_the_trust_of_its_spec(tmp_path: Path) -> None:
 
 def test_threads_share_one_open_model(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        scorers = list(pool.map(lambda _: open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS), range(4)))
+        scorers = list(
+            pool.map(
+                lambda _: open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS),
+                range(4),
+            )
+        )
         prompts = [f"He is {age}. Answer:" for age in range(40)]
         scores = list(pool.map(lambda scorer: scorer.score(prompts, [" No", " Yes"]), scorers))
     assert len({id(scorer) for scorer in scorers}) == 1
@@ -106,9 +133,13 @@ def test_another_model_replaces_the_open_one(tmp_path: Path) -> None:
     assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is first, (
         "of a few megabytes, beside which another one has room"
     )
-    folder = ModelSpec(name="folder", kind="transformers", id=str(build_tiny_model(tmp_path, CORPUS)))
+    folder = ModelSpec(
+        name="folder", kind="transformers", id=str(build_tiny_model(tmp_path, CORPUS))
+    )
     large = open_scorer(folder, models_folder=tmp_path, corpus=CORPUS)
-    open_scorer(folder.model_copy(update={"name": "another"}), models_folder=tmp_path, corpus=CORPUS)
+    open_scorer(
+        folder.model_copy(update={"name": "another"}), models_folder=tmp_path, corpus=CORPUS
+    )
     assert open_scorer(folder, models_folder=tmp_path, corpus=CORPUS) is not large
     assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is first
 

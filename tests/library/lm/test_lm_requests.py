@@ -32,7 +32,9 @@ def test_a_fake_score_depends_on_its_prompt_alone(prompts: list[str], random: ob
 
 
 def test_a_fake_score_is_the_same_on_every_machine() -> None:
-    assert HashScorer().score(["Is it?"], [" Yes"])[0, 0] == pytest.approx(-0.3329232329260936, abs=1e-15)
+    assert HashScorer().score(["Is it?"], [" Yes"])[0, 0] == pytest.approx(
+        -0.3329232329260936, abs=1e-15
+    )
 
 
 def test_fake_answers_are_about_half_yes() -> None:
@@ -60,5 +62,8 @@ def test_equal_prompts_have_one_digest() -> None:
 
 
 def test_importing_the_layer_loads_neither_torch_nor_transformers() -> None:
-    code = "import sys, dpicl.lm; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules)))"
+    code = (
+        "import sys, dpicl.lm; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & "
+        "set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

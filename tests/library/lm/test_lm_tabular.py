@@ -1,4 +1,6 @@
-"""Models of tables with random weights: what they are given, what they answer, and which files are not read."""
+"""Models of tables with random weights: what they are given, what they answer, and which files are
+not read.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ ROWS, COLUMNS = 40, 5
 
 
 def opened(file: Path, **changes: Any) -> Any:
-    return open_tabular(ModelSpec.model_validate({"name": "tables", "kind": "tabular", "id": str(file), **changes}))
+    return open_tabular(
+        ModelSpec.model_validate({"name": "tables", "kind": "tabular", "id": str(file), **changes})
+    )
 
 
 def context(answers: int, *, rows: int = ROWS, missing: float = 0.0) -> LabelledRows:
@@ -45,14 +49,21 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.quick("4-tabicl")
 @every_package
 @pytest.mark.parametrize("answers", [2, 4])
-def test_an_answer_is_a_distribution_that_no_other_query_moves(package: str, answers: int, tmp_path: Path, no_network: None) -> None:
-    model, rows = opened(random_weights(package, tmp_path / "a.ckpt")), context(answers, missing=0.2)
+def test_an_answer_is_a_distribution_that_no_other_query_moves(
+    package: str, answers: int, tmp_path: Path, no_network: None
+) -> None:
+    model, rows = (
+        opened(random_weights(package, tmp_path / "a.ckpt")),
+        context(answers, missing=0.2),
+    )
     queries = context(answers, rows=7, missing=0.3).values
     queries[0], queries[1, 0] = np.nan, 99
     together = model.log_probabilities(rows, queries, answers)
     assert together.shape == (7, answers) and together.dtype == np.float64
     assert np.exp(together).sum(axis=1) == pytest.approx(1, abs=1e-5)
-    alone = np.concatenate([model.log_probabilities(rows, query[np.newaxis], answers) for query in queries])
+    alone = np.concatenate(
+        [model.log_probabilities(rows, query[np.newaxis], answers) for query in queries]
+    )
     assert np.abs(alone - together).max() < 1e-4
     assert np.ptp(together[2:], axis=0).max() > 1e-3, "queries are looked at"
 
@@ -69,18 +80,27 @@ def test_the_labels_in_context_move_the_answer(package: str, tmp_path: Path) -> 
 @every_package
 def test_an_answer_that_no_row_has_is_least_likely(package: str, tmp_path: Path) -> None:
     model, rows = opened(random_weights(package, tmp_path / "a.ckpt")), context(2)
-    shifted = LabelledRows(rows.values, rows.labels * 2 + 1, rows.categorical)  # of four answers 1 and 3
-    scores, pair = model.log_probabilities(shifted, rows.values[:3], 4), model.log_probabilities(rows, rows.values[:3], 2)
+    shifted = LabelledRows(
+        rows.values, rows.labels * 2 + 1, rows.categorical
+    )  # of four answers 1 and 3
+    scores, pair = (
+        model.log_probabilities(shifted, rows.values[:3], 4),
+        model.log_probabilities(rows, rows.values[:3], 2),
+    )
     assert (scores[:, [0, 2]] == LEAST_LIKELY).all()
     assert np.array_equal(scores[:, [1, 3]], pair)
 
 
-@pytest.mark.parametrize("values", [np.full((4, 2), 3.0), np.full((4, 2), np.nan), np.empty((4, 0))])
-def test_rows_that_are_all_alike_answer_by_their_shares_of_labels(values: np.ndarray, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "values", [np.full((4, 2), 3.0), np.full((4, 2), np.nan), np.empty((4, 0))]
+)
+def test_rows_that_are_all_alike_answer_by_their_shares_of_labels(
+    values: np.ndarray, tmp_path: Path
+) -> None:
     model = opened(random_weights("tabicl", tmp_path / "a.ckpt"))
-    assert np.exp(model.log_probabilities(LabelledRows(values, np.array([0, 1, 1, 1])), values[:2], 2)) == pytest.approx(
-        np.array([[0.25, 0.75]] * 2)
-    )
+    assert np.exp(
+        model.log_probabilities(LabelledRows(values, np.array([0, 1, 1, 1])), values[:2], 2)
+    ) == pytest.approx(np.array([[0.25, 0.75]] * 2))
 
 
 def test_rows_of_one_label_say_that_label(tmp_path: Path) -> None:
@@ -96,20 +116,36 @@ def test_tabicl_takes_more_than_ten_answers(tmp_path: Path) -> None:
 
 def test_tabpfn_refuses_more_than_ten_answers_in_a_sentence(tmp_path: Path) -> None:
     model, rows = opened(random_weights("tabpfn", tmp_path / "a.ckpt")), context(12)
-    with pytest.raises(ModelRefusedError, match=r"^model 'tables' refuses a released table \(.*10.*\); expected another model, or fewer"):
+    with pytest.raises(
+        ModelRefusedError,
+        match=r"^model 'tables' refuses a released table \(.*10.*\); expected another model, or "
+        r"fewer",
+    ):
         model.log_probabilities(rows, rows.values[:3], 12)
 
 
 @every_package
-def test_a_model_is_named_by_its_file_or_the_folder_with_it_alone(package: str, tmp_path: Path) -> None:
+def test_a_model_is_named_by_its_file_or_the_folder_with_it_alone(
+    package: str, tmp_path: Path
+) -> None:
     file = random_weights(package, tmp_path / "mine.ckpt")
     spec = resolve_model(str(file), {})
-    assert (spec.name, spec.kind, spec.id, spec.most_rows) == ("mine", "tabular", str(file), ROWS_IN_CONTEXT)
+    assert (spec.name, spec.kind, spec.id, spec.most_rows) == (
+        "mine",
+        "tabular",
+        str(file),
+        ROWS_IN_CONTEXT,
+    )
     description = opened(tmp_path, rows=100).description
     assert description.digest == opened(file).description.digest == fingerprint_of(spec, corpus=())
-    assert not description.trained and description.mode == f"{package}, at most 100 released rows in context"
+    assert (
+        not description.trained
+        and description.mode == f"{package}, at most 100 released rows in context"
+    )
     (tmp_path / "second.ckpt").write_bytes(file.read_bytes()[:-1] + b"?")
-    assert opened(file).description.digest != fingerprint_of(spec.model_copy(update={"id": str(tmp_path / "second.ckpt")}), corpus=())
+    assert opened(file).description.digest != fingerprint_of(
+        spec.model_copy(update={"id": str(tmp_path / "second.ckpt")}), corpus=()
+    )
     with pytest.raises(ModelError, match="is a folder with 2 of them; expected a file of weights"):
         opened(tmp_path)
 
@@ -119,9 +155,14 @@ def test_tabpfn_is_read_from_safetensors_too_and_tabicl_is_not(tmp_path: Path) -
     for package in PACKAGES:
         stored = torch.load(random_weights(package, tmp_path / "a.ckpt"), weights_only=True)
         header = {name: json.dumps(value) for name, value in stored.items() if name != "state_dict"}
-        save_file(stored["state_dict"], tmp_path / "safe" / f"{package}.safetensors", metadata=header)
+        save_file(
+            stored["state_dict"], tmp_path / "safe" / f"{package}.safetensors", metadata=header
+        )
     plain, rows = opened(random_weights("tabpfn", tmp_path / "a.ckpt")), context(2)
-    scores = [one.log_probabilities(rows, rows.values[:3], 2) for one in (plain, opened(tmp_path / "safe" / "tabpfn.safetensors"))]
+    scores = [
+        one.log_probabilities(rows, rows.values[:3], 2)
+        for one in (plain, opened(tmp_path / "safe" / "tabpfn.safetensors"))
+    ]
     assert np.array_equal(*scores)
     with pytest.raises(ModelRefusedError, match="file of TabICL that cannot be read"):
         opened(tmp_path / "safe" / "tabicl.safetensors")
@@ -135,12 +176,16 @@ class Loud:
 
 
 @pytest.mark.parametrize("content", ["code", "nothing", "another", "safe"])
-def test_a_file_of_anything_else_is_refused_and_none_of_it_is_run(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_anything_else_is_refused_and_none_of_it_is_run(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / ("a.safetensors" if content == "safe" else "a.ckpt")
     weights = {"lm_head.weight": torch.zeros(2)}
     if content == "code":
-        torch.save({"config": {}, "state_dict": {"icl_predictor.x": torch.zeros(2)}, "more": Loud()}, file)
+        torch.save(
+            {"config": {}, "state_dict": {"icl_predictor.x": torch.zeros(2)}, "more": Loud()}, file
+        )
     elif content == "another":
         torch.save({"config": {}, "state_dict": weights}, file)
     elif content == "safe":
@@ -159,11 +204,21 @@ def test_a_regressor_is_refused(tmp_path: Path) -> None:
 
 def test_no_text_is_scored_by_it(tmp_path: Path) -> None:
     spec = ModelSpec(name="tables", kind="tabular", id=str(tmp_path / "a.ckpt"))
-    with pytest.raises(ModelRefusedError, match=r"^model 'tables' is of kind tabular: .*; expected a language model$"):
+    with pytest.raises(
+        ModelRefusedError,
+        match=r"^model 'tables' is of kind tabular: .*; expected a language model$",
+    ):
         open_scorer(spec, models_folder=tmp_path, corpus=())
 
 
-@pytest.mark.parametrize("wrong", [{"kind": "tabular"}, {"kind": "tabular", "id": "a", "trust": "remote"}, {"kind": "fake", "rows": 5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "tabular"},
+        {"kind": "tabular", "id": "a", "trust": "remote"},
+        {"kind": "fake", "rows": 5},
+    ],
+)
 def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ModelSpec.model_validate({"name": "m", **wrong})
@@ -177,6 +232,14 @@ def test_entries_of_other_kinds_are_stored_as_they_were() -> None:
 @pytest.mark.exhaustive
 def test_the_published_size_answers(tmp_path: Path) -> None:
     """TabICL v2 has 27.5 million weights; TabPFN v2 12 layers of width 192."""
-    for package, changes in (("tabicl", {"narrow": False}), ("tabpfn", {"emsize": 192, "nlayers": 12, "nhead": 6})):
-        model, rows = opened(random_weights(package, tmp_path / f"{package}.ckpt", **changes)), context(3)
-        assert np.exp(model.log_probabilities(rows, rows.values[:2], 3)).sum(axis=1) == pytest.approx(1, abs=1e-5)
+    for package, changes in (
+        ("tabicl", {"narrow": False}),
+        ("tabpfn", {"emsize": 192, "nlayers": 12, "nhead": 6}),
+    ):
+        model, rows = (
+            opened(random_weights(package, tmp_path / f"{package}.ckpt", **changes)),
+            context(3),
+        )
+        assert np.exp(model.log_probabilities(rows, rows.values[:2], 3)).sum(
+            axis=1
+        ) == pytest.approx(1, abs=1e-5)

@@ -13,7 +13,10 @@ from transformers import AutoTokenizer
 from dpicl.lm.local.tiny import ANSWERS, UNTRAINED_NOTE, build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 
-CORPUS = ["This person is a 39 year old clerk. Does this person earn more? Yes or No? Answer: No", "Yesterday, Norway: Nothing."]
+CORPUS = [
+    "This person is a 39 year old clerk. Does this person earn more? Yes or No? Answer: No",
+    "Yesterday, Norway: Nothing.",
+]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -21,14 +24,22 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
-    assert contents(build_tiny_model(tmp_path / "a", CORPUS)) == contents(build_tiny_model(tmp_path / "b", CORPUS))
+    assert contents(build_tiny_model(tmp_path / "a", CORPUS)) == contents(
+        build_tiny_model(tmp_path / "b", CORPUS)
+    )
 
 
 def test_another_process_on_another_day_builds_the_same(tmp_path: Path) -> None:
     built = contents(build_tiny_model(tmp_path, CORPUS))
     merges = json.loads(built["tokenizer.json"])["model"]["merges"]
-    assert hashlib.sha256(json.dumps(merges).encode()).hexdigest() == "91cac3248593a33689a40a2148bfa20771118f7e49eed5a4ef92907bb76000f2"
-    assert hashlib.sha256(built["model.safetensors"]).hexdigest() == "c6766abe7bccfe58b09c0d5d0ff51bc9ffcef3b249764afb5cd36f8fbc9e52fc"
+    assert (
+        hashlib.sha256(json.dumps(merges).encode()).hexdigest()
+        == "91cac3248593a33689a40a2148bfa20771118f7e49eed5a4ef92907bb76000f2"
+    )
+    assert (
+        hashlib.sha256(built["model.safetensors"]).hexdigest()
+        == "c6766abe7bccfe58b09c0d5d0ff51bc9ffcef3b249764afb5cd36f8fbc9e52fc"
+    )
 
 
 def test_a_complete_model_is_used_again(tmp_path: Path) -> None:
@@ -55,8 +66,13 @@ def test_builders_at_once_agree_and_leave_no_scratch(tmp_path: Path) -> None:
     assert {*tmp_path.iterdir()} == {*homes, tmp_path / ".tiny.lock"}
 
 
-@pytest.mark.parametrize("corpus", [[], ["x"], ["No Nothing Note Yell Yes" * 50], [bytes(range(256)).decode("latin-1") * 9]])
-def test_the_answers_are_single_tokens_whatever_the_corpus(tmp_path: Path, corpus: list[str]) -> None:
+@pytest.mark.parametrize(
+    "corpus",
+    [[], ["x"], ["No Nothing Note Yell Yes" * 50], [bytes(range(256)).decode("latin-1") * 9]],
+)
+def test_the_answers_are_single_tokens_whatever_the_corpus(
+    tmp_path: Path, corpus: list[str]
+) -> None:
     tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path, corpus))
     for answer in ANSWERS:
         assert len(tokenizer(answer, add_special_tokens=False).input_ids) == 1
@@ -78,5 +94,8 @@ def test_it_says_that_it_is_untrained_wherever_it_is_opened_from(tmp_path: Path)
 def test_one_early_word_moves_its_answer(tmp_path: Path) -> None:
     """Otherwise a mistake in mask or positions would not show in any test that uses this model."""
     scorer = TransformersScorer(str(build_tiny_model(tmp_path, CORPUS)))
-    scores = scorer.score([f"This person is {age} years old. Yes or No? Answer:" for age in range(100)], [" No", " Yes"])
+    scores = scorer.score(
+        [f"This person is {age} years old. Yes or No? Answer:" for age in range(100)],
+        [" No", " Yes"],
+    )
     assert (scores[:, 1] - scores[:, 0]).std() > 0.1

@@ -22,8 +22,16 @@ from dpicl.lm.local.transformers_backend import TransformersScorer
 torch.set_num_threads(1)  # small batches on a busy machine
 
 ANSWERS = [" No", " Yes"]
-ROW = "This person is {} years old and works as a clerk. Does this person earn more than $50,000? Yes or No? Answer:"
-PROMPTS = ["\n".join([ROW.format(17 + line * 7 + demo) + " Yes" for demo in range(line % 4)] + [ROW.format(line)]) for line in range(24)]
+ROW = (
+    "This person is {} years old and works as a clerk. Does this person earn more than $50,000? "
+    "Yes or No? Answer:"
+)
+PROMPTS = [
+    "\n".join(
+        [ROW.format(17 + line * 7 + demo) + " Yes" for demo in range(line % 4)] + [ROW.format(line)]
+    )
+    for line in range(24)
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +81,9 @@ def test_scores_equal_plain_forward_passes(scorer: TransformersScorer, folder: P
     assert np.abs(scores - expected).max() < 1e-5
 
 
-def test_answers_of_many_tokens_are_summed_over_their_tokens(scorer: TransformersScorer, folder: Path) -> None:
+def test_answers_of_many_tokens_are_summed_over_their_tokens(
+    scorer: TransformersScorer, folder: Path
+) -> None:
     answers = [" a wizard, Harry", " Yes", " a wizards", " person earn"]
     scores = scorer.score(PROMPTS[:3], answers)
     expected = [[oracle(folder, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]
@@ -81,12 +91,17 @@ def test_answers_of_many_tokens_are_summed_over_their_tokens(scorer: Transformer
 
 
 def test_blanks_at_the_end_of_a_prompt_belong_to_the_answer(scorer: TransformersScorer) -> None:
-    assert np.array_equal(scorer.score([PROMPTS[0] + " "], ["No", "Yes"]), scorer.score([PROMPTS[0]], ANSWERS))
+    assert np.array_equal(
+        scorer.score([PROMPTS[0] + " "], ["No", "Yes"]), scorer.score([PROMPTS[0]], ANSWERS)
+    )
 
 
 def test_the_order_of_prompts_changes_no_bit(scorer: TransformersScorer) -> None:
     order = np.random.default_rng(1).permutation(len(PROMPTS))
-    assert np.array_equal(scorer.score([PROMPTS[index] for index in order], ANSWERS), scorer.score(PROMPTS, ANSWERS)[order])
+    assert np.array_equal(
+        scorer.score([PROMPTS[index] for index in order], ANSWERS),
+        scorer.score(PROMPTS, ANSWERS)[order],
+    )
 
 
 def test_repeated_prompts_are_read_once(folder: Path) -> None:
@@ -115,19 +130,34 @@ def test_left_padding_is_right_for_absolute_positions(folder: Path, tmp_path: Pa
     """Rotary positions forgive a shift by the padding; learned absolute ones do not."""
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    config = GPT2Config(vocab_size=len(tokenizer), n_positions=600, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=600,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.3,
+    )
     GPT2LMHeadModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     scorer = TransformersScorer(str(tmp_path), device="cpu")
     together = scorer.score(PROMPTS, ANSWERS)
-    assert np.abs(together - np.vstack([scorer.score([prompt], ANSWERS) for prompt in PROMPTS])).max() < 1e-4
-    assert np.abs(together[0] - [oracle(tmp_path, PROMPTS[0], answer) for answer in ANSWERS]).max() < 1e-4
+    assert (
+        np.abs(together - np.vstack([scorer.score([prompt], ANSWERS) for prompt in PROMPTS])).max()
+        < 1e-4
+    )
+    assert (
+        np.abs(together[0] - [oracle(tmp_path, PROMPTS[0], answer) for answer in ANSWERS]).max()
+        < 1e-4
+    )
 
 
 def test_the_tokenizers_own_padding_is_irrelevant(scorer: TransformersScorer, copy: Path) -> None:
     assert AutoTokenizer.from_pretrained(copy).pad_token is None
     settings = json.loads((copy / "tokenizer_config.json").read_text())
-    (copy / "tokenizer_config.json").write_text(json.dumps({**settings, "pad_token": "</s>", "padding_side": "right"}))
+    (copy / "tokenizer_config.json").write_text(
+        json.dumps({**settings, "pad_token": "</s>", "padding_side": "right"})
+    )
     padded = TransformersScorer(str(copy), device="cpu", token_budget=1000)
     assert np.array_equal(padded.score(PROMPTS, ANSWERS), scorer.score(PROMPTS, ANSWERS))
 
@@ -135,17 +165,33 @@ def test_the_tokenizers_own_padding_is_irrelevant(scorer: TransformersScorer, co
 def test_a_tokenizer_of_the_kind_of_llama_2_is_cut_right(copy: Path) -> None:
     """It writes blanks as letters, puts one before every text and may merge across words."""
     tokenizer = Tokenizer(models.BPE(byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    trainer = trainers.BpeTrainer(vocab_size=250, special_tokens=["<s>", "</s>"], show_progress=False)
-    tokenizer.train_from_iterator([text for prompt in PROMPTS for text in prompt.split(" ")], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=250, special_tokens=["<s>", "</s>"], show_progress=False
+    )
+    tokenizer.train_from_iterator(
+        [text for prompt in PROMPTS for text in prompt.split(" ")], trainer
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
     tokenizer.save(str(copy / "tokenizer.json"))
     answers = [*ANSWERS, " person"]
     scores = TransformersScorer(str(copy), device="cpu").score(PROMPTS[:3], answers)
-    assert np.abs(scores - [[oracle(copy, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]).max() < 2e-5
+    assert (
+        np.abs(
+            scores
+            - [[oracle(copy, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]
+        ).max()
+        < 2e-5
+    )
 
 
-def test_bfloat16_keeps_the_rotary_frequencies_in_float32(scorer: TransformersScorer, folder: Path) -> None:
+def test_bfloat16_keeps_the_rotary_frequencies_in_float32(
+    scorer: TransformersScorer, folder: Path
+) -> None:
     half = TransformersScorer(str(folder), device="cpu", dtype="bfloat16")
     rotary, full = half._model.model.rotary_emb.inv_freq, scorer._model.model.rotary_emb.inv_freq
     assert half._model.lm_head.weight.dtype == torch.bfloat16
@@ -160,14 +206,17 @@ def test_a_prompt_beyond_the_context_is_refused_before_anything_is_computed(fold
     with pytest.raises(ModelError) as error:
         scorer.score([PROMPTS[0], "a b" * 5000], ANSWERS)
     assert str(error.value) == (
-        "a prompt has 15001 tokens, but model 'tiny' reads at most 8192 (1 distinct prompt is too long); "
+        "a prompt has 15001 tokens, but model 'tiny' reads at most 8192 (1 distinct prompt is too "
+        "long); "
         "expected fewer demonstrations or a model with a longer context"
     )
     assert memory.batches == []
 
 
 @pytest.mark.parametrize("answer", ["", "er"])
-def test_an_answer_that_is_not_a_continuation_is_refused(scorer: TransformersScorer, answer: str) -> None:
+def test_an_answer_that_is_not_a_continuation_is_refused(
+    scorer: TransformersScorer, answer: str
+) -> None:
     with pytest.raises(ModelError, match="expected one that starts with a blank"):
         scorer.score(["This p"], [answer])
 
@@ -187,7 +236,9 @@ class LimitedMemory:
         return self.model(**inputs)
 
 
-def limit_memory(scorer: TransformersScorer, *, tokens: int = 1 << 40, message: str = "CUDA out of memory.") -> LimitedMemory:
+def limit_memory(
+    scorer: TransformersScorer, *, tokens: int = 1 << 40, message: str = "CUDA out of memory."
+) -> LimitedMemory:
     scorer._model = LimitedMemory(scorer._model, tokens, message)
     return scorer._model
 
@@ -195,9 +246,17 @@ def limit_memory(scorer: TransformersScorer, *, tokens: int = 1 << 40, message: 
 every_way = pytest.mark.parametrize("share", [True, False])
 
 
-@pytest.mark.quick("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes-False")
+@pytest.mark.quick(
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes-False"
+)
 @every_way
-@pytest.mark.parametrize("message", ["CUDA out of memory.", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory.",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
+    ],
+)
 def test_only_a_batch_that_does_not_fit_is_halved(folder: Path, message: str, share: bool) -> None:
     small = TransformersScorer(str(folder), device="cpu", token_budget=1000, share=share)
     plain = limit_memory(small)
@@ -206,14 +265,20 @@ def test_only_a_batch_that_does_not_fit_is_halved(folder: Path, message: str, sh
     memory = limit_memory(tight, tokens=sorted(plain.batches)[-2], message=message)
     assert np.abs(tight.score(PROMPTS, ANSWERS) - expected).max() < 1e-5
     assert len(memory.batches) == len(plain.batches) + plain.batches.count(max(plain.batches))
-    assert [size for size in plain.batches if size <= memory.tokens] == [size for size in memory.batches if size in plain.batches]
+    assert [size for size in plain.batches if size <= memory.tokens] == [
+        size for size in memory.batches if size in plain.batches
+    ]
 
 
 @every_way
-def test_a_single_prompt_that_does_not_fit_is_an_error_with_advice(folder: Path, share: bool) -> None:
+def test_a_single_prompt_that_does_not_fit_is_an_error_with_advice(
+    folder: Path, share: bool
+) -> None:
     scorer = TransformersScorer(str(folder), device="cpu", share=share)
     limit_memory(scorer, tokens=0)
-    with pytest.raises(ModelError, match=r"memory does not suffice for one prompt; expected a smaller model"):
+    with pytest.raises(
+        ModelError, match=r"memory does not suffice for one prompt; expected a smaller model"
+    ):
         scorer.score(PROMPTS, ANSWERS)
 
 
@@ -228,7 +293,9 @@ def test_a_model_without_some_of_its_weights_is_refused(copy: Path) -> None:
     weights = load_file(copy / "model.safetensors")
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="model 'copy' lacks 1 of its weights; expected complete safetensors files"):
+    with pytest.raises(
+        ModelError, match="model 'copy' lacks 1 of its weights; expected complete safetensors files"
+    ):
         TransformersScorer(str(copy))
 
 
@@ -244,7 +311,9 @@ def test_weights_that_are_not_finite_are_refused(copy: Path) -> None:
 def test_an_incomplete_folder_is_one_sentence(copy: Path, name: str) -> None:
     (copy / name).write_bytes(b"{")
     with pytest.raises(
-        ModelError, match=r"^model 'copy' cannot be loaded \(.*\); expected config, safetensors and tokenizer files$"
+        ModelError,
+        match=r"^model 'copy' cannot be loaded \(.*\); expected config, safetensors and tokenizer "
+        r"files$",
     ) as error:
         TransformersScorer(str(copy))
     assert "\n" not in str(error.value)
@@ -260,7 +329,10 @@ def test_pickled_weights_are_not_read(copy: Path) -> None:
 def test_code_in_a_models_folder_is_not_run(copy: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     (copy / "mine.py").write_text(f"open({str(trace)!r}, 'w')\nclass C: pass\n")
-    config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.C", "AutoModelForCausalLM": "mine.C"}}
+    config = {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.C", "AutoModelForCausalLM": "mine.C"},
+    }
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match="cannot be loaded"):
         TransformersScorer(str(copy))
@@ -269,10 +341,19 @@ def test_code_in_a_models_folder_is_not_run(copy: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_missing_gpu_is_said(folder: Path) -> None:
-    with pytest.raises(ParameterError, match="device=cuda: expected auto or cpu; the number of CUDA devices here is 0"):
+    with pytest.raises(
+        ParameterError,
+        match="device=cuda: expected auto or cpu; the number of CUDA devices here is 0",
+    ):
         TransformersScorer(str(folder), device="cuda")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_agrees_with_the_cpu(scorer: TransformersScorer, folder: Path) -> None:
-    assert np.abs(TransformersScorer(str(folder), device="auto").score(PROMPTS, ANSWERS) - scorer.score(PROMPTS, ANSWERS)).max() < 1e-3
+    assert (
+        np.abs(
+            TransformersScorer(str(folder), device="auto").score(PROMPTS, ANSWERS)
+            - scorer.score(PROMPTS, ANSWERS)
+        ).max()
+        < 1e-3
+    )

@@ -1,4 +1,6 @@
-"""Claims about shared beginnings: the tree holds every row, and reading it gives what plain rows give."""
+"""Claims about shared beginnings: the tree holds every row, and reading it gives what plain rows
+give.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ torch.set_num_threads(1)  # small batches on a busy machine
 CPU = torch.device("cpu")
 Rows = list[tuple[int, ...]]
 unhurried = settings(deadline=None, max_examples=25)
-bits = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=9).map(tuple), min_size=1, max_size=14)
+bits = st.lists(
+    st.lists(st.integers(0, 1), min_size=1, max_size=9).map(tuple), min_size=1, max_size=14
+)
 
 
 def tokens_read(tree: PrefixTree) -> int:
@@ -52,7 +56,9 @@ def test_every_row_is_a_path(rows: Rows, least_saving: int) -> None:
         for position in range(len(tokens)):
             segment = tree.segments[tree.holder(row, position)]
             assert segment.tokens[position - segment.start] == tokens[position]
-    assert all(segment.tokens and segment.parent < index for index, segment in enumerate(tree.segments))
+    assert all(
+        segment.tokens and segment.parent < index for index, segment in enumerate(tree.segments)
+    )
 
 
 @given(bits)
@@ -64,7 +70,9 @@ def test_a_tree_that_shares_all_reads_every_beginning_once(rows: Rows) -> None:
 @given(bits, st.integers(0, 30))
 def test_sharing_never_reads_more_than_not_sharing(rows: Rows, least_saving: int) -> None:
     distinct = sorted(set(rows))
-    assert tokens_read(grow_tree(distinct, least_saving=0)) <= tokens_read(grow_tree(distinct, least_saving=least_saving))
+    assert tokens_read(grow_tree(distinct, least_saving=0)) <= tokens_read(
+        grow_tree(distinct, least_saving=least_saving)
+    )
     assert tokens_read(grow_tree(distinct, least_saving=least_saving)) <= sum(map(len, distinct))
 
 
@@ -77,7 +85,10 @@ def test_batches_keep_the_order_and_the_budget(rows: Rows, budget: int, trunk: i
     for batch in batches:
         lengths = [len(tree.segments[index].tokens) for index in batch]
         assert len(batch) == 1 or sum(lengths) <= budget
-        assert not any(length >= trunk and index in followed for index, length in zip(batch[:-1], lengths, strict=False))
+        assert not any(
+            length >= trunk and index in followed
+            for index, length in zip(batch[:-1], lengths, strict=False)
+        )
 
 
 def model_of(config: PreTrainedConfig) -> Any:
@@ -85,15 +96,29 @@ def model_of(config: PreTrainedConfig) -> Any:
     return AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval()
 
 
-SMALL: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 50}
+SMALL: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "vocab_size": 50,
+}
 MODELS = {
     "llama": LlamaConfig(**SMALL),
     "grouped queries": LlamaConfig(**SMALL, num_key_value_heads=2),
-    "absolute positions": GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=50, n_positions=400),
-    "a window that is never full": MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=400),
+    "absolute positions": GPT2Config(
+        n_embd=32, n_layer=2, n_head=4, vocab_size=50, n_positions=400
+    ),
+    "a window that is never full": MistralConfig(
+        **SMALL, num_key_value_heads=2, sliding_window=400
+    ),
 }
 
-OF_ANOTHER_KIND: tuple[dict[str, Any], ...] = ({"attention_bias": True}, {"mlp_bias": True}, {"hidden_act": "gelu"})
+OF_ANOTHER_KIND: tuple[dict[str, Any], ...] = (
+    {"attention_bias": True},
+    {"mlp_bias": True},
+    {"hidden_act": "gelu"},
+)
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -119,7 +144,9 @@ def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, b
 )
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
-def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(
+    model: Any, seed: int, shared: int, budget: int
+) -> None:
     assert farthest_from_plain_rows(model, seed, shared, budget, "mask") < 1e-4
 
 
@@ -131,10 +158,14 @@ def test_the_probe_reads_as_many_tokens_at_once_as_fill_several_blocks_of_a_gpu(
 @pytest.mark.quick("absolute positions", "a window that is never full")
 @unhurried
 @given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
-def test_a_llama_s_own_pass_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+def test_a_llama_s_own_pass_gives_what_plain_rows_give(
+    model: Any, seed: int, shared: int, budget: int
+) -> None:
     own = LlamaPass.of(model)
     assert (own is None) == (type(model) is not LlamaForCausalLM)
-    assert own is None or farthest_from_plain_rows(model, seed, shared, budget, "blocks", own) < 1e-4
+    assert (
+        own is None or farthest_from_plain_rows(model, seed, shared, budget, "blocks", own) < 1e-4
+    )
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -145,42 +176,73 @@ def test_a_long_beginning_below_another_of_which_nothing_is_asked_is_read(own: b
     rows = [(*trunk, *branch, 5), (*trunk, *branch, 6), (*trunk, 7)]
     wanted = [(len(row) - 1,) for row in rows]
     own_pass = LlamaPass.of(model) if own else None
-    read = {row: logits for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=5000, own_pass=own_pass)
-            for (row, _), logits in zip(places, part, strict=True)}  # fmt: skip
+    read = {
+        row: logits
+        for places, part in read_shared(
+            model, rows, wanted, device=CPU, token_budget=5000, own_pass=own_pass
+        )
+        for (row, _), logits in zip(places, part, strict=True)
+    }
     for number, row in enumerate(rows):
         with torch.inference_mode():
-            assert torch.allclose(read[number], model(input_ids=torch.tensor([row])).logits[0, -1], atol=1e-4)
+            assert torch.allclose(
+                read[number], model(input_ids=torch.tensor([row])).logits[0, -1], atol=1e-4
+            )
 
 
 def test_a_llama_with_biases_and_a_model_that_is_watched_are_read_by_transformers() -> None:
-    assert all(LlamaPass.of(LlamaForCausalLM(LlamaConfig(**SMALL, **one))) is None for one in OF_ANOTHER_KIND)
+    assert all(
+        LlamaPass.of(LlamaForCausalLM(LlamaConfig(**SMALL, **one))) is None
+        for one in OF_ANOTHER_KIND
+    )
     model, read = LlamaForCausalLM(LlamaConfig(**SMALL)).eval(), list[int]()
-    hook = model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
-    list(read_shared(model, [(1, 2, 3)], [(2,)], device=CPU, token_budget=20, own_pass=LlamaPass.of(model)))
+    hook = model.register_forward_pre_hook(
+        lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    list(
+        read_shared(
+            model, [(1, 2, 3)], [(2,)], device=CPU, token_budget=20, own_pass=LlamaPass.of(model)
+        )
+    )
     hook.remove()
     assert read == [3]
 
 
-def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, engine: Engine, own_pass: Pass | None = None) -> float:
+def farthest_from_plain_rows(
+    model: Any, seed: int, shared: int, budget: int, engine: Engine, own_pass: Pass | None = None
+) -> float:
     """The largest difference of a logit, at places that are drawn."""
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, shared).tolist()
     rows = [
-        tuple(base[: rng.choice([shared, shared // 2])] + rng.integers(0, 3, rng.integers(1, 25)).tolist())
+        tuple(
+            base[: rng.choice([shared, shared // 2])]
+            + rng.integers(0, 3, rng.integers(1, 25)).tolist()
+        )
         for _ in range(rng.integers(1, 14))
     ]
     wanted = [tuple({len(row) - 1, int(rng.integers(len(row)))}) for row in rows]
     found = {
         place: logits
-        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget, engine=engine, own_pass=own_pass)
+        for places, part in read_shared(
+            model, rows, wanted, device=CPU, token_budget=budget, engine=engine, own_pass=own_pass
+        )
         for place, logits in zip(places, part, strict=True)
     }
-    assert found.keys() == {(row, position) for row, positions in enumerate(wanted) for position in positions}
+    assert found.keys() == {
+        (row, position) for row, positions in enumerate(wanted) for position in positions
+    }
     apart = 0.0
     for row, tokens in enumerate(rows):
         with torch.inference_mode():
             plain = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-        apart = max(apart, *(float((found[row, position] - plain[position]).abs().max()) for position in wanted[row]))
+        apart = max(
+            apart,
+            *(
+                float((found[row, position] - plain[position]).abs().max())
+                for position in wanted[row]
+            ),
+        )
     return apart
 
 
@@ -196,15 +258,24 @@ def test_padded_batches_give_what_plain_rows_give(model: Any, rows: Rows, budget
             assert torch.allclose(logits, plain[row][position], atol=1e-4)
 
 
-PROMPTS = ["\n".join(["One row that all share. Yes or No? Answer: Yes"] * 4 + [f"Row {line}. Yes or No? Answer:"]) for line in range(12)]
+PROMPTS = [
+    "\n".join(
+        ["One row that all share. Yes or No? Answer: Yes"] * 4 + [f"Row {line}. Yes or No? Answer:"]
+    )
+    for line in range(12)
+]
 UNSHARED = {
-    "a window": MistralConfig(**{**SMALL, "vocab_size": 400}, num_key_value_heads=2, sliding_window=8),
+    "a window": MistralConfig(
+        **{**SMALL, "vocab_size": 400}, num_key_value_heads=2, sliding_window=8
+    ),
     "soft caps": Gemma2Config(**{**SMALL, "vocab_size": 400}, num_key_value_heads=2, head_dim=8),
 }
 
 
 @pytest.mark.parametrize("config", UNSHARED.values(), ids=UNSHARED)
-def test_a_model_that_cannot_share_is_read_row_by_row(config: PreTrainedConfig, tmp_path: Path) -> None:
+def test_a_model_that_cannot_share_is_read_row_by_row(
+    config: PreTrainedConfig, tmp_path: Path
+) -> None:
     tokenizer = AutoTokenizer.from_pretrained(build_tiny_model(tmp_path / "models", PROMPTS))
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "m")
@@ -214,15 +285,24 @@ def test_a_model_that_cannot_share_is_read_row_by_row(config: PreTrainedConfig, 
     scores = scorer.score(PROMPTS, [" No", " Yes"])
     for prompt, told in zip(PROMPTS[:3], scores, strict=False):
         with torch.inference_mode():
-            logits = plain(input_ids=torch.tensor([tokenizer(prompt).input_ids])).logits[0, -1].log_softmax(-1)
-        expected = [float(logits[tokenizer(answer, add_special_tokens=False).input_ids[0]]) for answer in (" No", " Yes")]
+            logits = (
+                plain(input_ids=torch.tensor([tokenizer(prompt).input_ids]))
+                .logits[0, -1]
+                .log_softmax(-1)
+            )
+        expected = [
+            float(logits[tokenizer(answer, add_special_tokens=False).input_ids[0]])
+            for answer in (" No", " Yes")
+        ]
         assert np.abs(told - expected).max() < 1e-3
 
 
 def test_prompts_that_share_a_beginning_read_it_once(tmp_path: Path) -> None:
     scorer = TransformersScorer(str(build_tiny_model(tmp_path, PROMPTS)), device="cpu")
     read: list[int] = []
-    scorer._model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    scorer._model.register_forward_pre_hook(
+        lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
     scorer.score(PROMPTS, [" No", " Yes"])
     rows = [scorer.encode(prompt) for prompt in PROMPTS]
     assert scorer.shares and sum(read) < sum(map(len, rows)) / 4

@@ -17,18 +17,28 @@ from dpicl.errors import ParameterError
 from dpicl.lm.votes.integer_votes import candidates_of, log_chances, whole_votes
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, check_sums
 
-KINDS: tuple[Literal["probability", "relative", "logit"], ...] = ("probability", "relative", "logit")
+KINDS: tuple[Literal["probability", "relative", "logit"], ...] = (
+    "probability",
+    "relative",
+    "logit",
+)
 rules = st.builds(
     lambda kind, units, clip: VoteRule(kind, None, units, clip if kind == "logit" else None),
     st.sampled_from(KINDS),
     st.sampled_from([1, 7, 1 << 20, 1 << 40]),
     st.sampled_from([1e-3, 1.0, 10.0, 1e30]),
 )
-anything = st.one_of(st.floats(-30, 30, width=32), st.floats(width=32), st.sampled_from([0.0, -0.0, 3e38, -3e38, math.inf, math.nan]))
+anything = st.one_of(
+    st.floats(-30, 30, width=32),
+    st.floats(width=32),
+    st.sampled_from([0.0, -0.0, 3e38, -3e38, math.inf, math.nan]),
+)
 
 
 def logits_of_voters(most: int = 5) -> st.SearchStrategy[np.ndarray]:
-    return st.tuples(st.integers(1, most), st.integers(1, 9)).flatmap(lambda shape: arrays(np.float32, shape, elements=anything))
+    return st.tuples(st.integers(1, most), st.integers(1, 9)).flatmap(
+        lambda shape: arrays(np.float32, shape, elements=anything)
+    )
 
 
 def votes_of(logits: np.ndarray, rule: VoteRule) -> np.ndarray:
@@ -48,9 +58,13 @@ def test_a_vote_is_whole_numbers_within_its_bounds(logits: np.ndarray, rule: Vot
 
 
 @given(logits_of_voters(), rules, st.data())
-def test_an_exchanged_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.ndarray, rule: VoteRule, data: st.DataObject) -> None:
+def test_an_exchanged_voter_moves_the_sums_by_no_more_than_is_stated(
+    logits: np.ndarray, rule: VoteRule, data: st.DataObject
+) -> None:
     other = logits.copy()
-    other[data.draw(st.integers(0, len(logits) - 1))] = data.draw(arrays(np.float32, logits.shape[1], elements=anything))
+    other[data.draw(st.integers(0, len(logits) - 1))] = data.draw(
+        arrays(np.float32, logits.shape[1], elements=anything)
+    )
     moved = votes_of(logits, rule).sum(axis=0) - votes_of(other, rule).sum(axis=0)
     if rule.kind == "probability":
         assert sum(moved**2) <= 2 * rule.units**2
@@ -58,7 +72,9 @@ def test_an_exchanged_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.
 
 
 @given(logits_of_voters(), rules)
-def test_a_further_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.ndarray, rule: VoteRule) -> None:
+def test_a_further_voter_moves_the_sums_by_no_more_than_is_stated(
+    logits: np.ndarray, rule: VoteRule
+) -> None:
     votes = votes_of(logits, rule)
     moved = votes.sum(axis=0) - votes[1:].sum(axis=0)
     assert all(0 <= move <= rule.units for move in moved)
@@ -67,7 +83,9 @@ def test_a_further_voter_moves_the_sums_by_no_more_than_is_stated(logits: np.nda
 
 
 @given(logits_of_voters(), rules)
-def test_numbers_that_are_not_finite_are_a_vote_for_nobody(logits: np.ndarray, rule: VoteRule) -> None:
+def test_numbers_that_are_not_finite_are_a_vote_for_nobody(
+    logits: np.ndarray, rule: VoteRule
+) -> None:
     votes, finite = votes_of(logits, rule), np.isfinite(logits).all(axis=1)
     assert not votes[~finite].any()
     if rule.kind != "probability":
@@ -75,14 +93,24 @@ def test_numbers_that_are_not_finite_are_a_vote_for_nobody(logits: np.ndarray, r
 
 
 @given(logits_of_voters(), rules, st.randoms(use_true_random=False))
-def test_a_vote_depends_on_its_own_logits_alone(logits: np.ndarray, rule: VoteRule, random: Any) -> None:
+def test_a_vote_depends_on_its_own_logits_alone(
+    logits: np.ndarray, rule: VoteRule, random: Any
+) -> None:
     order = random.sample(range(len(logits)), len(logits))
     together = votes_of(logits, rule)
     assert (votes_of(logits[order], rule) == together[order]).all()
-    assert all((votes_of(logits[line : line + 1], rule) == together[line : line + 1]).all() for line in range(len(logits)))
+    assert all(
+        (votes_of(logits[line : line + 1], rule) == together[line : line + 1]).all()
+        for line in range(len(logits))
+    )
 
 
-@given(arrays(np.float32, st.tuples(st.just(1), st.integers(1, 9)), elements=st.floats(-20, 20, width=32)), st.sampled_from([0.5, 8.0]))
+@given(
+    arrays(
+        np.float32, st.tuples(st.just(1), st.integers(1, 9)), elements=st.floats(-20, 20, width=32)
+    ),
+    st.sampled_from([0.5, 8.0]),
+)
 def test_votes_follow_the_equations(logits: np.ndarray, clip: float) -> None:
     units = 1 << 20
     nats = [float(logit) for logit in logits[0]]
@@ -94,29 +122,44 @@ def test_votes_follow_the_equations(logits: np.ndarray, clip: float) -> None:
     }
     for kind in KINDS:
         rule = VoteRule(kind, None, units, clip if kind == "logit" else None)
-        assert np.abs(votes_of(logits, rule)[0] - np.floor(np.array(expected[kind]) * units)).max() <= 1
+        assert (
+            np.abs(votes_of(logits, rule)[0] - np.floor(np.array(expected[kind]) * units)).max()
+            <= 1
+        )
 
 
 def test_a_vote_of_more_than_all_units_counts_nothing_whatever_went_wrong() -> None:
     """With an arithmetic that rounds up, three thirds of 7 are 9."""
     wrong = SimpleNamespace(**{**vars(np), "floor": np.ceil})
     assert not whole_votes(np.zeros((1, 3)), VoteRule("probability", None, 7), wrong).any()
-    assert whole_votes(np.zeros((1, 3)), VoteRule("probability", None, 7), np).tolist() == [[2, 2, 2]]
+    assert whole_votes(np.zeros((1, 3)), VoteRule("probability", None, 7), np).tolist() == [
+        [2, 2, 2]
+    ]
 
 
 @given(
-    arrays(np.float32, st.integers(1, 30), elements=st.one_of(st.integers(-3, 3), st.just(-math.inf))),
+    arrays(
+        np.float32, st.integers(1, 30), elements=st.one_of(st.integers(-3, 3), st.just(-math.inf))
+    ),
     st.one_of(st.none(), st.integers(1, 40)),
     st.data(),
 )
 def test_candidates_are_the_likeliest_of_the_known_tokens_and_of_equal_ones_the_lower(
     logits: np.ndarray, count: int | None, data: st.DataObject
 ) -> None:
-    known = np.array(sorted(data.draw(st.sets(st.integers(0, len(logits) - 1), min_size=1))), dtype=np.int64)
-    expected = sorted((token for token in known.tolist() if logits[token] > -math.inf), key=lambda token: (-logits[token], token))[:count]
+    known = np.array(
+        sorted(data.draw(st.sets(st.integers(0, len(logits) - 1), min_size=1))), dtype=np.int64
+    )
+    expected = sorted(
+        (token for token in known.tolist() if logits[token] > -math.inf),
+        key=lambda token: (-logits[token], token),
+    )[:count]
     rule = VoteRule("probability", count, 1)
     assert candidates_of(logits, known, rule, np).tolist() == expected
-    assert candidates_of(torch.from_numpy(logits), torch.from_numpy(known), rule, torch).tolist() == expected
+    assert (
+        candidates_of(torch.from_numpy(logits), torch.from_numpy(known), rule, torch).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,17 +196,29 @@ def test_a_finished_text_stays_finished() -> None:
     texts.append([(4,), None])
     texts.append([(5, 6), None])
     assert texts.open == {0: VoteRequest((1,), (), (2, 4, 5, 6))}
-    with pytest.raises(ParameterError, match="written=1 texts: expected None for texts that were finished before"):
+    with pytest.raises(
+        ParameterError, match="written=1 texts: expected None for texts that were finished before"
+    ):
         texts.append([(7,), (8,)])
     with pytest.raises(ParameterError, match="written=1: expected one entry for each of 2 texts"):
         texts.append([(7,)])
 
 
 @given(logits_of_voters(), st.data())
-def test_padding_beside_candidates_changes_no_vote_and_gets_none(logits: np.ndarray, data: st.DataObject) -> None:
-    """Voters of texts with different numbers of candidates are counted in one array; what stands in the padding may be anything."""
+def test_padding_beside_candidates_changes_no_vote_and_gets_none(
+    logits: np.ndarray, data: st.DataObject
+) -> None:
+    """Voters of texts with different numbers of candidates are counted in one array; what stands in
+    the padding may be anything.
+    """
     kind = data.draw(st.sampled_from([*KINDS, "difference"]))
-    rule = VoteRule(kind, None, 1 << 20, 5.0 if kind in ("logit", "difference") else None, 3 if kind == "difference" else None)
+    rule = VoteRule(
+        kind,
+        None,
+        1 << 20,
+        5.0 if kind in ("logit", "difference") else None,
+        3 if kind == "difference" else None,
+    )
     public = np.linspace(-3, 0, logits.shape[1], dtype=np.float32)
     padding = data.draw(arrays(np.float32, (len(logits), 2), elements=anything))
     present = np.arange(logits.shape[1] + 2) < np.full((len(logits), 1), logits.shape[1])
@@ -172,7 +227,12 @@ def test_padding_beside_candidates_changes_no_vote_and_gets_none(logits: np.ndar
         torch.from_numpy(np.hstack([logits, padding])),
         rule,
         torch,
-        torch.from_numpy(np.tile(np.hstack([log_chances(public.astype(np.float64), np), [0.0, 0.0]]), (len(logits), 1))),
+        torch.from_numpy(
+            np.tile(
+                np.hstack([log_chances(public.astype(np.float64), np), [0.0, 0.0]]),
+                (len(logits), 1),
+            )
+        ),
         torch.from_numpy(present),
     ).numpy()
     assert not padded[:, -2:].any() and np.abs(padded[:, :-2] - alone).max() <= 1

@@ -25,7 +25,9 @@ def voter(*examples: str) -> tuple[int, ...]:
     return WRITER.encode(f"Write: a text of this label.\n\n{pieces}Label: World\nText:")
 
 
-def written_by(voters: tuple[tuple[int, ...], ...], rule: VoteRule = RULE, public: tuple[int, ...] = PUBLIC) -> str:
+def written_by(
+    voters: tuple[tuple[int, ...], ...], rule: VoteRule = RULE, public: tuple[int, ...] = PUBLIC
+) -> str:
     """The most voted byte again and again, in a session."""
     session = WRITER.session([VoteRequest(public, voters, ())], rule)
     token: tuple[int, ...] = ()
@@ -63,14 +65,22 @@ def test_without_an_example_it_repeats_a_public_text(voters: tuple[tuple[int, ..
 
 
 def test_candidates_follow_the_public_prompt_and_hold_the_usual_letters() -> None:
-    told = [WRITER.vote([VoteRequest(PUBLIC, voters, (65,))], RULE)[0] for voters in ((), (voter("Zq"),), (voter("~"),) * 3)]
+    told = [
+        WRITER.vote([VoteRequest(PUBLIC, voters, (65,))], RULE)[0]
+        for voters in ((), (voter("Zq"),), (voter("~"),) * 3)
+    ]
     assert all(np.array_equal(votes.candidates, told[0].candidates) for votes in told)
     assert len(told[0].candidates) == 100
-    assert set(b"\n abcdefghijklmnopqrstuvwxyzABCXYZ019,.") | {END} <= set(told[0].candidates.tolist())
+    assert set(b"\n abcdefghijklmnopqrstuvwxyzABCXYZ019,.") | {END} <= set(
+        told[0].candidates.tolist()
+    )
 
 
 def test_votes_are_its_probabilities() -> None:
-    votes = WRITER.vote([VoteRequest(PUBLIC, (voter("xyz"),) * 3, WRITER.encode(" "))], VoteRule("probability", None, 1 << 20))[0]
+    votes = WRITER.vote(
+        [VoteRequest(PUBLIC, (voter("xyz"),) * 3, WRITER.encode(" "))],
+        VoteRule("probability", None, 1 << 20),
+    )[0]
     shares = dict(zip(votes.candidates.tolist(), votes.sums / (3 << 20), strict=True))
     assert len(shares) == 257 and sum(shares.values()) == pytest.approx(1, abs=1e-3)
     assert WRITER.sure < shares[ord("x")] < WRITER.sure + 0.01
@@ -79,14 +89,22 @@ def test_votes_are_its_probabilities() -> None:
 
 def test_too_many_voters_are_refused() -> None:
     with pytest.raises(ParameterError, match="voters="):
-        WRITER.session([VoteRequest(PUBLIC, (PUBLIC,) * (1 << 22), ())], VoteRule("relative", None, 1 << 40))
+        WRITER.session(
+            [VoteRequest(PUBLIC, (PUBLIC,) * (1 << 22), ())], VoteRule("relative", None, 1 << 40)
+        )
 
 
 def test_what_is_longer_than_its_context_has_no_vote_and_a_public_prompt_is_refused() -> None:
     writer = EchoGenerator(context=len(voter("abc")))
-    both, one = (VoteRequest(PUBLIC, voters, ()) for voters in ((voter("abc"), voter("abcd")), (voter("abc"),)))
+    both, one = (
+        VoteRequest(PUBLIC, voters, ())
+        for voters in ((voter("abc"), voter("abcd")), (voter("abc"),))
+    )
     assert np.array_equal(writer.vote([both], RULE)[0].sums, writer.vote([one], RULE)[0].sums)
-    with pytest.raises(ModelError, match=r"has 90 tokens, but model 'fake' reads at least 1 and at most \d\d \(texts: 1\)"):
+    with pytest.raises(
+        ModelError,
+        match=r"has 90 tokens, but model 'fake' reads at least 1 and at most \d\d \(texts: 1\)",
+    ):
         writer.vote([VoteRequest((65,) * 40, (), (65,) * 50)], RULE)
 
 
@@ -100,7 +118,11 @@ def test_any_text_survives(text: str) -> None:
 def test_the_fake_says_that_it_is_one(tmp_path: Path) -> None:
     writer = open_generator(ModelSpec(name="mine", kind="fake"), models_folder=tmp_path, corpus=())
     assert writer == EchoGenerator("mine")
-    assert (writer.description.name, writer.description.kind, writer.description.trained) == ("mine", "fake", False)
+    assert (writer.description.name, writer.description.kind, writer.description.trained) == (
+        "mine",
+        "fake",
+        False,
+    )
 
 
 def test_a_model_is_loaded_once_for_scoring_and_for_writing(tmp_path: Path) -> None:
@@ -123,5 +145,6 @@ def test_a_model_that_does_not_run_here_cannot_write(spec: ModelSpec, tmp_path: 
     with pytest.raises(PrivacyError) as error:
         open_generator(spec, models_folder=tmp_path, corpus=())
     assert str(error.value) == (
-        f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay local: expected a local model"
+        f"model {spec.name!r} has kind {spec.kind!r} and trust {spec.trust!r}; raw rows stay "
+        f"local: expected a local model"
     )

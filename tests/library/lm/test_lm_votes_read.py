@@ -1,4 +1,6 @@
-"""Claims about reading votes with a local model, checked against one plain forward pass for every voter."""
+"""Claims about reading votes with a local model, checked against one plain forward pass for every
+voter.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
     tokenizer, model = loaded(home)
     with torch.inference_mode():
         public, *voters = (
-            model(torch.tensor([row + request.written])).logits[0, -1].double().numpy() for row in (request.public, *request.voters)
+            model(torch.tensor([row + request.written])).logits[0, -1].double().numpy()
+            for row in (request.public, *request.voters)
         )
     order = np.argsort(-public[: len(tokenizer)], kind="stable")
     count = rule.candidates
@@ -88,7 +91,10 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
         sums += {
             "probability": np.exp(told) / np.exp(told).sum(),
             "relative": np.exp(told),
-            "difference": (chances(logits) - chances(public)).clip(-(rule.clip or 1), rule.clip or 1) / (rule.clip or 1),
+            "difference": (chances(logits) - chances(public)).clip(
+                -(rule.clip or 1), rule.clip or 1
+            )
+            / (rule.clip or 1),
             "logit": 1 + told.clip(-(rule.clip or 1), 0) / (rule.clip or 1),
         }[rule.kind]
     return candidates.tolist(), sums
@@ -103,14 +109,18 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
     "parallel layers-logit",
 )
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: TransformersScorer, rule: VoteRule) -> None:
+def test_votes_equal_a_plain_loop_over_the_subsets(
+    home: Path, writer: TransformersScorer, rule: VoteRule
+) -> None:
     requests = vote_requests(writer)
     for request, votes in zip(requests, writer.vote(requests, rule), strict=True):
         candidates, sums = plain(home, request, rule)
         assert votes.candidates.dtype == votes.sums.dtype == np.int64
         assert sorted(votes.candidates.tolist()) == sorted(candidates)
         place = {token: line for line, token in enumerate(votes.candidates.tolist())}
-        assert votes.sums[[place[token] for token in candidates]] / UNITS == pytest.approx(sums, abs=1e-4)
+        assert votes.sums[[place[token] for token in candidates]] / UNITS == pytest.approx(
+            sums, abs=1e-4
+        )
 
 
 def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> None:
@@ -123,13 +133,19 @@ def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> 
     assert all(np.array_equal(votes.sums, 5 * once[0].sums) for votes in often)
 
 
-def test_voters_that_share_a_beginning_long_enough_to_be_read_alone_vote_as_each_does(tiny: TransformersScorer) -> None:
+def test_voters_that_share_a_beginning_long_enough_to_be_read_alone_vote_as_each_does(
+    tiny: TransformersScorer,
+) -> None:
     """Of the beginning itself nothing is asked."""
     shared = prompt(tiny) + tuple(range(60, 60 + TRUNK_TOKENS))
-    request = VoteRequest(shared + (40,), (shared + (41, 42), shared + (43,), shared + (41, 44)), ())
+    request = VoteRequest(
+        shared + (40,), (shared + (41, 42), shared + (43,), shared + (41, 44)), ()
+    )
     (votes,) = tiny.vote([request], RULE)
     alone = [tiny.vote([replace(request, voters=(voter,))], RULE)[0] for voter in request.voters]
-    assert_alike([votes], [replace(votes, sums=np.sum([one.sums for one in alone], axis=0))], units=8)
+    assert_alike(
+        [votes], [replace(votes, sums=np.sum([one.sums for one in alone], axis=0))], units=8
+    )
 
 
 @pytest.mark.quick("0")
@@ -138,10 +154,19 @@ def test_the_order_of_texts_and_voters_changes_no_bit(tiny: TransformersScorer, 
     writer, rng = tiny, np.random.default_rng(seed)
     requests = vote_requests(writer)
     order = rng.permutation(len(requests))
-    moved = [replace(requests[line], voters=tuple(rng.permutation(np.array(requests[line].voters, dtype=object)))) for line in order]
+    moved = [
+        replace(
+            requests[line],
+            voters=tuple(rng.permutation(np.array(requests[line].voters, dtype=object))),
+        )
+        for line in order
+    ]
     expected = writer.vote(requests, RULE)
     assert equal(writer.vote(moved, RULE), [expected[line] for line in order])
-    at_once = writer.session(requests, RULE).vote([()] * 3), writer.session(moved, RULE).vote([()] * 3)
+    at_once = (
+        writer.session(requests, RULE).vote([()] * 3),
+        writer.session(moved, RULE).vote([()] * 3),
+    )
     assert_alike([at_once[0][line] for line in order], at_once[1], units=8)
 
 
@@ -149,18 +174,33 @@ def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: Transform
     writer = tiny
     few, many, alone = vote_requests(writer)
     requests = [replace(few, written=()), replace(many, written=()), replace(alone, written=())]
-    told = [*writer.vote(requests, RULE), *writer.vote(requests[:1], RULE), *writer.session(requests, RULE).vote([()] * 3)]
-    assert all(votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told)
-    assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()  # though voters like others best
+    told = [
+        *writer.vote(requests, RULE),
+        *writer.vote(requests[:1], RULE),
+        *writer.session(requests, RULE).vote([()] * 3),
+    ]
+    assert all(
+        votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told
+    )
+    assert (
+        told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()
+    )  # though voters like others best
 
 
 def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:
     request = vote_requests(tiny)[0]
     for parted in (1, 3):
         whole, one, rest = tiny.vote(
-            [replace(request, voters=some) for some in (request.voters, request.voters[:parted], request.voters[parted:])], RULE
+            [
+                replace(request, voters=some)
+                for some in (request.voters, request.voters[:parted], request.voters[parted:])
+            ],
+            RULE,
         )
-        apart = [tiny.vote([replace(request, voters=some)], RULE)[0] for some in (request.voters[:parted], request.voters[parted:])]
+        apart = [
+            tiny.vote([replace(request, voters=some)], RULE)[0]
+            for some in (request.voters[:parted], request.voters[parted:])
+        ]
         assert np.array_equal(whole.sums, one.sums + rest.sums)
         assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
 
@@ -169,8 +209,18 @@ def test_no_texts_have_no_votes(tiny: TransformersScorer) -> None:
     assert tiny.vote([], RULE) == [] == tiny.session([], RULE).vote([])
 
 
-def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(folder: Path, tmp_path: Path) -> None:
-    writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
+def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(
+    folder: Path, tmp_path: Path
+) -> None:
+    writer = opened(
+        made(
+            folder,
+            tmp_path,
+            lambda size: GPT2Config(
+                n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140
+            ),
+        )
+    )
     assert writer.context == 140
     public, short, long = prompt(writer), prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:9])
     assert len(short) < 136 and len(long) > 140
@@ -181,13 +231,16 @@ def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(folder: Path, 
 
 
 @pytest.mark.parametrize("way", ["vote", "session"])
-def test_a_public_prompt_that_is_longer_than_the_context_is_refused(tiny: TransformersScorer, folder: Path, way: str) -> None:
+def test_a_public_prompt_that_is_longer_than_the_context_is_refused(
+    tiny: TransformersScorer, folder: Path, way: str
+) -> None:
     writer = tiny
     long = VoteRequest((5,) * 8000, ((6,),), (7,) * 193)
     with pytest.raises(ModelError) as error:
         writer.vote([long], RULE) if way == "vote" else writer.session([long], RULE).vote([()])
     assert str(error.value) == (
-        f"a public prompt with what was written after it has 8193 tokens, but model {folder.name!r} reads at least 1 and at most 8192 "
+        f"a public prompt with what was written after it has 8193 tokens, but model "
+        f"{folder.name!r} reads at least 1 and at most 8192 "
         "(texts: 1); expected fewer tokens or a model with a longer context"
     )
 
@@ -197,12 +250,16 @@ def spoilt(folder: Path, tmp_path: Path) -> TransformersScorer:
     """The tiny model, whose numbers are not finite after a "~"."""
     home = Path(shutil.copytree(folder, tmp_path / "copy"))
     weights = load_file(home / "model.safetensors")
-    weights["model.embed_tokens.weight"][AutoTokenizer.from_pretrained(home)("~", add_special_tokens=False).input_ids[0]] = float("nan")
+    weights["model.embed_tokens.weight"][
+        AutoTokenizer.from_pretrained(home)("~", add_special_tokens=False).input_ids[0]
+    ] = float("nan")
     save_file(weights, home / "model.safetensors", metadata={"format": "pt"})
     return opened(home)
 
 
-def test_a_voter_after_whom_numbers_are_not_finite_votes_for_nobody(spoilt: TransformersScorer) -> None:
+def test_a_voter_after_whom_numbers_are_not_finite_votes_for_nobody(
+    spoilt: TransformersScorer,
+) -> None:
     request = vote_requests(spoilt)[0]
     sick = prompt(spoilt, EXAMPLES[0], "News Type: World\nText: Oh~\n\n")
     alone = spoilt.vote([request], RULE)
@@ -214,20 +271,32 @@ def test_a_voter_after_whom_numbers_are_not_finite_votes_for_nobody(spoilt: Tran
     assert_alike(reading.vote([(9,)]), spoilt.vote([replace(request, written=(9,))], RULE))
 
 
-def test_a_public_prompt_after_which_numbers_are_not_finite_is_an_error(spoilt: TransformersScorer) -> None:
+def test_a_public_prompt_after_which_numbers_are_not_finite_is_an_error(
+    spoilt: TransformersScorer,
+) -> None:
     with pytest.raises(ModelError, match="answered with numbers that are not finite"):
         spoilt.vote([replace(vote_requests(spoilt)[0], written=spoilt.encode("~"))], RULE)
 
 
-def test_texts_end_with_the_models_end_a_line_break_or_a_mark(tiny: TransformersScorer, tmp_path: Path) -> None:
+def test_texts_end_with_the_models_end_a_line_break_or_a_mark(
+    tiny: TransformersScorer, tmp_path: Path
+) -> None:
     home = build_tiny_model(tmp_path, ["A text. END\n\nA text. END\n\n" * 40])
     writer = opened(home)
     tokenizer = AutoTokenizer.from_pretrained(home)
     known = range(len(tokenizer))
     mark = writer.encode(" END")
     assert len(mark) == 1 and len(writer.encode("\n\n")) == 1
-    assert writer.ends == {tokenizer.eos_token_id, *mark, *(token for token in known if "\n" in tokenizer.decode([token]))}
-    assert writer.encode("\n")[0] in writer.ends and writer.encode("\n\n")[0] in writer.ends and writer.encode(" A")[0] not in writer.ends
+    assert writer.ends == {
+        tokenizer.eos_token_id,
+        *mark,
+        *(token for token in known if "\n" in tokenizer.decode([token])),
+    }
+    assert (
+        writer.encode("\n")[0] in writer.ends
+        and writer.encode("\n\n")[0] in writer.ends
+        and writer.encode(" A")[0] not in writer.ends
+    )
     assert len(tiny.encode(" END")) > 1 and not tiny.ends & set(tiny.encode(" END"))
 
 
@@ -235,7 +304,11 @@ def test_a_tokenizer_without_an_end_will_do(folder: Path, tmp_path: Path) -> Non
     home = Path(shutil.copytree(folder, tmp_path / "copy"))
     for name in ("config.json", "tokenizer_config.json"):
         settings = json.loads((home / name).read_text())
-        (home / name).write_text(json.dumps({key: value for key, value in settings.items() if not key.startswith("eos_token")}))
+        (home / name).write_text(
+            json.dumps(
+                {key: value for key, value in settings.items() if not key.startswith("eos_token")}
+            )
+        )
     writer = opened(home)
     assert writer.ends == {*writer.encode("\n"), *writer.encode("\n\n")}
 

@@ -1,4 +1,6 @@
-"""Claims about voters that stay: what is kept gives what fresh reading gives, also where memory ends."""
+"""Claims about voters that stay: what is kept gives what fresh reading gives, also where memory
+ends.
+"""
 
 from __future__ import annotations
 
@@ -46,32 +48,59 @@ def tiny(folder: Path) -> TransformersScorer:
 
 
 @pytest.fixture(scope="module", params=["tiny", *MODELS])
-def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TransformersScorer:
+def writer(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> TransformersScorer:
     """One model after another."""
     return opened(model_named(request.param, tmp_path_factory.mktemp("models")))
 
 
 @pytest.mark.quick("a window")
 def test_a_session_gives_what_fresh_reading_gives(writer: TransformersScorer) -> None:
-    """Texts of different lengths that end at different times, and grow alike, unlike and not at all."""
+    """Texts of different lengths that end at different times, and grow alike, unlike and not at
+    all.
+    """
     requests = vote_requests(writer)
     reading = writer.session(requests, RULE)
     steps: list[list[Tokens | None]] = [[(), (), ()], [(), (), ()]]
     steps += [[(token,), (token + 1,), (token + 2,)] for token in (40, 50, 60)]
     steps += [[tuple(range(40, 40 + ROOM))] * 3, [(70,)] * 3]
-    steps += [[(41, 42), (43,), (44,)], [(), (45,), (46, 47)], [(48,), None, (49,)], [(50,), None, None], [None, None, None]]
+    steps += [
+        [(41, 42), (43,), (44,)],
+        [(), (45,), (46, 47)],
+        [(48,), None, (49,)],
+        [(50,), None, None],
+        [None, None, None],
+    ]
     for written in steps:
-        requests = [replace(request, written=request.written + (new or ())) for request, new in zip(requests, written, strict=True)]
-        open_ones = [request for request, new in zip(requests, written, strict=True) if new is not None]
+        requests = [
+            replace(request, written=request.written + (new or ()))
+            for request, new in zip(requests, written, strict=True)
+        ]
+        open_ones = [
+            request for request, new in zip(requests, written, strict=True) if new is not None
+        ]
         fresh = iter(writer.vote(open_ones, RULE))
-        assert_alike(reading.vote(written), [None if new is None else next(fresh) for new in written])
+        assert_alike(
+            reading.vote(written), [None if new is None else next(fresh) for new in written]
+        )
 
 
-def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(writer: TransformersScorer) -> None:
+def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(
+    writer: TransformersScorer,
+) -> None:
     reading = writer.session(vote_requests(writer), RULE)
     reading.vote([(), (), ()])
-    steps: list[list[Tokens | None]] = [[(40,), (41,), (42,)], [(43,), (44,), (45,)], [(46,), None, (47,)]]
-    rows = [6 + 3 + 3, 6 + 3 + 3, 6 + 2]  # two of the second text's voters are equal; its public prompt is read too
+    steps: list[list[Tokens | None]] = [
+        [(40,), (41,), (42,)],
+        [(43,), (44,), (45,)],
+        [(46,), None, (47,)],
+    ]
+    rows = [
+        6 + 3 + 3,
+        6 + 3 + 3,
+        6 + 2,
+    ]  # two of the second text's voters are equal; its public prompt is read too
     for count, written in zip(rows, steps, strict=True):
         with tokens_read(writer) as read:
             reading.vote(written)
@@ -104,7 +133,10 @@ class Tight:
 
 
 def follow(reading: VotingSession, steps: int = 4) -> list[list[Votes | None]]:
-    return [reading.vote([(), (), ()]), *(reading.vote([(40 + step,), (50 + step,), (60 + step,)]) for step in range(steps))]
+    return [
+        reading.vote([(), (), ()]),
+        *(reading.vote([(40 + step,), (50 + step,), (60 + step,)]) for step in range(steps)),
+    ]
 
 
 def with_memory(writer: TransformersScorer, kept: int) -> tuple[Tight, list[list[Votes | None]]]:
@@ -126,12 +158,18 @@ def test_a_session_without_memory_for_what_it_read_reads_anew(tiny: Transformers
         (whole * 2 // 3, 1, False),  # in smaller pieces everything fits
     ):
         tight, told = with_memory(tiny, kept)
-        assert tight.refused >= refusals and (tight.anew > plenty.anew) == anew, (kept, tight.refused, tight.anew)
+        assert tight.refused >= refusals and (tight.anew > plenty.anew) == anew, (
+            kept,
+            tight.refused,
+            tight.anew,
+        )
         for found, right in zip(told, expected, strict=True):
             assert_alike(found, right)
 
 
-def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = opened(folder, token_budget=100)
     requests = vote_requests(writer)
     expected = follow(writer.session(requests, RULE), 3)
@@ -149,11 +187,15 @@ def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder:
 def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_read(
     writer: TransformersScorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Candidates follow from public prompts: a voter's rows that no longer fit into memory must not make others of them, by rounding."""
+    """Candidates follow from public prompts: a voter's rows that no longer fit into memory must not
+    make others of them, by rounding.
+    """
     requests, counts = vote_requests(writer), list[list[torch.Tensor]]()
     count = growing_rows.count_votes
 
-    def watched(reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None, *further: Any) -> Any:
+    def watched(
+        reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None, *further: Any
+    ) -> Any:
         def seen(rows: Any, among: Any) -> Any:
             read = list(public(rows, among))
             counts[-1] += [logits for _, logits in read]
@@ -163,7 +205,9 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
             raise torch.OutOfMemoryError
 
         counts.append([])
-        return count(reader, asked, rule, seen, failing if voters is not None and fails else voters, *further)
+        return count(
+            reader, asked, rule, seen, failing if voters is not None and fails else voters, *further
+        )
 
     monkeypatch.setattr(growing_rows, "count_votes", watched)
     read = {}
@@ -172,17 +216,36 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
         follow(writer.session(requests, RULE), 3)
         read[fails] = [logits for step in counts for logits in step]
     if read[False]:
-        first = len(read[True]) - len(read[False])  # of the step that failed, the same ones are given again
-        assert first >= 0 and all(torch.equal(one, other) for one, other in zip(read[True][first:], read[False], strict=True))
-        assert all(torch.equal(one, other) for one, other in zip(read[True][:first], read[False][:first], strict=True))
+        first = len(read[True]) - len(
+            read[False]
+        )  # of the step that failed, the same ones are given again
+        assert first >= 0 and all(
+            torch.equal(one, other)
+            for one, other in zip(read[True][first:], read[False], strict=True)
+        )
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(read[True][:first], read[False][:first], strict=True)
+        )
 
 
 def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_path: Path) -> None:
     """Positions beyond the context are an error of the model: whoever reads them is noticed."""
-    writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))
+    writer = opened(
+        made(
+            folder,
+            tmp_path,
+            lambda size: GPT2Config(
+                n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140
+            ),
+        )
+    )
     public, examples = prompt(writer), [prompt(writer, EXAMPLES[0]), prompt(writer, *EXAMPLES[:2])]
     voters = tuple((voter * 4)[: 138 - line] for line, voter in enumerate(examples))
-    request, reading = VoteRequest(public, voters, ()), writer.session([VoteRequest(public, voters, ())], RULE)
+    request, reading = (
+        VoteRequest(public, voters, ()),
+        writer.session([VoteRequest(public, voters, ())], RULE),
+    )
     shares = []
     for written in [(), (5,), (6,), (7,), (8,)]:
         request = replace(request, written=request.written + written)
@@ -194,23 +257,43 @@ def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_pa
 
 
 def test_a_hybrid_model_s_voters_are_read_anew_at_every_token(folder: Path, tmp_path: Path) -> None:
-    """Layers that keep something else than keys and values fail in a way of their own where they are read in steps."""
+    """Layers that keep something else than keys and values fail in a way of their own where they
+    are read in steps.
+    """
     layers = ["conv", "full_attention"]
-    hybrid = opened(made(folder, tmp_path, lambda size: Lfm2Config(**SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size)))
+    hybrid = opened(
+        made(
+            folder,
+            tmp_path,
+            lambda size: Lfm2Config(
+                **SMALL, num_key_value_heads=2, layer_types=layers, vocab_size=size
+            ),
+        )
+    )
     requests = vote_requests(hybrid)
     session = hybrid.session(requests, RULE)
     assert_alike(session.vote([(), (), ()]), hybrid.vote(requests, RULE))
     assert_alike(
         session.vote([(40,), (50,), None])[:2],
-        hybrid.vote([replace(one, written=(*one.written, token)) for one, token in zip(requests[:2], (40, 50), strict=True)], RULE),
+        hybrid.vote(
+            [
+                replace(one, written=(*one.written, token))
+                for one, token in zip(requests[:2], (40, 50), strict=True)
+            ],
+            RULE,
+        ),
     )
 
 
-def test_a_model_that_attends_in_its_own_way_only_is_loaded_and_reads_padded_rows(folder: Path, tmp_path: Path) -> None:
+def test_a_model_that_attends_in_its_own_way_only_is_loaded_and_reads_padded_rows(
+    folder: Path, tmp_path: Path
+) -> None:
     own = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     falcon, prompts = (
         opened(made(folder, tmp_path, lambda size: FalconConfig(**own, vocab_size=size))),
         ["News", "A number of it was seen again"],
     )
     alone = [falcon.score([one], [" No", " Yes"])[0] for one in prompts]
-    assert not falcon.shares and falcon.score(prompts, [" No", " Yes"]) == pytest.approx(np.array(alone), abs=1e-4)
+    assert not falcon.shares and falcon.score(prompts, [" No", " Yes"]) == pytest.approx(
+        np.array(alone), abs=1e-4
+    )

@@ -1,4 +1,6 @@
-"""Claims about a local model that is queried as a chat: the messages, tokens and labels of a served chat."""
+"""Claims about a local model that is queried as a chat: the messages, tokens and labels of a served
+chat.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,15 @@ from tests.library.served_model import with_template
 torch.set_num_threads(1)  # small batches on a busy machine
 
 TEMPLATE = (
-    "<s>{% for one in messages %}[{{ one.role }}]\n{{ one.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]\n{% endif %}"
+    "<s>{% for one in messages %}[{{ one.role }}]\n{{ one.content }}\n{% endfor %}{% if "
+    "add_generation_prompt %}[assistant]\n{% endif %}"
 )
 LABELS = [" No", " Yes", " a clerk"]
-PROMPTS = [f"The person is {20 + line} years old.\nDoes this person earn more? Yes or No? Answer:" + " " * (line % 2) for line in range(6)]
+PROMPTS = [
+    f"The person is {20 + line} years old.\nDoes this person earn more? Yes or No? Answer:"
+    + " " * (line % 2)
+    for line in range(6)
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,40 +42,69 @@ def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path) -> None:
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder),
+    )
     scores = TransformersScorer(str(folder), device="cpu", chat=True).score(PROMPTS, LABELS)
     for prompt, row in zip(PROMPTS, scores, strict=True):
-        before = tokenizer.apply_chat_template(chat_messages(prompt.rstrip(), LABELS), add_generation_prompt=True).input_ids
+        before = tokenizer.apply_chat_template(
+            chat_messages(prompt.rstrip(), LABELS), add_generation_prompt=True
+        ).input_ids
         for label, score in zip(LABELS, row, strict=True):
             ids = [*before, *tokenizer(label.strip(), add_special_tokens=False).input_ids]
             with torch.inference_mode():
                 logs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-            expected = sum(float(logs[place - 1, ids[place]]) for place in range(len(before), len(ids)))
+            expected = sum(
+                float(logs[place - 1, ids[place]]) for place in range(len(before), len(ids))
+            )
             assert score == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_template_that_writes_the_day_s_date_writes_the_same_tomorrow(plain: Path, tmp_path: Path) -> None:
-    told = "{% for part in strftime_now('%d %b %Y').split() %}{{ 'person' if part == '2026' else 'old' }} {% endfor %}"
+def test_a_template_that_writes_the_day_s_date_writes_the_same_tomorrow(
+    plain: Path, tmp_path: Path
+) -> None:
+    told = (
+        "{% for part in strftime_now('%d %b %Y').split() %}{{ 'person' if part == '2026' else "
+        "'old' }} {% endfor %}"
+    )
     scores = [
-        TransformersScorer(str(with_template(plain, tmp_path / name, text + TEMPLATE)), device="cpu", chat=True).score(PROMPTS, LABELS)
+        TransformersScorer(
+            str(with_template(plain, tmp_path / name, text + TEMPLATE)), device="cpu", chat=True
+        ).score(PROMPTS, LABELS)
         for name, text in (("dated", told), ("plain", "old old person "))
     ]
     assert np.array_equal(*scores)
 
 
 def test_a_text_is_written_after_the_template(folder: Path) -> None:
-    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
-    template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"  # the tokenizer puts the start token before a completion
-    assert chat.generate(PROMPTS[:1], new_tokens=6) == [text.lstrip() for text in completed.generate([template], new_tokens=6)]
+    chat, completed = (
+        TransformersScorer(str(folder), device="cpu", chat=True),
+        TransformersScorer(str(folder), device="cpu"),
+    )
+    # the tokenizer puts the start token before a completion
+    template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"
+    assert chat.generate(PROMPTS[:1], new_tokens=6) == [
+        text.lstrip() for text in completed.generate([template], new_tokens=6)
+    ]
 
 
 def test_votes_are_on_bare_prompts_all_the_same(folder: Path) -> None:
-    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
-    assert chat.encode(PROMPTS[0]) == completed.encode(PROMPTS[0]) and chat.leading == completed.leading
+    chat, completed = (
+        TransformersScorer(str(folder), device="cpu", chat=True),
+        TransformersScorer(str(folder), device="cpu"),
+    )
+    assert (
+        chat.encode(PROMPTS[0]) == completed.encode(PROMPTS[0])
+        and chat.leading == completed.leading
+    )
 
 
 def test_the_description_says_how_it_is_queried(folder: Path) -> None:
-    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
+    chat, completed = (
+        TransformersScorer(str(folder), device="cpu", chat=True),
+        TransformersScorer(str(folder), device="cpu"),
+    )
     assert (chat.description.mode, completed.description.mode) == ("chat template", "")
     assert np.abs(chat.score(PROMPTS, LABELS) - completed.score(PROMPTS, LABELS)).max() > 0.1
 
@@ -83,7 +119,9 @@ def test_the_description_says_how_it_is_queried(folder: Path) -> None:
         ("{{ raise_exception('no') }}", "has a chat template that fails"),
     ],
 )
-def test_a_template_that_cannot_be_used_is_refused(plain: Path, tmp_path: Path, template: str | None, told: str) -> None:
+def test_a_template_that_cannot_be_used_is_refused(
+    plain: Path, tmp_path: Path, template: str | None, told: str
+) -> None:
     home = plain if template is None else with_template(plain, tmp_path / "model", template)
     with pytest.raises(ModelError, match=told) as error:
         TransformersScorer(str(home), device="cpu", chat=True)

@@ -1,4 +1,6 @@
-"""Claims about what is known of a local model before its weights are read: number format, quantisation, memory."""
+"""Claims about what is known of a local model before its weights are read: number format,
+quantisation, memory.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def folder(tmp_path: Path) -> Path:
 
 def change_config(folder: Path, **changes: Any) -> None:
     config = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    (folder / "config.json").write_text(
+        json.dumps({key: value for key, value in config.items() if value is not None})
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,22 +63,35 @@ def test_a_folders_own_type_is_the_default_and_can_be_changed(folder: Path) -> N
     assert number_format(spec) == "bfloat16"
     assert number_format(resolve_model(with_changes(str(folder), "float32", None), {})) == "float32"
     model = TransformersScorer(str(folder), device="cpu", dtype="bfloat16")
-    assert model._model.dtype == torch.bfloat16 and model.description.mode == "completions in bfloat16"
+    assert (
+        model._model.dtype == torch.bfloat16 and model.description.mode == "completions in bfloat16"
+    )
 
 
 def test_models_of_our_own_stay_what_they_were() -> None:
     digest = fingerprint_of(ModelSpec(name="bundled", kind="bundled"), corpus=())
-    assert digest.endswith(" float32") and fingerprint_of(ModelSpec(name="bundled", kind="bundled", dtype="float32"), corpus=()) == digest
+    assert (
+        digest.endswith(" float32")
+        and fingerprint_of(ModelSpec(name="bundled", kind="bundled", dtype="float32"), corpus=())
+        == digest
+    )
     assert BUNDLED.is_dir() and number_format(ModelSpec(name="tiny", kind="tiny")) == "float32"
 
 
 def test_a_chat_is_another_model_than_a_completion(folder: Path) -> None:
-    names = {fingerprint_of(resolve_model(with_changes(str(folder), None, api), {}), corpus=()) for api in (None, "chat")}
+    names = {
+        fingerprint_of(resolve_model(with_changes(str(folder), None, api), {}), corpus=())
+        for api in (None, "chat")
+    }
     assert len(names) == 2
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("tiny?dtype=int4", "model 'tiny': dtype"), ("http://127.0.0.1:1/v1#m?dtype=float16", "a server has its own")]
+    ("name", "told"),
+    [
+        ("tiny?dtype=int4", "model 'tiny': dtype"),
+        ("http://127.0.0.1:1/v1#m?dtype=float16", "a server has its own"),
+    ],
 )
 def test_a_change_that_means_nothing_is_refused(name: str, told: str) -> None:
     with pytest.raises(ModelRefusedError, match=told):
@@ -89,21 +106,33 @@ def test_a_name_with_a_question_mark_stays_a_name() -> None:
 def test_a_quantised_checkpoint_names_the_package_that_is_missing(folder: Path) -> None:
     change_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
     assert quantisation(json.loads((folder / "config.json").read_text())) == "gptq"
-    with pytest.raises(ModelError, match="is quantised by gptq; type `pip install gptqmodel`, or expected a checkpoint that is not"):
+    with pytest.raises(
+        ModelError,
+        match="is quantised by gptq; type `pip install gptqmodel`, or expected a checkpoint that is "  # noqa: E501
+        "not",
+    ):
         TransformersScorer(str(folder), device="cpu")
     assert number_format(resolve_model(str(folder), {})) == "float32 gptq"
 
 
 def test_what_a_model_needs_is_counted_before_it_is_loaded(folder: Path) -> None:
-    weights = sum(weight.numel() for weight in TransformersScorer(str(folder), device="cpu")._model.state_dict().values())
-    assert needed_bytes(folder, "float32") == 4 * weights and needed_bytes(folder, "bfloat16") == 2 * weights
+    weights = sum(
+        weight.numel()
+        for weight in TransformersScorer(str(folder), device="cpu")._model.state_dict().values()
+    )
+    assert (
+        needed_bytes(folder, "float32") == 4 * weights
+        and needed_bytes(folder, "bfloat16") == 2 * weights
+    )
 
 
 def test_files_that_an_index_does_not_name_are_not_counted(folder: Path) -> None:
     alone = needed_bytes(folder, "float32")
     (weights,) = folder.glob("*.safetensors")
     shutil.copy(weights, folder / "consolidated.safetensors")
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": weights.name}}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"w": weights.name}})
+    )
     assert needed_bytes(folder, "float32") == alone
 
 
@@ -113,7 +142,10 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with closing(create_server(("127.0.0.1", 0))) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(
+            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+            address + "/{repo_id}/resolve/{revision}/{filename}",
+        )
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
         yield
 

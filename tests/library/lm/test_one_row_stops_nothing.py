@@ -1,4 +1,6 @@
-"""Whatever a model does with one row's prompt, there is an answer, and one voter moves no sum by more than is stated."""
+"""Whatever a model does with one row's prompt, there is an answer, and one voter moves no sum by
+more than is stated.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,20 @@ from tests.library.text_contracts import text_contract
 
 MARK = "zebra"
 FAILURES: list[Exception] = [
-    ModelError("answered with numbers that are not finite"), TooLongError("too long"), DpiclError(MARK), RuntimeError(MARK),
-    IndexError(MARK), KeyError(MARK), MemoryError(), UnicodeEncodeError("utf-8", MARK, 0, 1, MARK), ZeroDivisionError(),
-    PrivacyError(MARK), StopIteration(), AssertionError(MARK), RecursionError(),
-]  # fmt: skip
+    ModelError("answered with numbers that are not finite"),
+    TooLongError("too long"),
+    DpiclError(MARK),
+    RuntimeError(MARK),
+    IndexError(MARK),
+    KeyError(MARK),
+    MemoryError(),
+    UnicodeEncodeError("utf-8", MARK, 0, 1, MARK),
+    ZeroDivisionError(),
+    PrivacyError(MARK),
+    StopIteration(),
+    AssertionError(MARK),
+    RecursionError(),
+]
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,9 @@ class Marked(HashScorer):
         if isinstance(self.failure, Exception) and any(MARK in prompt for prompt in prompts):
             raise self.failure
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+    def score(
+        self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
+    ) -> np.ndarray:
         self._meet(prompts)
         scores = super().score(prompts, continuations)
         if isinstance(self.failure, float):
@@ -74,22 +88,35 @@ QUERIES = [(number, f"query {number}") for number in range(3)]
 
 @pytest.mark.parametrize("failure", [*FAILURES, float("nan"), float("inf"), -float("inf"), 1e308])
 @pytest.mark.parametrize("aggregation", ["votes", "soft-votes", "embedding"])
-def test_a_row_that_a_model_fails_on_leaves_an_answer_and_every_other_vote(failure: Any, aggregation: str) -> None:
+def test_a_row_that_a_model_fails_on_leaves_an_answer_and_every_other_vote(
+    failure: Any, aggregation: str
+) -> None:
     declared = contract(free=aggregation == "embedding")
-    shape = {"votes": SHAPE, "soft-votes": ALONE, "embedding": replace(SHAPE, aggregation="embedding")}[aggregation]
+    shape = {
+        "votes": SHAPE,
+        "soft-votes": ALONE,
+        "embedding": replace(SHAPE, aggregation="embedding"),
+    }[aggregation]
     placed = [Placement(table(rows), KEY, Fraction(1), shape) for rows in (ROWS, [*ROWS, MARK])]
-    without, failing = (Voters(declared, Marked(failure=failure)).votes(placement, QUERIES) for placement in placed)
+    without, failing = (
+        Voters(declared, Marked(failure=failure)).votes(placement, QUERIES) for placement in placed
+    )
     for before, after in zip(without, failing, strict=True):
         if aggregation == "soft-votes":
             assert before == after
         elif aggregation == "votes":
-            assert sum(abs(int(one) - int(other)) for one, other in zip(before, after, strict=True)) <= 2 * UNITS
+            assert (
+                sum(abs(int(one) - int(other)) for one, other in zip(before, after, strict=True))
+                <= 2 * UNITS
+            )
         else:
             assert sum(one != other for one, other in zip(before, after, strict=True)) <= 1
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_the_method_answers_with_the_row_as_without_it(failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_method_answers_with_the_row_as_without_it(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG")
     declared, asked = contract(), unit(3.0, soft={"aggregation": "soft-votes"})
     seen = []
@@ -126,17 +153,26 @@ def test_what_fails_publicly_is_told_by_kind_and_nothing_of_a_prompt() -> None:
 
     with pytest.raises(ModelError) as told:
         consult(table([MARK]), QUERIES, Broken(), job(contract(), unit(3.0)))
-    assert str(told.value) == "model 'fake' fails on a public question (IndexError); expected a model that answers it"
+    assert (
+        str(told.value)
+        == "model 'fake' fails on a public question (IndexError); expected a model that answers it"
+    )
     assert told.value.__cause__ is None and told.value.__context__ is None
 
 
 def test_a_server_s_wrong_number_of_answers_is_the_prompt_s_failure() -> None:
     class Short(Marked):
-        def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
-            return super().score([prompt for prompt in prompts if MARK not in prompt], continuations)
+        def score(
+            self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
+        ) -> np.ndarray:
+            return super().score(
+                [prompt for prompt in prompts if MARK not in prompt], continuations
+            )
 
     placed = [Placement(table(rows), KEY, Fraction(1), ALONE) for rows in (ROWS, [*ROWS, MARK])]
-    assert Voters(contract(), Short()).votes(placed[0], QUERIES) == Voters(contract(), Short()).votes(placed[1], QUERIES)
+    assert Voters(contract(), Short()).votes(placed[0], QUERIES) == Voters(
+        contract(), Short()
+    ).votes(placed[1], QUERIES)
 
 
 def test_an_embedding_that_fails_is_nowhere_and_the_others_are_where_they_were() -> None:
@@ -149,7 +185,9 @@ def test_an_embedding_that_fails_is_nowhere_and_the_others_are_where_they_were()
     public, plain = Public({}, Fussy()), Public({}, HashedNGrams())
     texts = ["one", MARK, "", "two"]
     points = public.points(texts)
-    assert np.isnan(points[[1, 2]]).all() and np.array_equal(points[[0, 3]], plain.points(texts)[[0, 3]])
+    assert np.isnan(points[[1, 2]]).all() and np.array_equal(
+        points[[0, 3]], plain.points(texts)[[0, 3]]
+    )
     assert public.points([MARK, MARK]).shape[0] == 2 and np.isnan(public.points([MARK, MARK])).all()
 
 
@@ -159,7 +197,9 @@ ONE = arrays.arrays(np.float64, (1, 3), elements=NUMBERS)
 
 
 @given(SCORES, ONE, st.floats(0.1, 100))
-def test_one_voter_more_moves_votes_by_what_is_stated(scores: np.ndarray, new: np.ndarray, clip: float) -> None:
+def test_one_voter_more_moves_votes_by_what_is_stated(
+    scores: np.ndarray, new: np.ndarray, clip: float
+) -> None:
     for count, most in ((hard_votes, 1), (soft_votes, 3)):
         moved = np.array(count(np.vstack([scores, new]), clip)) - np.array(count(scores, clip))
         assert moved.min() >= 0 and moved.max() <= UNITS and moved.sum() <= most * UNITS
@@ -175,8 +215,13 @@ def test_one_embedding_is_no_longer_than_stated(points: np.ndarray) -> None:
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=40))
 def test_one_text_moves_every_word_s_count_by_one_at_most(texts: list[str], new: str) -> None:
-    before, after = (Counter(word for text in some for word in set(words_of(text))) for some in (texts, [*texts, new]))
-    assert all(0 <= count - before[word] <= 1 for word, count in after.items()) and not set(before) - set(after)
+    before, after = (
+        Counter(word for text in some for word in set(words_of(text)))
+        for some in (texts, [*texts, new])
+    )
+    assert all(0 <= count - before[word] <= 1 for word, count in after.items()) and not set(
+        before
+    ) - set(after)
 
 
 @dataclass(frozen=True)
@@ -216,16 +261,28 @@ RULES = (VoteRule("probability", 20, UNITS), VoteRule("difference", 20, UNITS, 1
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception, rule: VoteRule) -> None:
+def test_a_voter_that_a_writer_fails_on_votes_for_nobody(
+    failure: Exception, rule: VoteRule
+) -> None:
     def requests(*voters: str) -> list[VoteRequest]:
-        one = VoteRequest(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
-        return [one, VoteRequest(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
+        one = VoteRequest(
+            tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ()
+        )
+        return [
+            one,
+            VoteRequest(tuple(b"Text: a\nText:"), (), ()),
+            replace(one, voters=one.voters[:1]),
+        ]
 
     writer = MarkedWriter(failure=failure)
     for voters in (["x", "y", "x"], ["x"], ["y"] * 7):
-        without, found = (isolated_votes(writer, requests(*some), rule) for some in (voters, [*voters, MARK]))
+        without, found = (
+            isolated_votes(writer, requests(*some), rule) for some in (voters, [*voters, MARK])
+        )
         for one, other in zip(without, found, strict=True):
-            assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.scores, other.scores)
+            assert np.array_equal(one.candidates, other.candidates) and np.array_equal(
+                one.scores, other.scores
+            )
     (alone, *_) = isolated_votes(writer, requests(MARK), rule)
     assert not alone.sums.any()
 
@@ -234,20 +291,32 @@ def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception, rul
 @pytest.mark.parametrize("batches", ["fresh", "fixed", "ink"])
 @pytest.mark.parametrize("writer", [MarkedWriter(), MarkedWriter(in_sessions_only=True)])
 @pytest.mark.parametrize("mark", [MARK, "unspeakable"])
-def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, writer: MarkedWriter, mark: str) -> None:
+def test_texts_are_written_whatever_the_writer_does_with_a_row(
+    batches: Any, writer: MarkedWriter, mark: str
+) -> None:
     ink = FewShotOptions(batches="fixed", mechanism="invisible-ink", voters=1)
-    options = Options(few_shot_generation=ink if batches == "ink" else FewShotOptions(batches=batches, mechanism="gaussian"))
+    options = Options(
+        few_shot_generation=ink
+        if batches == "ink"
+        else FewShotOptions(batches=batches, mechanism="gaussian")
+    )
     asked = unit_of("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
     declared = text_contract()
     for rows in (ROWS, [*ROWS, mark]):
         journal = Memory(draws_for(declared, 0))
-        (written,) = few_shot_generation.write(table(rows), declared, writer, [job_of(declared, asked, journal)])
+        (written,) = few_shot_generation.write(
+            table(rows), declared, writer, [job_of(declared, asked, journal)]
+        )
         assert [len(texts) for texts in written.values()] == [2]
 
 
 def test_a_writer_that_is_gone_stops() -> None:
     with pytest.raises(ModelError, match="fails on a public question"):
-        isolated_votes(MarkedWriter(dead=True), [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULES[0])
+        isolated_votes(
+            MarkedWriter(dead=True),
+            [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())],
+            RULES[0],
+        )
 
 
 def test_the_net_catches_a_narrow_except() -> None:
@@ -262,7 +331,16 @@ def test_the_net_catches_a_narrow_except() -> None:
     model, voters = Marked(failure=ModelError(MARK)), []
     for scheme in (isolated_answers, narrow):
         try:
-            voters.append(list(scheme(lambda some: list(model.score(some, [" a"])), [MARK, "x"], None, lambda: None)))
+            voters.append(
+                list(
+                    scheme(
+                        lambda some: list(model.score(some, [" a"])),
+                        [MARK, "x"],
+                        None,
+                        lambda: None,
+                    )
+                )
+            )
         except ModelError:
             voters.append([])
     assert len(voters[0]) == 2 and voters[1] == []
@@ -273,5 +351,7 @@ def test_equal_scores_are_no_vote() -> None:
 
 
 def test_where_every_prompt_fails_noise_is_added_to_zeros() -> None:
-    votes = Voters(contract(), Marked(failure=ModelError("no"))).votes(Placement(table([MARK] * 30), KEY, Fraction(1), SHAPE), QUERIES)
+    votes = Voters(contract(), Marked(failure=ModelError("no"))).votes(
+        Placement(table([MARK] * 30), KEY, Fraction(1), SHAPE), QUERIES
+    )
     assert votes == [[0, 0]] * len(QUERIES)

@@ -22,7 +22,9 @@ if __name__ == "__main__":
 @pytest.mark.quick("74")
 @pytest.mark.parametrize("length", [0, 74, 75, 200])
 def test_a_temporary_folder_may_be_longer_than_a_socket_s_path(length: int, tmp_path: Path) -> None:
-    """A run once ended with `AF_UNIX path too long` where a batch system's scratch folder was deep."""
+    """A run once ended with `AF_UNIX path too long` where a batch system's scratch folder was
+    deep.
+    """
     (tmp_path / "program.py").write_text(PROGRAM)
     with tempfile.TemporaryDirectory() as short:
         folder = Path(short) / ("x" * max(length - len(short) - 1, 1))

@@ -1,4 +1,6 @@
-"""Claims about rows that grow and are read by a model's own pass: it gives what plain rows give, and is taken only where it does."""
+"""Claims about rows that grow and are read by a model's own pass: it gives what plain rows give,
+and is taken only where it does.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,26 @@ class Counted:
         self.model, self._own, self._moved, self.read = own.model, own, moved, list[int]()
 
     def __call__(
-        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+        self,
+        plan: Plan,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         self.read.append(len(tokens))
         is_step = not isinstance(plan, Reading) and len(plan.asked) == len(tokens)
-        return self._own(plan, tokens, positions - self._moved if is_step else positions, wanted, among)
+        return self._own(
+            plan, tokens, positions - self._moved if is_step else positions, wanted, among
+        )
 
 
 @pytest.fixture(scope="module")
 def llama() -> LlamaForCausalLM:
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**SMALL, num_key_value_heads=2, vocab_size=VOCABULARY)).eval()
+    return LlamaForCausalLM(
+        LlamaConfig(**SMALL, num_key_value_heads=2, vocab_size=VOCABULARY)
+    ).eval()
 
 
 @pytest.fixture
@@ -55,22 +66,37 @@ def writer(tmp_path: Path) -> TransformersScorer:
     return opened(tiny_model(tmp_path))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=9), budget=st.sampled_from([1, 30, 500]), seed=st.integers(0, 999))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=9),
+    budget=st.sampled_from([1, 30, 500]),
+    seed=st.integers(0, 999),
+)
 def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
     llama: LlamaForCausalLM, lengths: list[int], budget: int, seed: int
 ) -> None:
-    rng, own, cache = np.random.default_rng(seed), LlamaPass.of(llama), Cache(layer_class_to_replicate=PreallocatedCacheLayer)
+    rng, own, cache = (
+        np.random.default_rng(seed),
+        LlamaPass.of(llama),
+        Cache(layer_class_to_replicate=PreallocatedCacheLayer),
+    )
     assert own is not None
     rows = [tuple(rng.integers(0, VOCABULARY, length + 3).tolist()) for length in lengths]
     some = torch.tensor([0, 7, VOCABULARY - 1])
     with torch.inference_mode():
         read = [read_beginnings(own, [row[:-3] for row in rows], cache, token_budget=budget)]
-        read += [read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache) for step in (-3, -2)]
+        read += [
+            read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache)
+            for step in (-3, -2)
+        ]
         few = read_newest(own, [row[-1] for row in rows], np.array(lengths) + 2, cache, some)
         for line, row in enumerate(rows):
             plain: Any = llama(torch.tensor([row])).logits[0, -4:]
-            assert torch.allclose(torch.stack([logits[line] for logits in read]), plain[:-1], atol=1e-4)
+            assert torch.allclose(
+                torch.stack([logits[line] for logits in read]), plain[:-1], atol=1e-4
+            )
             assert torch.allclose(few[line], plain[-1, some], atol=1e-4)
 
 
@@ -79,15 +105,25 @@ def test_that_only_candidates_of_voters_are_predicted_changes_no_vote(
     writer: TransformersScorer, rule: VoteRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests, told = vote_requests(writer), []
-    for times in (0, 10**9):  # so many times fewer than the vocabulary candidates are at most: always, and never
+    for times in (
+        0,
+        10**9,
+    ):  # so many times fewer than the vocabulary candidates are at most: always, and never
         monkeypatch.setattr(vote_reader, "_FEW", times)
         session = writer.session(requests, rule)
-        told.append([session.vote([(step,) for _ in requests]) if step else session.vote([(), (), ()]) for step in (0, 3, 5)])
+        told.append(
+            [
+                session.vote([(step,) for _ in requests]) if step else session.vote([(), (), ()])
+                for step in (0, 3, 5)
+            ]
+        )
     for one, other in zip(*told, strict=True):
         assert_alike(one, other)
 
 
-def test_weights_that_are_laid_out_predict_the_same(llama: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_are_laid_out_predict_the_same(
+    llama: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(llama_pass, "_LEAST_PRODUCTS", 0)
     own, rows = LlamaPass.of(llama), [tuple(range(1, 9)), (4, 3, 2)]
     monkeypatch.setattr(llama_pass, "LAID_OUT_BYTES", 0)
@@ -95,7 +131,10 @@ def test_weights_that_are_laid_out_predict_the_same(llama: LlamaForCausalLM, mon
     assert own is not None and plain is not None
     with torch.inference_mode():
         caches = [Cache(layer_class_to_replicate=PreallocatedCacheLayer) for _ in range(2)]
-        one, other = (read_beginnings(each, rows, cache, token_budget=99) for each, cache in zip((own, plain), caches, strict=True))
+        one, other = (
+            read_beginnings(each, rows, cache, token_budget=99)
+            for each, cache in zip((own, plain), caches, strict=True)
+        )
     assert own._laid_out and not plain._laid_out and torch.allclose(one, other, atol=1e-5)
 
 
@@ -109,7 +148,9 @@ def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) 
     session.vote([(), (), ()])
     rows = {(number, row) for number, request in enumerate(requests) for row in request.voters}
     whole = sum(len(row) + len(requests[number].written) for number, row in rows)
-    assert sum(counted.read) == whole + sum(len(request.public + request.written) for request in requests)
+    assert sum(counted.read) == whole + sum(
+        len(request.public + request.written) for request in requests
+    )
     counted.read.clear()
     session.vote([(40,), (41,), (42,)])
     assert sum(counted.read) == len(rows) + len(requests)
@@ -121,7 +162,9 @@ def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer
     told = []
     for moved in (0, 1):
         counted = writer._pass = Counted(right, moved)
-        assert (steps_of(writer._reader()) is None) == bool(moved) and token_bytes(writer._reader()) is not None
+        assert (steps_of(writer._reader()) is None) == bool(moved) and token_bytes(
+            writer._reader()
+        ) is not None
         session = writer.session(requests, RULE)
         session.vote([(), (), ()])
         counted.read.clear()
@@ -131,7 +174,11 @@ def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer
 
 
 @given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 100))
-def test_pieces_are_all_items_in_order_and_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_pieces_are_all_items_in_order_and_within_the_budget(
+    lengths: list[int], budget: int
+) -> None:
     pieces = pieces_within(lengths, budget)
     assert [index for piece in pieces for index in piece] == list(range(len(lengths)))
-    assert all(len(piece) == 1 or sum(lengths[index] for index in piece) <= budget for piece in pieces)
+    assert all(
+        len(piece) == 1 or sum(lengths[index] for index in piece) <= budget for piece in pieces
+    )

@@ -53,7 +53,9 @@ def test_it_lies_between_q_epsilon_and_epsilon(epsilon: float, rate: float) -> N
 
 
 @given(epsilons, epsilons, rates, rates)
-def test_it_rises_with_epsilon_and_with_the_rate(one: float, other: float, rate: float, other_rate: float) -> None:
+def test_it_rises_with_epsilon_and_with_the_rate(
+    one: float, other: float, rate: float, other_rate: float
+) -> None:
     low, high = sorted((one, other))
     rare, often = sorted((rate, other_rate))
     assert amplified_epsilon(low, rare) <= amplified_epsilon(high, often) * (1 + 1e-12)
@@ -98,4 +100,8 @@ def test_a_guarantee_is_amplified_with_its_rate_on_record() -> None:
     assert whole.epsilon == amplified_epsilon(1.0, Fraction(3016, 30162))
     assert whole.delta == pytest.approx(1e-6 * 3016 / 30162)
     assert (whole.neighbours, whole.unit) == (Neighbours.ADD_OR_REMOVE_ONE, "row")
-    assert whole.event.as_json() == {"kind": "poisson-sampled", "sampling_rate": "1508/15081", "parts": [{"kind": "noise"}]}
+    assert whole.event.as_json() == {
+        "kind": "poisson-sampled",
+        "sampling_rate": "1508/15081",
+        "parts": [{"kind": "noise"}],
+    }

@@ -1,4 +1,6 @@
-"""Noise found for a target: it costs at most that, hardly less, and a little less noise would cost too much."""
+"""Noise found for a target: it costs at most that, hardly less, and a little less noise would cost
+too much.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,19 @@ ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 
 
 def calibrate_gaussian(
-    *, sampling_rate: Fraction | float = 1, count: int = 1, epsilon: float, delta: float, neighbours: Neighbours
+    *,
+    sampling_rate: Fraction | float = 1,
+    count: int = 1,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
 ) -> float:
-    return calibrate(lambda sigma: subsampled_gaussian(sigma, sampling_rate, count), epsilon=epsilon, delta=delta, neighbours=neighbours)
+    return calibrate(
+        lambda sigma: subsampled_gaussian(sigma, sampling_rate, count),
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+    )
 
 
 def cost(event: Event, neighbours: Neighbours, delta: float) -> float:
@@ -42,10 +54,15 @@ def cost(event: Event, neighbours: Neighbours, delta: float) -> float:
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
     """The curve of one Gaussian in closed form (Balle and Wang 2018, theorem 8)."""
-    return float(norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma))
+    return float(
+        norm.cdf(0.5 / sigma - epsilon * sigma)
+        - math.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma)
+    )
 
 
-@pytest.mark.quick("rate0-15-4.0-0.0011976047904191617-replace-one", "1-7-0.05-1e-05-add-or-remove-one")
+@pytest.mark.quick(
+    "rate0-15-4.0-0.0011976047904191617-replace-one", "1-7-0.05-1e-05-add-or-remove-one"
+)
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize(
     ("rate", "count", "epsilon", "delta"),
@@ -60,48 +77,81 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 def test_noise_costs_what_was_asked_for_and_a_hundredth_less_costs_more(
     neighbours: Neighbours, rate: Fraction | float, count: int, epsilon: float, delta: float
 ) -> None:
-    sigma = calibrate_gaussian(sampling_rate=rate, count=count, epsilon=epsilon, delta=delta, neighbours=neighbours)
-    assert LEAST_SHARE * epsilon <= cost(subsampled_gaussian(sigma, rate, count), neighbours, delta) <= epsilon
+    sigma = calibrate_gaussian(
+        sampling_rate=rate, count=count, epsilon=epsilon, delta=delta, neighbours=neighbours
+    )
+    assert (
+        LEAST_SHARE * epsilon
+        <= cost(subsampled_gaussian(sigma, rate, count), neighbours, delta)
+        <= epsilon
+    )
     assert cost(subsampled_gaussian(0.99 * sigma, rate, count), neighbours, delta) > epsilon
 
 
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(st.floats(-3, 4), st.floats(-9, -1), st.integers(1, 1000))
-def test_without_sampling_it_is_the_gaussian_of_the_closed_form(log_epsilon: float, log_delta: float, count: int) -> None:
-    """`count` Gaussians of multiplier sigma are one of sigma / sqrt(count), and a replaced row moves twice as much."""
+def test_without_sampling_it_is_the_gaussian_of_the_closed_form(
+    log_epsilon: float, log_delta: float, count: int
+) -> None:
+    """`count` Gaussians of multiplier sigma are one of sigma / sqrt(count), and a replaced row
+    moves twice as much.
+    """
     epsilon, delta = math.exp(log_epsilon), 10**log_delta
-    one = calibrate_gaussian(count=count, epsilon=epsilon, delta=delta, neighbours=ADD) / math.sqrt(count)
-    assert gaussian_delta(one, epsilon) <= delta * (1 + 1e-9) and gaussian_delta(one, LEAST_SHARE * epsilon) > delta * (1 - 0.03)
-    assert gaussian_delta(0.99 * one, epsilon) > delta
-    assert calibrate_gaussian(count=count, epsilon=epsilon, delta=delta, neighbours=REPLACE) == pytest.approx(
-        2 * one * math.sqrt(count), rel=6e-3
+    one = calibrate_gaussian(count=count, epsilon=epsilon, delta=delta, neighbours=ADD) / math.sqrt(
+        count
     )
+    assert gaussian_delta(one, epsilon) <= delta * (1 + 1e-9) and gaussian_delta(
+        one, LEAST_SHARE * epsilon
+    ) > delta * (1 - 0.03)
+    assert gaussian_delta(0.99 * one, epsilon) > delta
+    assert calibrate_gaussian(
+        count=count, epsilon=epsilon, delta=delta, neighbours=REPLACE
+    ) == pytest.approx(2 * one * math.sqrt(count), rel=6e-3)
 
 
 def test_any_event_that_falls_with_its_noise_will_do() -> None:
     def event_at(sigma: float) -> Event:
-        return repeated(discrete_gaussian(variance=Fraction(sigma) ** 2, squared_sensitivity=2, neighbours=REPLACE), 10)
+        return repeated(
+            discrete_gaussian(
+                variance=Fraction(sigma) ** 2, squared_sensitivity=2, neighbours=REPLACE
+            ),
+            10,
+        )
 
     sigma = calibrate(event_at, epsilon=3.0, delta=1e-5, neighbours=REPLACE)
-    assert LEAST_SHARE * 3 <= cost(event_at(sigma), REPLACE, 1e-5) <= 3 < cost(event_at(0.99 * sigma), REPLACE, 1e-5)
+    assert (
+        LEAST_SHARE * 3
+        <= cost(event_at(sigma), REPLACE, 1e-5)
+        <= 3
+        < cost(event_at(0.99 * sigma), REPLACE, 1e-5)
+    )
 
 
 def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
     """What the search reads before it asks for the price."""
     event = subsampled_gaussian(0.6, Fraction(1, 500), 100)
     priced = cost(event, ADD, 1e-5)
-    coarse, fine = (epsilon_on_one_grid(leaves(event), ADD, 1e-5, share * priced) for share in (0.1, 0.01))
+    coarse, fine = (
+        epsilon_on_one_grid(leaves(event), ADD, 1e-5, share * priced) for share in (0.1, 0.01)
+    )
     assert priced < fine < coarse < 1.2 * priced and fine < 1.01 * priced
 
 
 def test_it_is_the_same_each_time_and_a_short_fraction() -> None:
-    once, again = (calibrate_gaussian(sampling_rate=Fraction(1, 50), count=20, epsilon=2.0, delta=1e-5, neighbours=ADD) for _ in range(2))
+    once, again = (
+        calibrate_gaussian(
+            sampling_rate=Fraction(1, 50), count=20, epsilon=2.0, delta=1e-5, neighbours=ADD
+        )
+        for _ in range(2)
+    )
     assert once == again
     assert rational_above(once) == rational_below(once) == Fraction(once)
 
 
 def test_the_event_is_what_the_mechanism_does() -> None:
-    assert subsampled_gaussian(1.5, Fraction(1, 3), 4) == repeated(poisson_sampled(Fraction(1, 3), gaussian(sigma=1.5)), 4)
+    assert subsampled_gaussian(1.5, Fraction(1, 3), 4) == repeated(
+        poisson_sampled(Fraction(1, 3), gaussian(sigma=1.5)), 4
+    )
     assert subsampled_gaussian(1.5, 1, 4) == repeated(gaussian(sigma=1.5), 4)
 
 
@@ -121,7 +171,10 @@ def test_the_event_is_what_the_mechanism_does() -> None:
 )
 def test_parameters_out_of_range_are_refused(change: dict[str, float], told: str) -> None:
     with pytest.raises(ParameterError, match=told):
-        calibrate_gaussian(**{"sampling_rate": 0.5, "count": 2, "epsilon": 1.0, "delta": 1e-5, "neighbours": ADD} | change)  # type: ignore[arg-type]
+        calibrate_gaussian(
+            **{"sampling_rate": 0.5, "count": 2, "epsilon": 1.0, "delta": 1e-5, "neighbours": ADD}
+            | change
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.quick(
@@ -131,8 +184,14 @@ def test_parameters_out_of_range_are_refused(change: dict[str, float], told: str
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"epsilon": 5000.0}, "costs epsilon=5000 at delta=1e-05; expected a smaller epsilon or delta"),
-        ({"sampling_rate": 1e-3, "delta": 0.01}, "costs epsilon=1 at delta=0.01; expected a smaller epsilon or delta"),
+        (
+            {"epsilon": 5000.0},
+            "costs epsilon=5000 at delta=1e-05; expected a smaller epsilon or delta",
+        ),
+        (
+            {"sampling_rate": 1e-3, "delta": 0.01},
+            "costs epsilon=1 at delta=0.01; expected a smaller epsilon or delta",
+        ),
         ({"count": 10**15}, "costs epsilon=1 at delta=1e-05; expected a larger epsilon or delta"),
     ],
 )
@@ -152,17 +211,29 @@ def steps_cost(one: Fraction, rate: Fraction, count: int) -> Decimal:
     st.floats(-9, 0).map(lambda place: Fraction(10**place)),
     st.integers(1, 10**6),
 )
-def test_pure_steps_together_cost_at_most_the_target_and_one_last_place_more_costs_more(epsilon: float, rate: Fraction, count: int) -> None:
+def test_pure_steps_together_cost_at_most_the_target_and_one_last_place_more_costs_more(
+    epsilon: float, rate: Fraction, count: int
+) -> None:
     one = calibrate_pure(epsilon, rate, count)
     exact, digits = Fraction(one), Fraction(2) ** (math.frexp(one)[1] - 24)
     with localcontext() as context:
         context.prec, context.Emax = 80, 10**6
-        assert steps_cost(exact, rate, count) <= Decimal(epsilon) < steps_cost(exact + 2 * digits, rate, count)
-    assert price(repeated(poisson_sampled(rate, pure(one)), count), neighbours=ADD, unit="row").epsilon <= epsilon
+        assert (
+            steps_cost(exact, rate, count)
+            <= Decimal(epsilon)
+            < steps_cost(exact + 2 * digits, rate, count)
+        )
+    assert (
+        price(repeated(poisson_sampled(rate, pure(one)), count), neighbours=ADD, unit="row").epsilon
+        <= epsilon
+    )
 
 
 def test_pure_steps_on_all_rows_share_the_target() -> None:
-    assert calibrate_pure(8.0, 1, 16) == pytest.approx(0.5, rel=1e-6) and calibrate_pure(8.0, 1, 16) <= 0.5
+    assert (
+        calibrate_pure(8.0, 1, 16) == pytest.approx(0.5, rel=1e-6)
+        and calibrate_pure(8.0, 1, 16) <= 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +247,9 @@ def test_pure_steps_on_all_rows_share_the_target() -> None:
         ((1.0, 0.5, 0), "count=0"),
     ],
 )
-def test_pure_parameters_out_of_range_are_refused(parameters: tuple[float, float, int], told: str) -> None:
+def test_pure_parameters_out_of_range_are_refused(
+    parameters: tuple[float, float, int], told: str
+) -> None:
     with pytest.raises(ParameterError, match=told):
         calibrate_pure(*parameters)
 

@@ -1,4 +1,6 @@
-"""Counters of a table that grows: what a unit moves, against every pattern of participation; windows; what is refused."""
+"""Counters of a table that grows: what a unit moves, against every pattern of participation;
+windows; what is refused.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +25,46 @@ LARGEST = 2**40
 
 
 def counters(
-    periods: int, contribution: Contribution, *, squared_norm: int = 1, neighbours: Neighbours = ADD, bits: int = BITS
+    periods: int,
+    contribution: Contribution,
+    *,
+    squared_norm: int = 1,
+    neighbours: Neighbours = ADD,
+    bits: int = BITS,
 ) -> ContinualCounts:
     """Without noise."""
     return ContinualCounts(periods, squared_norm, contribution, neighbours, None, bits)
 
 
 def moved(counted: ContinualCounts, deliveries: np.ndarray) -> int:
-    """How far these counts, of shape (periods, cells), move all releases together: squared, exact."""
+    """How far these counts, of shape (periods, cells), move all releases together: squared,
+    exact.
+    """
     return sum(int(one) ** 2 for one in np.concatenate(released(counted, deliveries)))
 
 
 def released(counted: ContinualCounts, deliveries: np.ndarray) -> list[np.ndarray]:
     """In every period that there is a delivery of."""
     periods = range(1, len(deliveries) + 1)
-    return [counted.release(deliveries[:period], period=period, stream=stream(0, "test", "", "")) for period in periods]
+    return [
+        counted.release(deliveries[:period], period=period, stream=stream(0, "test", "", ""))
+        for period in periods
+    ]
 
 
 def patterns(counted: ContinualCounts, rows: int) -> list[tuple[int, ...]]:
     """In which periods so many rows may come: no more than c in one."""
     most = counted.contribution.per_period
-    return [places for places in combinations_with_replacement(range(counted.periods), rows) if max(map(places.count, places)) <= most]
+    return [
+        places
+        for places in combinations_with_replacement(range(counted.periods), rows)
+        if max(map(places.count, places)) <= most
+    ]
 
 
-CONTRIBUTIONS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda both: Contribution(max(both), min(both)))
+CONTRIBUTIONS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(
+    lambda both: Contribution(max(both), min(both))
+)
 
 
 @given(st.integers(1, 6), CONTRIBUTIONS, st.sampled_from([0, 1, 3, BITS]))
@@ -54,7 +72,9 @@ CONTRIBUTIONS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda both:
 def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_does(
     periods: int, contribution: Contribution, bits: int
 ) -> None:
-    """All patterns in one cell; reached by the earliest periods, but for the rounding of columns to `bits`."""
+    """All patterns in one cell; reached by the earliest periods, but for the rounding of columns to
+    `bits`.
+    """
     counted = counters(periods, contribution, bits=bits)
     rows = min(contribution.rows, contribution.per_period * periods)
     reached = 0
@@ -68,8 +88,12 @@ def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_do
 
 @given(st.integers(1, 5), CONTRIBUTIONS, st.integers(1, 2), st.data())
 @settings(max_examples=150, deadline=None)
-def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: Contribution, marginals: int, data: st.DataObject) -> None:
-    """A unit's rows in any cells, some of them taken back, in two marginals of three cells each; and another unit's in their place."""
+def test_cells_signs_and_fewer_rows_never_move_more(
+    periods: int, contribution: Contribution, marginals: int, data: st.DataObject
+) -> None:
+    """A unit's rows in any cells, some of them taken back, in two marginals of three cells each;
+    and another unit's in their place.
+    """
     counted = counters(periods, replace(contribution, signed=1), squared_norm=marginals)
     units = []
     for _ in range(2):
@@ -88,10 +112,16 @@ def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: 
     assert moved(counted, abs(one) - abs(other)) <= kept.squared_sensitivity
 
 
-def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_where_counts_are_taken_back() -> None:
+def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_where_counts_are_taken_back() -> (  # noqa: E501
+    None
+):
     counted, rows = counters(4, Contribution(3, 1)), np.array([[1], [1], [1], [0]])
     added = moved(counted, rows)
-    assert moved(counted, np.hstack([rows, -rows])) == 2 * added <= replace(counted, neighbours=REPLACE).squared_sensitivity
+    assert (
+        moved(counted, np.hstack([rows, -rows]))
+        == 2 * added
+        <= replace(counted, neighbours=REPLACE).squared_sensitivity
+    )
     back = counters(4, Contribution(3, 1, signed=1), neighbours=REPLACE)
     assert (
         moved(counted, rows - -rows)
@@ -102,9 +132,15 @@ def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_wh
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, 1), (2, 1), (2, 2), (3, 2)])
-def test_a_replaced_unit_moves_by_what_the_cells_that_have_a_sign_add_and_by_no_more(rows: int, most: int) -> None:
-    """All pairs of histories of three periods; a row adds -1, 0 or 1 to one cell and 1 to one of two others: S = 1, M = 2. 3 D are reached."""
-    counted = counters(3, Contribution(rows, most, Fraction(1, 2)), squared_norm=2, neighbours=REPLACE)
+def test_a_replaced_unit_moves_by_what_the_cells_that_have_a_sign_add_and_by_no_more(
+    rows: int, most: int
+) -> None:
+    """All pairs of histories of three periods; a row adds -1, 0 or 1 to one cell and 1 to one of
+    two others: S = 1, M = 2. 3 D are reached.
+    """
+    counted = counters(
+        3, Contribution(rows, most, Fraction(1, 2)), squared_norm=2, neighbours=REPLACE
+    )
     vectors = np.array([(sign, one, 1 - one) for sign in (-1, 0, 1) for one in (0, 1)])
     histories = [np.zeros((3, 3))]
     for count in range(1, rows + 1):
@@ -115,10 +151,22 @@ def test_a_replaced_unit_moves_by_what_the_cells_that_have_a_sign_add_and_by_no_
     moved_to = (matrix(3).astype(float) @ np.unique(histories, axis=0)).reshape(-1, 9)
     squares = np.square(moved_to).sum(axis=1)
     reached = (squares[:, np.newaxis] + squares - 2 * moved_to @ moved_to.T).max()
-    assert (1 - 1e-4) * counted.squared_sensitivity <= reached <= counted.squared_sensitivity * (1 + 1e-12)
-    unsigned, added = replace(counted, contribution=Contribution(rows, most)), replace(counted, neighbours=ADD)
-    assert counted.squared_sensitivity == 3 * added.squared_sensitivity and unsigned.squared_sensitivity < reached
-    assert replace(counted, squared_norm=3).squared_sensitivity == 10 * (added.squared_sensitivity // 2), "2 (3 + 3 / 2), rounded up"
+    assert (
+        (1 - 1e-4) * counted.squared_sensitivity
+        <= reached
+        <= counted.squared_sensitivity * (1 + 1e-12)
+    )
+    unsigned, added = (
+        replace(counted, contribution=Contribution(rows, most)),
+        replace(counted, neighbours=ADD),
+    )
+    assert (
+        counted.squared_sensitivity == 3 * added.squared_sensitivity
+        and unsigned.squared_sensitivity < reached
+    )
+    assert replace(counted, squared_norm=3).squared_sensitivity == 10 * (
+        added.squared_sensitivity // 2
+    ), "2 (3 + 3 / 2), rounded up"
 
 
 def test_the_remainder_of_a_person_counts_in_full() -> None:
@@ -126,12 +174,17 @@ def test_the_remainder_of_a_person_counts_in_full() -> None:
     g = products(4)
     expected = 4 * g[0] + 4 * g[0] + g[0] + 2 * (4 * g[1] + 2 * g[1] + 2 * g[2])
     assert counters(4, Contribution(5, 2)).squared_sensitivity == expected
-    assert counters(4, Contribution(50, 2)).squared_sensitivity == counters(4, Contribution(8, 2)).squared_sensitivity
+    assert (
+        counters(4, Contribution(50, 2)).squared_sensitivity
+        == counters(4, Contribution(8, 2)).squared_sensitivity
+    )
     assert counters(4, Contribution(5, 2), squared_norm=7).squared_sensitivity == 7 * expected
 
 
 def test_one_row_after_another_costs_less_than_all_at_once_and_more_than_one() -> None:
-    together, apart, one = (counters(365, Contribution(*both)).squared_sensitivity for both in ((3, 3), (3, 1), (1, 1)))
+    together, apart, one = (
+        counters(365, Contribution(*both)).squared_sensitivity for both in ((3, 3), (3, 1), (1, 1))
+    )
     assert one < apart < together == 9 * one
 
 
@@ -140,7 +193,9 @@ def test_the_matrix_is_the_normalised_square_root_of_all_prefixes() -> None:
     periods = 40
     columns = matrix(periods) / 2**BITS
     np.testing.assert_allclose(np.linalg.norm(columns, axis=0), 1, rtol=1e-4)
-    assert (np.diff(matrix(periods), axis=0)[np.tril_indices(periods - 1, -1)] <= 0).all() and (np.triu(columns, 1) == 0).all()
+    assert (np.diff(matrix(periods), axis=0)[np.tril_indices(periods - 1, -1)] <= 0).all() and (
+        np.triu(columns, 1) == 0
+    ).all()
     root = columns / columns.diagonal()
     np.testing.assert_allclose(root @ root, np.tril(np.ones((periods, periods))), atol=2e-3)
 
@@ -151,21 +206,33 @@ def test_products_are_exact() -> None:
         columns = matrix(50, bits).astype(object)
         gram = columns.T @ columns
         assert products(50, bits) == tuple(
-            max(gram[first, second] for first in range(50) for second in range(first + distance, 50)) for distance in range(50)
+            max(
+                gram[first, second] for first in range(50) for second in range(first + distance, 50)
+            )
+            for distance in range(50)
         )
 
 
 @pytest.mark.parametrize(("periods", "most"), [(30, 1.99), (365, 2.76)])
-def test_a_prefix_has_little_more_noise_than_the_best_matrix_could_give(periods: int, most: float) -> None:
-    """Against one release: the largest over all prefixes; within 5 % of the least that any matrix of real numbers reaches."""
+def test_a_prefix_has_little_more_noise_than_the_best_matrix_could_give(
+    periods: int, most: float
+) -> None:
+    """Against one release: the largest over all prefixes; within 5 % of the least that any matrix
+    of real numbers reaches.
+    """
     counted = replace(counters(periods, Contribution(1, 1)), variance=Fraction(10**12))
-    deviations = [math.sqrt(counted.covariance([(1, last)])[0, 0]) for last in range(1, periods + 1, max(1, periods // 50))]
+    deviations = [
+        math.sqrt(counted.covariance([(1, last)])[0, 0])
+        for last in range(1, periods + 1, max(1, periods // 50))
+    ]
     against_one = max(deviations) * math.sqrt(counted.squared_sensitivity / 10**12)
     assert 0.95 * against_one <= best(periods) < against_one <= most
 
 
 def best(periods: int) -> float:
-    """A lower bound on what any factorisation reaches: the nuclear norm of prefix sums between two unit vectors, improved in turns."""
+    """A lower bound on what any factorisation reaches: the nuclear norm of prefix sums between two
+    unit vectors, improved in turns.
+    """
     prefixes, left, right = np.tril(np.ones((periods, periods))), np.ones(periods), np.ones(periods)
     for _ in range(12):
         left, right = left / np.linalg.norm(left), right / np.linalg.norm(right)
@@ -191,7 +258,10 @@ def test_any_window_is_read_off_the_releases(periods: int, data: st.DataObject) 
 def test_a_release_is_a_function_of_the_counts_so_far_and_of_its_stream() -> None:
     counted = replace(counters(9, Contribution(2, 1)), variance=Fraction(10**9))
     history = [np.array([4, 0, 1]), np.array([0, 0, 0])]
-    first, again, other = (counted.release(history, period=2, stream=stream(0, "test", name, "")) for name in ("a", "a", "b"))
+    first, again, other = (
+        counted.release(history, period=2, stream=stream(0, "test", name, ""))
+        for name in ("a", "a", "b")
+    )
     assert (first == again).all() and (first != other).all()
 
 
@@ -200,17 +270,30 @@ def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
     counted = counters(2, Contribution(1, 1))
     for one, cut in ((2**62, LARGEST), (-(2**62), -LARGEST)):
         history = [np.array([one]), np.array([one])]
-        assert int(counted.release(history, period=2, stream=stream(0, "test", "", ""))[0]) == cut * int(matrix(2)[1].sum())
+        assert int(
+            counted.release(history, period=2, stream=stream(0, "test", "", ""))[0]
+        ) == cut * int(matrix(2)[1].sum())
     longest = counters(2048, Contribution(1, 1))
-    total = longest.release([np.array([LARGEST])] * 2048, period=2048, stream=stream(0, "test", "", ""))
+    total = longest.release(
+        [np.array([LARGEST])] * 2048, period=2048, stream=stream(0, "test", "", "")
+    )
     assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist()) < 2**61
 
 
 @pytest.mark.quick("2.0-add-or-remove-one", "2.0-replace-one")
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
-def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Neighbours, epsilon: float) -> None:
-    counted = ContinualCounts.of(epsilon, delta=1e-6, periods=30, squared_norm=20, contribution=Contribution(5, 2), neighbours=neighbours)
+def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(
+    neighbours: Neighbours, epsilon: float
+) -> None:
+    counted = ContinualCounts.of(
+        epsilon,
+        delta=1e-6,
+        periods=30,
+        squared_norm=20,
+        contribution=Contribution(5, 2),
+        neighbours=neighbours,
+    )
     stated = counted.guarantee(delta=1e-6, unit="person")
     check(stated)
     assert 0.99 * epsilon <= stated.epsilon <= epsilon
@@ -219,14 +302,21 @@ def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Ne
 
 def test_a_row_and_a_person_s_period_are_protected_better_than_a_person() -> None:
     """The same noise, for every level."""
-    person = ContinualCounts.of(2, delta=1e-6, periods=365, squared_norm=8, contribution=Contribution(12, 2), neighbours=ADD)
+    person = ContinualCounts.of(
+        2, delta=1e-6, periods=365, squared_norm=8, contribution=Contribution(12, 2), neighbours=ADD
+    )
     levels = [Contribution(1, 1), Contribution(2, 2), Contribution(6, 2), Contribution(12, 2)]
-    costs = [replace(person, contribution=level).guarantee(delta=1e-6, unit="row").epsilon for level in levels]
+    costs = [
+        replace(person, contribution=level).guarantee(delta=1e-6, unit="row").epsilon
+        for level in levels
+    ]
     assert costs == sorted(costs) and costs[0] < 0.25 < costs[2] < costs[3] <= 2
 
 
 def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
-    """That law is a maximum over fixed ways to move the sums; an adversary who waits for releases has others."""
+    """That law is a maximum over fixed ways to move the sums; an adversary who waits for releases
+    has others.
+    """
     few = replace(counters(3, Contribution(1, 1), bits=1), variance=Fraction(9))
     assert few.squared_sensitivity <= 16
     with pytest.raises(PrivacyError, match="bits=1 have no price that holds for adaptive streams"):
@@ -234,8 +324,17 @@ def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
 
 
 def test_without_noise_the_cost_is_infinite() -> None:
-    counted = ContinualCounts.of(math.inf, delta=1e-6, periods=3, squared_norm=1, contribution=Contribution(1, 1), neighbours=ADD)
-    assert counted.variance is None and counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
+    counted = ContinualCounts.of(
+        math.inf,
+        delta=1e-6,
+        periods=3,
+        squared_norm=1,
+        contribution=Contribution(1, 1),
+        neighbours=ADD,
+    )
+    assert (
+        counted.variance is None and counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
+    )
     assert (counted.covariance([(1, 2), (2, 3)]) == 0).all()
 
 
@@ -245,7 +344,9 @@ def test_covariances_are_those_of_the_weights() -> None:
     covariance = counted.covariance(windows)
     for (i, one), (j, other) in product(enumerate(windows), repeat=2):
         shared = min(one[1], other[1])
-        assert covariance[i, j] == pytest.approx(1e9 * (counted.weights(*one)[:shared] @ counted.weights(*other)[:shared]))
+        assert covariance[i, j] == pytest.approx(
+            1e9 * (counted.weights(*one)[:shared] @ counted.weights(*other)[:shared])
+        )
 
 
 @pytest.mark.parametrize(

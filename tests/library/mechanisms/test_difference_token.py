@@ -1,4 +1,6 @@
-"""Invisible ink: what one row does to a token's law stays within the range that is priced, whatever its logits are."""
+"""Invisible ink: what one row does to a token's law stays within the range that is priced, whatever
+its logits are.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ RANGE, VOTERS, TAU = Fraction(1, 2), 3, Fraction(6, 5)
 TOKEN = DifferenceToken(RANGE, VOTERS, TAU)
 RULE = VoteRule("difference", 3, UNITS, TOKEN.clip, VOTERS)
 finite = st.floats(-30, 30, width=32)
-anything = st.one_of(finite, st.floats(width=32), st.sampled_from([3e38, -3e38, math.inf, math.nan]))
+anything = st.one_of(
+    finite, st.floats(width=32), st.sampled_from([3e38, -3e38, math.inf, math.nan])
+)
 
 
 def log_law(public: np.ndarray, voters: np.ndarray) -> np.ndarray:
@@ -39,12 +43,17 @@ def log_law(public: np.ndarray, voters: np.ndarray) -> np.ndarray:
 
 def logits(voters: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[np.ndarray, np.ndarray]]:
     return st.tuples(voters, st.integers(1, 9)).flatmap(
-        lambda shape: st.tuples(arrays(np.float32, shape[1], elements=finite), arrays(np.float32, shape, elements=anything))
+        lambda shape: st.tuples(
+            arrays(np.float32, shape[1], elements=finite),
+            arrays(np.float32, shape, elements=anything),
+        )
     )
 
 
 @given(logits(st.integers(1, 6)))
-def test_a_row_more_moves_all_log_ratios_within_the_range(pair: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_row_more_moves_all_log_ratios_within_the_range(
+    pair: tuple[np.ndarray, np.ndarray],
+) -> None:
     """More voters than the plan has, none, broken ones: the divisor is the plan's."""
     public, voters = pair
     ratios = log_law(public, voters) - log_law(public, voters[1:])
@@ -53,7 +62,9 @@ def test_a_row_more_moves_all_log_ratios_within_the_range(pair: tuple[np.ndarray
 
 
 @given(logits(st.integers(1, 6)), st.data())
-def test_a_replaced_row_moves_them_within_twice_the_range(pair: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
+def test_a_replaced_row_moves_them_within_twice_the_range(
+    pair: tuple[np.ndarray, np.ndarray], data: st.DataObject
+) -> None:
     public, voters = pair
     other = voters.copy()
     other[0] = data.draw(arrays(np.float32, voters.shape[1], elements=anything))
@@ -69,16 +80,23 @@ def test_the_range_is_reached_both_ways() -> None:
 
 
 @given(logits(st.integers(1, 5)))
-def test_a_vote_is_whole_numbers_of_its_own_within_the_clip(pair: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_vote_is_whole_numbers_of_its_own_within_the_clip(
+    pair: tuple[np.ndarray, np.ndarray],
+) -> None:
     public, voters = pair
     votes = whole_votes(voters, RULE, np, public)
     assert votes.dtype == np.int64 and (np.abs(votes) <= UNITS).all()
     assert not votes[~np.isfinite(voters).all(axis=1)].any()
-    assert all((whole_votes(voters[line : line + 1], RULE, np, public) == votes[line]).all() for line in range(len(voters)))
+    assert all(
+        (whole_votes(voters[line : line + 1], RULE, np, public) == votes[line]).all()
+        for line in range(len(voters))
+    )
 
 
 def test_the_law_is_the_softmax_of_public_logits_and_the_mean_of_clipped_differences() -> None:
-    """Equation (3): as the paper writes it, with log-probabilities, and one voter of three missing."""
+    """Equation (3): as the paper writes it, with log-probabilities, and one voter of three
+    missing.
+    """
     generator = stream(0, "ink", "", "").generator()
     public, voters = generator.normal(0, 2, 5), generator.normal(0, 2, (2, 5))
     chances = [row - np.logaddexp.reduce(row) for row in (public, *voters)]
@@ -89,11 +107,17 @@ def test_the_law_is_the_softmax_of_public_logits_and_the_mean_of_clipped_differe
     assert log_law(public, voters) == pytest.approx(expected, abs=1e-5)
     sums = whole_votes(voters, RULE, np, public).sum(axis=0) + public_votes(public, RULE, np)
     draws = 3000
-    seen = np.bincount([TOKEN.select(sums, stream(seed, "ink", "", "")) for seed in range(draws)], minlength=5)
+    seen = np.bincount(
+        [TOKEN.select(sums, stream(seed, "ink", "", "")) for seed in range(draws)], minlength=5
+    )
     assert stats.chisquare(seen, np.exp(expected) * draws / np.exp(expected).sum()).pvalue > 1e-4
 
 
-@given(arrays(np.float64, st.integers(3, 12), elements=st.floats(-6, 6)), st.integers(1, VOTERS), st.data())
+@given(
+    arrays(np.float64, st.integers(3, 12), elements=st.floats(-6, 6)),
+    st.integers(1, VOTERS),
+    st.data(),
+)
 def test_no_voters_of_the_plan_lift_a_token_that_is_no_candidate_among_the_likeliest(
     public: np.ndarray, voters: int, data: st.DataObject
 ) -> None:
@@ -109,14 +133,18 @@ def test_no_voters_of_the_plan_lift_a_token_that_is_no_candidate_among_the_likel
 
 def test_candidates_follow_from_public_logits_alone() -> None:
     assert RULE.clip is not None
-    public = np.array([0.0, -1.0, -1.5, -1.5 - 1.99 * RULE.clip, -1.5 - 2.01 * RULE.clip, -math.inf])
+    public = np.array(
+        [0.0, -1.0, -1.5, -1.5 - 1.99 * RULE.clip, -1.5 - 2.01 * RULE.clip, -math.inf]
+    )
     assert candidates_of(public, np.arange(6), RULE, np).tolist() == [0, 1, 2, 3]
 
 
 def test_the_event_states_the_range_and_twice_of_it_for_a_replaced_row() -> None:
     assert range_of(TOKEN.event(ADD), ADD) == 0.5 and range_of(TOKEN.event(ADD), REPLACE) == 1.0
     assert range_of(TOKEN.event(REPLACE), REPLACE) == 1.0
-    with pytest.raises(PrivacyError, match="is priced for replace-one neighbours, not for add-or-remove-one"):
+    with pytest.raises(
+        PrivacyError, match="is priced for replace-one neighbours, not for add-or-remove-one"
+    ):
         range_of(TOKEN.event(REPLACE), ADD)
     with pytest.raises(PrivacyError, match="has no cost at delta=0"):
         price(TOKEN.event(ADD), neighbours=ADD, unit="row")
@@ -129,7 +157,10 @@ def test_without_noise_there_is_no_clip_that_binds_and_no_price() -> None:
         silent.event(ADD)
 
 
-@pytest.mark.parametrize("wrong", [(Fraction(0), 3, Fraction(1)), (Fraction(1), 0, Fraction(1)), (Fraction(1), 3, Fraction(0))])
+@pytest.mark.parametrize(
+    "wrong",
+    [(Fraction(0), 3, Fraction(1)), (Fraction(1), 0, Fraction(1)), (Fraction(1), 3, Fraction(0))],
+)
 def test_numbers_out_of_range_are_refused(wrong: tuple[Fraction, int, Fraction]) -> None:
     with pytest.raises(ParameterError, match="expected a"):
         DifferenceToken(*wrong)

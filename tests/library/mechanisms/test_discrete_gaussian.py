@@ -1,4 +1,6 @@
-"""Noisy sums: exact only without a variance; their guarantee follows from the sensitivity and its relation."""
+"""Noisy sums: exact only without a variance; their guarantee follows from the sensitivity and its
+relation.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check, compose
 from dpicl.accounting.discrete_gaussian import discrete_gaussian, noise_ratio, sums_of_squares
-from dpicl.accounting.events import event_as_json, event_from_json, gaussian, poisson_sampled, repeated
+from dpicl.accounting.events import (
+    event_as_json,
+    event_from_json,
+    gaussian,
+    poisson_sampled,
+    repeated,
+)
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.errors import ParameterError, PrivacyError
@@ -32,13 +40,18 @@ def votes(variance: Fraction, squares: int, neighbours: Neighbours = ADD) -> Eve
 
 
 def test_without_a_variance_sums_are_exact_and_the_cost_is_infinite() -> None:
-    assert noisy_sums([3, -(10**30)], variance=None, stream=stream(0, "test", "", "")) == [3, -(10**30)]
+    assert noisy_sums([3, -(10**30)], variance=None, stream=stream(0, "test", "", "")) == [
+        3,
+        -(10**30),
+    ]
     assert guarantee(None, squared_sensitivity=1, neighbours=ADD, delta=DELTA).epsilon == math.inf
 
 
 def test_noise_is_added_to_whole_numbers_of_any_size_and_to_no_others() -> None:
     draws = stream(0, "test", "", "")
-    noisy = noisy_sums(np.array([5, 7]), variance=Fraction(100), stream=draws) + noisy_sums([10**40], variance=Fraction(1), stream=draws)
+    noisy = noisy_sums(np.array([5, 7]), variance=Fraction(100), stream=draws) + noisy_sums(
+        [10**40], variance=Fraction(1), stream=draws
+    )
     assert all(type(one) is int for one in noisy) and abs(noisy[2] - 10**40) < 20
     with pytest.raises(TypeError):
         noisy_sums([0.5], variance=Fraction(1), stream=draws)  # type: ignore[list-item]
@@ -48,7 +61,10 @@ def test_noise_is_added_to_whole_numbers_of_any_size_and_to_no_others() -> None:
 def test_sums_of_squares_are_all_of_them(total: int) -> None:
     found = list(sums_of_squares(total))
     assert len(set(found)) == len(found)
-    assert all(sum(root * root for root in roots) == total and list(roots) == sorted(roots, reverse=True) for roots in found)
+    assert all(
+        sum(root * root for root in roots) == total and list(roots) == sorted(roots, reverse=True)
+        for roots in found
+    )
     ways = [1] + [0] * total
     for root in range(1, math.isqrt(total) + 1):
         for reached in range(root * root, total + 1):
@@ -59,18 +75,32 @@ def test_sums_of_squares_are_all_of_them(total: int) -> None:
 def test_an_event_is_stored_and_read_back() -> None:
     event = votes(Fraction(9, 4), 2, REPLACE)
     assert event_from_json(event_as_json(event)) == event
-    assert dict(event.parameters) == {"variance": "9/4", "squared_sensitivity": 2, "neighbours": "replace-one"}
+    assert dict(event.parameters) == {
+        "variance": "9/4",
+        "squared_sensitivity": 2,
+        "neighbours": "replace-one",
+    }
 
 
 def test_replacing_a_row_costs_twice_the_sensitivity_unless_it_is_stated() -> None:
     assert price(votes(Fraction(9), 1), REPLACE) == price(votes(Fraction(9), 4, REPLACE), REPLACE)
     assert price(votes(Fraction(9), 2, REPLACE), REPLACE) < price(votes(Fraction(9), 1), REPLACE)
-    assert price(votes(Fraction(90_000), 100), REPLACE) == pytest.approx(price(votes(Fraction(90_000), 400, REPLACE), REPLACE), rel=1e-9)
+    assert price(votes(Fraction(90_000), 100), REPLACE) == pytest.approx(
+        price(votes(Fraction(90_000), 400, REPLACE), REPLACE), rel=1e-9
+    )
 
 
 def test_what_is_stated_for_replacing_is_not_priced_for_adding() -> None:
-    for event in (votes(Fraction(9), 2, REPLACE), votes(Fraction(10**6), 2, REPLACE), poisson_sampled(0.1, votes(Fraction(9), 2, REPLACE))):
-        with pytest.raises(PrivacyError, match="'discrete-gaussian' is priced for replace-one neighbours, not for add-or-remove-one"):
+    for event in (
+        votes(Fraction(9), 2, REPLACE),
+        votes(Fraction(10**6), 2, REPLACE),
+        poisson_sampled(0.1, votes(Fraction(9), 2, REPLACE)),
+    ):
+        with pytest.raises(
+            PrivacyError,
+            match="'discrete-gaussian' is priced for replace-one neighbours, not for "
+            "add-or-remove-one",
+        ):
             price(event)
 
 
@@ -91,7 +121,9 @@ def test_two_rules_agree_where_they_meet() -> None:
 
 @pytest.mark.exhaustive
 def test_scaling_sums_up_changes_the_price_little_and_makes_any_event_priceable() -> None:
-    with pytest.raises(PrivacyError, match="multiply the sums by a whole number and the variance by its square"):
+    with pytest.raises(
+        PrivacyError, match="multiply the sums by a whole number and the variance by its square"
+    ):
         price(votes(Fraction(4), 17))
     coarse, fine = price(votes(Fraction(4), 16)), price(votes(Fraction(4) * 100**2, 16 * 100**2))
     assert fine == pytest.approx(coarse, rel=0.01)
@@ -106,14 +138,20 @@ def test_releases_compose_and_a_false_statement_is_caught() -> None:
     one = guarantee(Fraction(16), squared_sensitivity=2, neighbours=REPLACE, delta=DELTA)
     ten = compose([one] * 10, delta=DELTA)
     assert 2 * one.epsilon < ten.epsilon < 10 * one.epsilon
-    assert ten.epsilon == pytest.approx(price(repeated(one.event, 10).parts[0], REPLACE) * math.sqrt(10), rel=0.3)
+    assert ten.epsilon == pytest.approx(
+        price(repeated(one.event, 10).parts[0], REPLACE) * math.sqrt(10), rel=0.3
+    )
     with pytest.raises(PrivacyError, match="but its event 'discrete-gaussian' costs"):
         check(Guarantee(one.epsilon * 0.9, DELTA, REPLACE, "row", one.event))
 
 
 @pytest.mark.parametrize(
     ("variance", "squares", "named"),
-    [(Fraction(1, 17), 1, "variance"), (Fraction(-1), 1, "variance"), (Fraction(1), 0, "squared_sensitivity")],
+    [
+        (Fraction(1, 17), 1, "variance"),
+        (Fraction(-1), 1, "variance"),
+        (Fraction(1), 0, "squared_sensitivity"),
+    ],
 )
 def test_impossible_parameters_are_refused(variance: Fraction, squares: int, named: str) -> None:
     with pytest.raises(ParameterError, match=f"{named}=.*: expected"):
@@ -130,7 +168,9 @@ def test_impossible_parameters_are_refused(variance: Fraction, squares: int, nam
         ({"neighbours": "nobody"}, "is priced for nobody neighbours"),
     ],
 )
-def test_an_event_that_states_nonsense_is_not_priced(parameters: dict[str, float | str], message: str) -> None:
+def test_an_event_that_states_nonsense_is_not_priced(
+    parameters: dict[str, float | str], message: str
+) -> None:
     stated = {**dict(votes(Fraction(1), 1).parameters), **parameters}
     with pytest.raises(PrivacyError, match=message):
         price(Event("discrete-gaussian", tuple(stated.items())))

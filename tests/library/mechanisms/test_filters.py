@@ -1,4 +1,6 @@
-"""The filter's bookkeeping: exact sums in any order, one threshold, a fixed reserve, and refusals."""
+"""The filter's bookkeeping: exact sums in any order, one threshold, a fixed reserve, and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.discrete_gaussian import discrete_gaussian
-from dpicl.accounting.events import approximate, gaussian, parallel, poisson_sampled, pure, repeated, sequential
+from dpicl.accounting.events import (
+    approximate,
+    gaussian,
+    parallel,
+    poisson_sampled,
+    pure,
+    repeated,
+    sequential,
+)
 from dpicl.accounting.filters import ALIKE, MIXTURE, RESERVE, Spent, log_weights, mixture_epsilon
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.renyi import ORDERS, curve_of
@@ -54,7 +64,9 @@ def spent(guarantees: list[Guarantee]) -> Spent:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), max_size=12), st.randoms())
-def test_the_order_of_entries_changes_nothing_at_all(entries: list[Guarantee], random: object) -> None:
+def test_the_order_of_entries_changes_nothing_at_all(
+    entries: list[Guarantee], random: object
+) -> None:
     shuffled = list(entries)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert spent(entries) == spent(shuffled)
@@ -75,10 +87,14 @@ def test_an_infinite_sum_is_written_and_read_back() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), min_size=2, max_size=6), st.sampled_from(ENTRIES))
-def test_an_entry_more_never_lowers_the_sums_or_their_epsilon(entries: list[Guarantee], more: Guarantee) -> None:
+def test_an_entry_more_never_lowers_the_sums_or_their_epsilon(
+    entries: list[Guarantee], more: Guarantee
+) -> None:
     before, after = spent(entries), spent([*entries, more])
     assert all(low <= high for low, high in zip(before.renyi, after.renyi, strict=True))
-    assert mixture_epsilon(before.renyi, before.delta, DELTA) <= mixture_epsilon(after.renyi, after.delta, DELTA)
+    assert mixture_epsilon(before.renyi, before.delta, DELTA) <= mixture_epsilon(
+        after.renyi, after.delta, DELTA
+    )
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=10))
@@ -94,7 +110,9 @@ def test_nothing_costs_nothing() -> None:
 @pytest.mark.quick("replace-one")
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_a_single_entry_costs_what_the_accountant_says(neighbours: Neighbours) -> None:
-    event = sequential([repeated(poisson_sampled(Fraction(1, 20), gaussian(sigma=1.0)), 10), gaussian(sigma=6.0)])
+    event = sequential(
+        [repeated(poisson_sampled(Fraction(1, 20), gaussian(sigma=1.0)), 10), gaussian(sigma=6.0)]
+    )
     one = price(event, neighbours=neighbours, unit="row", delta=DELTA)
     assert spent([one]).cost(DELTA) == compose([one], delta=DELTA)
 
@@ -103,11 +121,15 @@ def test_entries_of_one_kind_are_priced_by_their_number_and_a_stranger_ends_that
     step = poisson_sampled(Fraction(1, 1000), gaussian(sigma=0.6))
     short, long = entry(repeated(step, 50)), entry(repeated(step, 100))
     alike = spent([short, long, short])
-    exact = price(repeated(step, 200), neighbours=ADD, unit="row", delta=float(ALIKE) * DELTA).epsilon
+    exact = price(
+        repeated(step, 200), neighbours=ADD, unit="row", delta=float(ALIKE) * DELTA
+    ).epsilon
     assert alike.cost(DELTA).epsilon == exact
     mixed = alike.plus(entry(gaussian(sigma=100.0)))
     assert mixed.sole is None
-    assert mixed.cost(DELTA).epsilon == mixture_epsilon(mixed.renyi, mixed.delta, DELTA) > 1.5 * exact
+    assert (
+        mixed.cost(DELTA).epsilon == mixture_epsilon(mixed.renyi, mixed.delta, DELTA) > 1.5 * exact
+    )
     assert mixed.plus(short).sole is None
 
 
@@ -127,7 +149,12 @@ def test_deltas_of_parts_come_out_of_the_reserve_and_of_nothing_else() -> None:
     share = float(RESERVE) * DELTA
     tiny = entry(gaussian(sigma=1000.0))
     assert spent([tiny, entry(approximate(0.01, share))]).cost(DELTA).epsilon < 1
-    assert spent([tiny, entry(approximate(0.01, share)), entry(approximate(0.01, 1e-15))]).cost(DELTA).epsilon == math.inf
+    assert (
+        spent([tiny, entry(approximate(0.01, share)), entry(approximate(0.01, 1e-15))])
+        .cost(DELTA)
+        .epsilon
+        == math.inf
+    )
     assert ALIKE + MIXTURE + RESERVE == 1
 
 
@@ -139,21 +166,35 @@ def test_the_weights_sum_to_at_most_one_at_every_cap(epsilon: float, delta: floa
 @given(st.floats(1e-2, 1e2), st.floats(1, 3), st.floats(1e-12, 0.9))
 def test_no_term_falls_while_epsilon_grows(epsilon: float, factor: float, delta: float) -> None:
     """So a cost below the cap says that the inequality holds at the cap."""
-    terms = [log_weights(one, delta) + (np.array(ORDERS) - 1) * one for one in (epsilon, factor * epsilon)]
+    terms = [
+        log_weights(one, delta) + (np.array(ORDERS) - 1) * one
+        for one in (epsilon, factor * epsilon)
+    ]
     assert (terms[1] >= terms[0] - 1e-9).all()
 
 
 @pytest.mark.quick("entries1")
 @pytest.mark.parametrize("entries", [ENTRIES[2:4], ENTRIES[1:5], [ENTRIES[4]] * 30])
-def test_the_inequality_holds_for_every_loss_at_the_cost_and_not_below_it(entries: list[Guarantee]) -> None:
+def test_the_inequality_holds_for_every_loss_at_the_cost_and_not_below_it(
+    entries: list[Guarantee],
+) -> None:
     total = spent(entries)
-    epsilon, tail, lambdas = mixture_epsilon(total.renyi, total.delta, DELTA), float(MIXTURE) * DELTA, np.array(ORDERS) - 1
+    epsilon, tail, lambdas = (
+        mixture_epsilon(total.renyi, total.delta, DELTA),
+        float(MIXTURE) * DELTA,
+        np.array(ORDERS) - 1,
+    )
     excess = np.linspace(1e-6, 20, 400_001)
 
     def largest(at: float) -> float:
-        """Of the left side over the right one; above 20, the left side is 1 and the right one grows."""
+        """Of the left side over the right one; above 20, the left side is 1 and the right one
+        grows.
+        """
         bases = np.exp(log_weights(at, tail) + lambdas * (at - np.array(total.renyi)))
-        right = sum(base * np.exp(np.minimum(rate * excess, 700)) for base, rate in zip(bases, lambdas, strict=True))
+        right = sum(
+            base * np.exp(np.minimum(rate * excess, 700))
+            for base, rate in zip(bases, lambdas, strict=True)
+        )
         return float((-np.expm1(-excess) / right).max())
 
     assert 0.999 * tail < largest(epsilon) <= tail

@@ -8,13 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, compose_parallel, compose_sequential, to_replace_one
+from dpicl.accounting.guarantee import (
+    Event,
+    Guarantee,
+    Neighbours,
+    compose_parallel,
+    compose_sequential,
+    to_replace_one,
+)
 from dpicl.errors import PrivacyError
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 
 
-def _cost(epsilon: float, delta: float = 0.0, neighbours: Neighbours = ADD, unit: str = "row", kind: str = "noise") -> Guarantee:
+def _cost(
+    epsilon: float,
+    delta: float = 0.0,
+    neighbours: Neighbours = ADD,
+    unit: str = "row",
+    kind: str = "noise",
+) -> Guarantee:
     return Guarantee(epsilon, delta, neighbours, unit, Event(kind, (("epsilon", epsilon),)))
 
 
@@ -37,9 +50,19 @@ def test_an_infinite_part_makes_an_infinite_whole() -> None:
 
 
 @pytest.mark.parametrize("compose", [compose_sequential, compose_parallel])
-@pytest.mark.parametrize("other", [_cost(1, neighbours=REPLACE), _cost(1, unit="client"), _cost(1, neighbours=REPLACE, unit="client")])
+@pytest.mark.parametrize(
+    "other",
+    [
+        _cost(1, neighbours=REPLACE),
+        _cost(1, unit="client"),
+        _cost(1, neighbours=REPLACE, unit="client"),
+    ],
+)
 def test_relations_and_units_are_not_mixed(compose: object, other: Guarantee) -> None:
-    with pytest.raises(PrivacyError, match="compose only under one unit and one relation, got .* of one .*, .* of one "):
+    with pytest.raises(
+        PrivacyError,
+        match="compose only under one unit and one relation, got .* of one .*, .* of one ",
+    ):
         compose([_cost(1), other])  # type: ignore[operator]
 
 
@@ -72,7 +95,9 @@ def test_approximate_guarantees_are_not_doubled() -> None:
         to_replace_one(_cost(1, 1e-6))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(-0.1, 0), (math.nan, 0), (1, -0.1), (1, 1), (1, math.nan)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(-0.1, 0), (math.nan, 0), (1, -0.1), (1, 1), (1, math.nan)]
+)
 def test_impossible_guarantees_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(PrivacyError, match="a guarantee needs"):
         _cost(epsilon, delta)

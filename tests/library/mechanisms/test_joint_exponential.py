@@ -1,4 +1,6 @@
-"""Joint exponential: the law against all sequences, one by one; and what one answer can do to an error."""
+"""Joint exponential: the law against all sequences, one by one; and what one answer can do to an
+error.
+"""
 
 from __future__ import annotations
 
@@ -36,27 +38,38 @@ def error(counts: Sequence[int], sequence: Sequence[int]) -> int:
 
 def every_law(counts: Sequence[int], length: int, exponent: float) -> dict[tuple[int, ...], float]:
     """All sequences, one by one."""
-    weights = {one: math.exp(-exponent * error(counts, one)) for one in permutations(range(len(counts)), length)}
+    weights = {
+        one: math.exp(-exponent * error(counts, one))
+        for one in permutations(range(len(counts)), length)
+    }
     return {one: weight / math.fsum(weights.values()) for one, weight in weights.items()}
 
 
 @given(ballots)
 @settings(max_examples=40)
-def test_errors_have_as_many_sequences_as_there_are_and_a_sequence_is_any_of_them(ballot: tuple[list[int], int]) -> None:
+def test_errors_have_as_many_sequences_as_there_are_and_a_sequence_is_any_of_them(
+    ballot: tuple[list[int], int],
+) -> None:
     """Exactly: every path through all that can be drawn."""
     counts, length = ballot
     found = Counter(error(counts, one) for one in permutations(range(len(counts)), length))
     law = joint_law(counts, length=length, exponent=Fraction(1))
-    assert dict(zip(law.errors, (one.firsts[-1] for one in law.sequences), strict=True)) == {at: found[at] for at in law.errors}
+    assert dict(zip(law.errors, (one.firsts[-1] for one in law.sequences), strict=True)) == {
+        at: found[at] for at in law.errors
+    }
     assert found.total() == sum(found[at] for at in law.errors)
     for at, sequences in zip(law.errors, law.sequences, strict=True):
         if found[at]:
-            seen, missing = exact_law(lambda draws, drawn=sequences: tuple(drawn.draw(draws)), Fraction(0))  # type: ignore[misc]
+            seen, missing = exact_law(
+                lambda draws, drawn=sequences: tuple(drawn.draw(draws)), Fraction(0)
+            )  # type: ignore[misc]
             assert missing == 0 and set(seen.values()) == {Fraction(1, found[at])}
             assert {error(counts, [law.places[rank] for rank in ranks]) for ranks in seen} == {at}
 
 
-@pytest.mark.parametrize("exponent", [Fraction(1, 1000), Fraction(1), Fraction(7, 3), Fraction(2500)])
+@pytest.mark.parametrize(
+    "exponent", [Fraction(1, 1000), Fraction(1), Fraction(7, 3), Fraction(2500)]
+)
 def test_weights_are_as_exact_as_stated(exponent: Fraction) -> None:
     """Against 200 digits, relative to each other; the least likely error too."""
     mpmath.mp.dps = 200
@@ -68,34 +81,56 @@ def test_weights_are_as_exact_as_stated(exponent: Fraction) -> None:
     ]
     for weight, expected in zip(weights, exact, strict=True):
         if expected:
-            assert abs(mpmath.mpf(weight) / weights[0] / (expected / exact[0]) - 1) < mpmath.mpf(2) ** -101
+            assert (
+                abs(mpmath.mpf(weight) / weights[0] / (expected / exact[0]) - 1)
+                < mpmath.mpf(2) ** -101
+            )
         else:
             assert weight == 0
 
 
 @pytest.mark.quick("counts2-1")
-@pytest.mark.parametrize(("counts", "length"), [([5, 3, 3, 0], 2), ([2, 2, 2, 1, 0], 3), ([0, 4, 1], 1), ([1, 0, 6], 3)])
+@pytest.mark.parametrize(
+    ("counts", "length"), [([5, 3, 3, 0], 2), ([2, 2, 2, 1, 0], 3), ([0, 4, 1], 1), ([1, 0, 6], 3)]
+)
 def test_draws_have_the_law_of_all_sequences(counts: list[int], length: int) -> None:
     """Epsilon 3 over sensitivity 2; another epsilon would be noticed."""
-    draws, chosen = stream(0, "joint", str(counts), ""), joint_law(counts, length=length, exponent=Fraction(3, 4))
+    draws, chosen = (
+        stream(0, "joint", str(counts), ""),
+        joint_law(counts, length=length, exponent=Fraction(3, 4)),
+    )
     seen = Counter(chosen.draw(draws) for _ in range(DRAWS))
     right, wrong = (every_law(counts, length, epsilon / 4) for epsilon in (3, 2))
     assert set(seen) <= set(right)
     for law, fits in ((right, True), (wrong, False)):
-        p = stats.chisquare([seen[one] for one in law], [share * DRAWS for share in law.values()]).pvalue
+        p = stats.chisquare(
+            [seen[one] for one in law], [share * DRAWS for share in law.values()]
+        ).pvalue
         assert (p > 1e-4) == fits
 
 
 def test_words_are_drawn_by_half_of_epsilon_over_the_sensitivity() -> None:
     counts = [5, 3, 3, 0]
     for seed in range(30):
-        drawn = joint_top(counts, length=2, epsilon=Fraction(3), sensitivity=2, stream=stream(seed, "top", "", ""))
-        assert drawn == joint_law(counts, length=2, exponent=Fraction(3, 4)).draw(stream(seed, "top", "", ""))
+        drawn = joint_top(
+            counts, length=2, epsilon=Fraction(3), sensitivity=2, stream=stream(seed, "top", "", "")
+        )
+        assert drawn == joint_law(counts, length=2, exponent=Fraction(3, 4)).draw(
+            stream(seed, "top", "", "")
+        )
 
 
-@given(st.lists(st.tuples(st.integers(0, 8), st.sampled_from([-1, 0, 1])), min_size=3, max_size=7), st.data())
-def test_one_changed_answer_moves_no_error_by_more_than_two(words: list[tuple[int, int]], data: st.DataObject) -> None:
-    counts, others = [count for count, _ in words], [max(0, count + change) for count, change in words]
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from([-1, 0, 1])), min_size=3, max_size=7),
+    st.data(),
+)
+def test_one_changed_answer_moves_no_error_by_more_than_two(
+    words: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    counts, others = (
+        [count for count, _ in words],
+        [max(0, count + change) for count, change in words],
+    )
     sequence = data.draw(st.permutations(range(len(words)))).copy()[: data.draw(st.integers(1, 3))]
     assert abs(error(counts, sequence) - error(others, sequence)) <= 2
     assert min(error(counts, sequence), error(others, sequence)) >= 0
@@ -110,36 +145,61 @@ def test_two_is_reached_and_with_one_it_would_cost_more_than_stated() -> None:
         others = [count + change for count, change in zip(counts, changes, strict=True)]
         for place, sensitivity in enumerate((2, 1)):
             there = every_law(others, 2, epsilon / (2 * sensitivity))
-            largest[place] = max(largest[place], *(abs(math.log(here[place][one] / there[one])) for one in there))
+            largest[place] = max(
+                largest[place], *(abs(math.log(here[place][one] / there[one])) for one in there)
+            )
     assert largest[0] <= epsilon < largest[1]
     assert error((5, 0), (1,)) - error((4, 1), (1,)) == 2
 
 
 def test_without_noise_the_true_words_are_chosen_and_equals_in_any_order() -> None:
     draws = stream(0, "", "", "")
-    assert {joint_top([1, 4, 4, 9], length=3, epsilon=None, sensitivity=2, stream=draws) for _ in range(50)} == {(3, 1, 2), (3, 2, 1)}
-    assert {joint_top([1, 4, 4, 9], length=1, epsilon=Fraction(10_000), sensitivity=2, stream=draws) for _ in range(50)} == {(3,)}
+    assert {
+        joint_top([1, 4, 4, 9], length=3, epsilon=None, sensitivity=2, stream=draws)
+        for _ in range(50)
+    } == {(3, 1, 2), (3, 2, 1)}
+    assert {
+        joint_top([1, 4, 4, 9], length=1, epsilon=Fraction(10_000), sensitivity=2, stream=draws)
+        for _ in range(50)
+    } == {(3,)}
 
 
 def test_ten_words_of_many_are_drawn_and_never_one_twice() -> None:
     counts = [(7 * word) % 101 for word in range(3000)]
     for seed in range(5):
-        drawn = joint_top(counts, length=10, epsilon=Fraction(1), sensitivity=2, stream=stream(seed, "", "", ""))
+        drawn = joint_top(
+            counts, length=10, epsilon=Fraction(1), sensitivity=2, stream=stream(seed, "", "", "")
+        )
         assert len(set(drawn)) == 10 and all(0 <= place < 3000 for place in drawn)
 
 
 @pytest.mark.parametrize("length", [0, 4])
 def test_more_words_than_there_are_or_none_are_refused(length: int) -> None:
     with pytest.raises(ParameterError, match=rf"length={length}.*1..3, the number of words"):
-        joint_top([1, 2, 3], length=length, epsilon=Fraction(1), sensitivity=2, stream=stream(0, "", "", ""))
+        joint_top(
+            [1, 2, 3],
+            length=length,
+            epsilon=Fraction(1),
+            sensitivity=2,
+            stream=stream(0, "", "", ""),
+        )
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "sensitivity"), [(Fraction(0), 2), (Fraction(-1), 2), (Fraction(10_001), 2), (Fraction(1), 0), (Fraction(1), 0.5)]
+    ("epsilon", "sensitivity"),
+    [
+        (Fraction(0), 2),
+        (Fraction(-1), 2),
+        (Fraction(10_001), 2),
+        (Fraction(1), 0),
+        (Fraction(1), 0.5),
+    ],
 )
 def test_impossible_parameters_are_refused(epsilon: Fraction, sensitivity: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
-        joint_top([1], length=1, epsilon=epsilon, sensitivity=sensitivity, stream=stream(0, "", "", ""))
+        joint_top(
+            [1], length=1, epsilon=epsilon, sensitivity=sensitivity, stream=stream(0, "", "", "")
+        )
     with pytest.raises(ParameterError, match="expected"):
         guarantee(epsilon, sensitivity=sensitivity, neighbours=ADD)
 
@@ -148,6 +208,9 @@ def test_it_costs_its_epsilon_under_its_own_relation_only() -> None:
     cost = guarantee(Fraction(3, 2), sensitivity=2, neighbours=ADD)
     assert (cost.epsilon, cost.delta, cost.neighbours) == (1.5, 0.0, ADD)
     check(cost)
-    with pytest.raises(PrivacyError, match="'joint-exponential' is priced for add-or-remove-one neighbours, not for replace-one"):
+    with pytest.raises(
+        PrivacyError,
+        match="'joint-exponential' is priced for add-or-remove-one neighbours, not for replace-one",
+    ):
         pure_epsilon(cost.event, Neighbours.REPLACE_ONE)
     assert guarantee(None, sensitivity=2, neighbours=ADD).epsilon == math.inf

@@ -1,4 +1,6 @@
-"""No neighbour moves what gets noise by more than the stated sensitivity, and a mechanism that lets it is found out."""
+"""No neighbour moves what gets noise by more than the stated sensitivity, and a mechanism that lets
+it is found out.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ def unclipped(grid: Grid) -> Grid:
 
 
 @pytest.mark.quick(
-    "noisy-mean-centre", "noisy-mean-lower", "poisson-subsample", "noisy-count", "difference-token", "noisy-mode", "continual-counts"
+    "noisy-mean-centre",
+    "noisy-mean-lower",
+    "poisson-subsample",
+    "noisy-count",
+    "difference-token",
+    "noisy-mode",
+    "continual-counts",
 )
 @pytest.mark.parametrize("name", CASES)
 def test_the_sensitivity_is_reached_and_never_exceeded(name: str) -> None:
@@ -37,7 +45,9 @@ def test_the_sensitivity_is_reached_and_never_exceeded(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("origin", ["lower", "centre"])
 @pytest.mark.parametrize("mutant", [unclipped, halved])
-def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(mutant: Callable[[Grid], Grid], origin: Origin) -> None:
+def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(
+    mutant: Callable[[Grid], Grid], origin: Origin
+) -> None:
     assert try_pairs(partial(mean, origin=origin, mutate=mutant), PAIRS).exceeded > PAIRS // 10
 
 
@@ -59,7 +69,11 @@ def test_a_histogram_of_present_categories_only_is_found_out() -> None:
     whole = noisy_count.noisy_modes
 
     def present(histograms: list[list[int]], *, epsilon: Fraction, stream: Stream) -> list[int]:
-        return whole([[count for count in counts if count] or [0] for counts in histograms], epsilon=epsilon, stream=stream)
+        return whole(
+            [[count for count in counts if count] or [0] for counts in histograms],
+            epsilon=epsilon,
+            stream=stream,
+        )
 
     with patch.object(noisy_count, "noisy_modes", present), pytest.raises(AssertionError):
         try_pairs(CASES["noisy-mode"], PAIRS)

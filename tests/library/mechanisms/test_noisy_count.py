@@ -1,4 +1,6 @@
-"""Noisy counts and modes: every category gets noise, whatever occurs; exact only without epsilon."""
+"""Noisy counts and modes: every category gets noise, whatever occurs; exact only without
+epsilon.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_a_count_is_unbiased() -> None:
 def test_a_category_that_does_not_occur_can_be_elected() -> None:
     """Electing only among present categories would show that one is present."""
     draws = stream(0, "test", "", "")
-    elected = {noisy_modes([[1, 0, 0, 0]], epsilon=Fraction(1, 10), stream=draws)[0] for _ in range(300)}
+    elected = {
+        noisy_modes([[1, 0, 0, 0]], epsilon=Fraction(1, 10), stream=draws)[0] for _ in range(300)
+    }
     assert elected == {0, 1, 2, 3}
 
 
@@ -64,16 +68,25 @@ def test_the_first_of_equals_is_elected_without_noise() -> None:
 
 def test_a_large_epsilon_elects_the_largest() -> None:
     draws = stream(0, "test", "", "")
-    assert {noisy_modes([[3, 9, 4]], epsilon=Fraction(50), stream=draws)[0] for _ in range(100)} == {1}
+    assert {
+        noisy_modes([[3, 9, 4]], epsilon=Fraction(50), stream=draws)[0] for _ in range(100)
+    } == {1}
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(0, 4))
 def test_one_row_more_moves_one_count_by_one(rows: list[int], more: int) -> None:
-    before, after = (np.bincount(np.array(values, dtype=int), minlength=5) for values in (rows, [*rows, more]))
+    before, after = (
+        np.bincount(np.array(values, dtype=int), minlength=5) for values in (rows, [*rows, more])
+    )
     assert np.abs(after - before).sum() == 1 == dict(guarantee(ONE).event.parameters)["sensitivity"]
 
 
 def test_a_histogram_costs_its_epsilon_once() -> None:
     cost = guarantee(Fraction(3, 2))
-    assert (cost.epsilon, cost.delta, cost.neighbours, cost.unit) == (1.5, 0, Neighbours.ADD_OR_REMOVE_ONE, "row")
+    assert (cost.epsilon, cost.delta, cost.neighbours, cost.unit) == (
+        1.5,
+        0,
+        Neighbours.ADD_OR_REMOVE_ONE,
+        "row",
+    )
     assert dict(cost.event.parameters) == {"epsilon": 1.5, "sensitivity": 1}

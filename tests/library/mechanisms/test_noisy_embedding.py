@@ -1,4 +1,6 @@
-"""Noisy embeddings: no vector is longer than its price allows, noise and price belong together, and the nearest is found."""
+"""Noisy embeddings: no vector is longer than its price allows, noise and price belong together, and
+the nearest is found.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def squares(vector: np.ndarray) -> int:
 
 
 @given(hnp.arrays(np.float64, (2, 3), elements=anything), centres, radii)
-def test_one_answer_never_moves_the_sums_further_than_its_price_allows(answers: np.ndarray, centre: np.ndarray, radius: float) -> None:
+def test_one_answer_never_moves_the_sums_further_than_its_price_allows(
+    answers: np.ndarray, centre: np.ndarray, radius: float
+) -> None:
     """Any answer to any other, in whole numbers: NaN, infinities, subnormal and huge ones."""
     one, other = whole_vectors(answers, centre=centre, radius=radius)
     assert max(squares(one), squares(other)) <= SCALE**2
@@ -35,11 +39,15 @@ def test_one_answer_never_moves_the_sums_further_than_its_price_allows(answers: 
 
 
 @given(hnp.arrays(np.float64, (3, 6), elements=st.floats(-1, 1)), st.floats(0.01, 10))
-def test_vectors_are_shortened_rounded_toward_zero_and_else_left_alone(answers: np.ndarray, radius: float) -> None:
+def test_vectors_are_shortened_rounded_toward_zero_and_else_left_alone(
+    answers: np.ndarray, radius: float
+) -> None:
     whole = whole_vectors(answers, centre=np.zeros(6), radius=radius)
     lengths = np.maximum(np.linalg.norm(answers, axis=1, keepdims=True), radius)
     exact = answers / lengths * SCALE
-    assert (np.abs(whole) <= np.abs(exact) + 1e-6).all() and (np.abs(whole - exact) < 1 + 1e-6).all()
+    assert (np.abs(whole) <= np.abs(exact) + 1e-6).all() and (
+        np.abs(whole - exact) < 1 + 1e-6
+    ).all()
 
 
 def test_opposite_answers_reach_the_movement() -> None:
@@ -50,12 +58,16 @@ def test_opposite_answers_reach_the_movement() -> None:
 
 def test_the_centre_is_taken_away_before_vectors_are_shortened() -> None:
     centre = np.array([100.0, 0.0])
-    assert whole_vectors(np.array([[100.5, 0.0], [100.0, 0.0]]), centre=centre, radius=1.0).tolist() == [[SCALE // 2, 0], [0, 0]]
+    assert whole_vectors(
+        np.array([[100.5, 0.0], [100.0, 0.0]]), centre=centre, radius=1.0
+    ).tolist() == [[SCALE // 2, 0], [0, 0]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_an_answer_that_is_no_number_adds_nothing(bad: float) -> None:
-    assert whole_vectors(np.array([[bad, 1.0], [0.0, 1.0]]), centre=np.zeros(2), radius=1.0).tolist() == [[0, 0], [0, SCALE]]
+    assert whole_vectors(
+        np.array([[bad, 1.0], [0.0, 1.0]]), centre=np.zeros(2), radius=1.0
+    ).tolist() == [[0, 0], [0, SCALE]]
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, math.inf])
@@ -68,7 +80,9 @@ def test_the_noise_has_the_variance_that_its_price_is_for() -> None:
     vectors = whole_vectors(np.array([[1.0, 2.0], [3.0, 4.0]]), centre=np.zeros(2), radius=10.0)
     variance = Fraction(9, 4) * (2 * SCALE) ** 2
     released = NOISE.release(vectors, stream(0, "release", "", ""))
-    assert released == noisy_sums(vectors.sum(axis=0), variance=variance, stream=stream(0, "release", "", ""))
+    assert released == noisy_sums(
+        vectors.sum(axis=0), variance=variance, stream=stream(0, "release", "", "")
+    )
     assert dict(NOISE.event().parameters) == {
         "variance": str(variance),
         "squared_sensitivity": 4 * SCALE**2,
@@ -77,7 +91,10 @@ def test_the_noise_has_the_variance_that_its_price_is_for() -> None:
 
 
 def test_without_noise_the_sums_are_exact_and_have_no_price() -> None:
-    assert EmbeddingNoise(None).release(np.array([[1, 2], [3, -4]]), stream(0, "", "", "")) == [4, -2]
+    assert EmbeddingNoise(None).release(np.array([[1, 2], [3, -4]]), stream(0, "", "", "")) == [
+        4,
+        -2,
+    ]
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         EmbeddingNoise(None).event()
 
@@ -112,6 +129,15 @@ def test_the_first_of_equals_is_nearest_and_one_at_the_centre_has_no_direction()
 
 def test_with_little_noise_the_candidate_is_found_that_most_answers_resemble() -> None:
     candidates, centre = np.eye(5), np.full(5, 0.2)
-    vectors = whole_vectors(np.vstack([np.tile(candidates[3], (30, 1)), candidates[:2]]), centre=centre, radius=1.0)
-    found = {nearest(candidates, EmbeddingNoise(Fraction(1, 2)).release(vectors, stream(seed, "", "", "")), centre) for seed in range(20)}
+    vectors = whole_vectors(
+        np.vstack([np.tile(candidates[3], (30, 1)), candidates[:2]]), centre=centre, radius=1.0
+    )
+    found = {
+        nearest(
+            candidates,
+            EmbeddingNoise(Fraction(1, 2)).release(vectors, stream(seed, "", "", "")),
+            centre,
+        )
+        for seed in range(20)
+    }
     assert found == {3}

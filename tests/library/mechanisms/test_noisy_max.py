@@ -1,4 +1,6 @@
-"""Report noisy max: exact ratios of probabilities on all small candidate_sets, and which candidate wins at the edges."""
+"""Report noisy max: exact ratios of probabilities on all small candidate_sets, and which candidate
+wins at the edges.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,25 @@ DECAYS = (Fraction(1, 2), Fraction(9, 10), Fraction(1, 20))
 
 def more(votes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """One row more, which votes for any set of candidates."""
-    return (tuple(map(sum, zip(votes, added, strict=True))) for added in product((0, 1), repeat=len(votes)))
+    return (
+        tuple(map(sum, zip(votes, added, strict=True)))
+        for added in product((0, 1), repeat=len(votes))
+    )
 
 
 def moved(votes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """One vote moved from one candidate to another."""
     for source, target in product(range(len(votes)), repeat=2):
         if votes[source] and source != target:
-            yield tuple(vote - (place == source) + (place == target) for place, vote in enumerate(votes))
+            yield tuple(
+                vote - (place == source) + (place == target) for place, vote in enumerate(votes)
+            )
 
 
 def largest_ratio(candidates: int, decay: Fraction, neighbours_of: object) -> Fraction:
-    """Over all candidate_sets of up to four votes each, but for their order, all neighbours, winners and both ways."""
+    """Over all candidate_sets of up to four votes each, but for their order, all neighbours,
+    winners and both ways.
+    """
     largest = Fraction(0)
     for votes in combinations_with_replacement(range(5), candidates):
         law = law_of_maximum(votes, decay)
@@ -63,14 +72,18 @@ def largest_ratio(candidates: int, decay: Fraction, neighbours_of: object) -> Fr
 @pytest.mark.quick("2-decay0", "2-decay1", "3-decay2", "2-decay2", "3-decay0")
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("candidates", [2, 3, 4, pytest.param(5, marks=pytest.mark.exhaustive)])
-def test_one_vote_more_never_moves_a_probability_by_more_than_e_to_the_epsilon(candidates: int, decay: Fraction) -> None:
+def test_one_vote_more_never_moves_a_probability_by_more_than_e_to_the_epsilon(
+    candidates: int, decay: Fraction
+) -> None:
     """Spread 1; reached where all the others stay behind or level."""
     assert largest_ratio(candidates, decay, more) == 1 / decay
 
 
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("candidates", [2, 3, 4, pytest.param(5, marks=pytest.mark.exhaustive)])
-def test_a_moved_vote_never_moves_a_probability_by_more_than_e_to_the_epsilon(candidates: int, decay: Fraction) -> None:
+def test_a_moved_vote_never_moves_a_probability_by_more_than_e_to_the_epsilon(
+    candidates: int, decay: Fraction
+) -> None:
     """Spread 2; and spread 1, the mutant, would be too little."""
     assert 1 / decay < largest_ratio(candidates, decay, moved) <= 1 / decay**2
 
@@ -82,18 +95,35 @@ def test_the_law_is_that_of_exponential_noise(votes: tuple[int, ...]) -> None:
     for candidate, share in enumerate(law_of_maximum(votes, Fraction(math.exp(-1 / scale)))):
 
         def density(noise: float, candidate: int = candidate) -> float:
-            gaps = [votes[candidate] + noise - vote for place, vote in enumerate(votes) if place != candidate]
-            return math.exp(-noise / scale) / scale * math.prod(1 - math.exp(-max(gap, 0) / scale) for gap in gaps)
+            gaps = [
+                votes[candidate] + noise - vote
+                for place, vote in enumerate(votes)
+                if place != candidate
+            ]
+            return (
+                math.exp(-noise / scale)
+                / scale
+                * math.prod(1 - math.exp(-max(gap, 0) / scale) for gap in gaps)
+            )
 
-        assert integrate.quad(density, 0, 100, points=[0, 1, 2, 3, 4], limit=200)[0] == pytest.approx(float(share), abs=1e-7)
+        assert integrate.quad(density, 0, 100, points=[0, 1, 2, 3, 4], limit=200)[
+            0
+        ] == pytest.approx(float(share), abs=1e-7)
 
 
 @pytest.mark.parametrize("heads", [(1, 0, 0), (0, 1, 1), (1, 1, 1), (1, 0, 1, 1)])
 def test_the_winner_is_uniform_among_the_heads(heads: tuple[int, ...]) -> None:
     """Walked through all words of two bits: rejections are what is missing."""
-    law, missing = exact_law(lambda draws: int(_one_of(np.array([heads], dtype=bool), ShortWords(draws, 2))[0]), Fraction(1, 10**4))
+    law, missing = exact_law(
+        lambda draws: int(_one_of(np.array([heads], dtype=bool), ShortWords(draws, 2))[0]),
+        Fraction(1, 10**4),
+    )
     assert {place for place, head in enumerate(heads) if head} == set(law)
-    assert len(set(law.values())) == 1 and sum(law.values()) == 1 - missing and missing < Fraction(1, 50)
+    assert (
+        len(set(law.values())) == 1
+        and sum(law.values()) == 1 - missing
+        and missing < Fraction(1, 50)
+    )
 
 
 def test_sets_of_many_heads_choose_each_their_own() -> None:
@@ -104,24 +134,45 @@ def test_sets_of_many_heads_choose_each_their_own() -> None:
 
 def test_without_epsilon_or_variance_the_largest_wins() -> None:
     draws = stream(0, "test", "", "")
-    assert exponential_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws) == 1 == gaussian_max([2, 5, 4], variance=None, stream=draws)
+    assert (
+        exponential_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws)
+        == 1
+        == gaussian_max([2, 5, 4], variance=None, stream=draws)
+    )
     assert gaussian_maxima([[9, 0], [1, 2]], variance=None, stream=draws).tolist() == [0, 1]
     assert bounded_range_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws) == 1
 
 
 def test_each_of_equals_wins_after_gaussian_noise() -> None:
     """Noise of variance 1/1000 is zero in every draw."""
-    assert set(gaussian_maxima([[3, 7, 7]] * 200, variance=Fraction(1, 1000), stream=stream(0, "test", "", ""))) == {1, 2}
+    assert set(
+        gaussian_maxima(
+            [[3, 7, 7]] * 200, variance=Fraction(1, 1000), stream=stream(0, "test", "", "")
+        )
+    ) == {1, 2}
 
 
 def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
     draws = stream(0, "test", "", "")
-    assert set(exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(90), spread=1, stream=draws)) == {1}
-    for beyond in (Fraction(2**63 - 1), Fraction(2**63), Fraction(2**80)):  # of which 64 bits hold the first alone
-        assert set(bounded_range_maxima([np.array([5, 5])] * 60, epsilon=beyond, spread=1, stream=draws)) == {0, 1}
-    assert set(exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(1, 100), spread=1, stream=draws)) == {0, 1, 2}
+    assert set(
+        exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(90), spread=1, stream=draws)
+    ) == {1}
+    for beyond in (
+        Fraction(2**63 - 1),
+        Fraction(2**63),
+        Fraction(2**80),
+    ):  # of which 64 bits hold the first alone
+        assert set(
+            bounded_range_maxima([np.array([5, 5])] * 60, epsilon=beyond, spread=1, stream=draws)
+        ) == {0, 1}
+    assert set(
+        exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(1, 100), spread=1, stream=draws)
+    ) == {0, 1, 2}
     drawn = {
-        epsilon: {bounded_range_max([3, 9, 4], epsilon=epsilon, spread=1, stream=draws) for _ in range(200)}
+        epsilon: {
+            bounded_range_max([3, 9, 4], epsilon=epsilon, spread=1, stream=draws)
+            for _ in range(200)
+        }
         for epsilon in (ONE / 100, ONE * 90)
     }
     assert list(drawn.values()) == [{0, 1, 2}, {1}]
@@ -131,38 +182,65 @@ def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
 def test_probabilities_scaled_to_whole_numbers_of_any_size_are_elected_alike(unit: int) -> None:
     """Votes and spread in units: the same bits elect the same."""
     candidate_sets = [[3 * unit, 5 * unit, -unit]] * 300
-    elected = exponential_maxima(candidate_sets, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", ""))
-    assert elected.tolist() == exponential_maxima([[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=stream(0, "scaled", "", "")).tolist()
+    elected = exponential_maxima(
+        candidate_sets, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", "")
+    )
+    assert (
+        elected.tolist()
+        == exponential_maxima(
+            [[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=stream(0, "scaled", "", "")
+        ).tolist()
+    )
 
 
 def test_sets_of_any_lengths_are_drawn_by_one_stream_and_each_by_its_own_votes() -> None:
-    """At a large epsilon the largest of each wins, and without noise the first of them; 2^70 is a vote like others."""
+    """At a large epsilon the largest of each wins, and without noise the first of them; 2^70 is a
+    vote like others.
+    """
     sets = [np.array([0, 9]), [3], np.array([5] * 40 + [2**40] + [5] * 2000), [2**70, 0, -(2**70)]]
     draws = stream(0, "test", "", "")
     for epsilon in (ONE * 90, None):
-        assert bounded_range_maxima(sets, epsilon=epsilon, spread=1, stream=draws).tolist() == [1, 0, 40, 0]
+        assert bounded_range_maxima(sets, epsilon=epsilon, spread=1, stream=draws).tolist() == [
+            1,
+            0,
+            40,
+            0,
+        ]
     assert bounded_range_maxima([], epsilon=ONE, spread=1, stream=draws).tolist() == []
     with pytest.raises(ParameterError, match="candidates=.*at least one"):
-        bounded_range_maxima([[1], np.zeros(0, dtype=np.int64)], epsilon=ONE, spread=1, stream=draws)
+        bounded_range_maxima(
+            [[1], np.zeros(0, dtype=np.int64)], epsilon=ONE, spread=1, stream=draws
+        )
 
 
 def test_numpy_votes_are_taken_and_fractions_of_a_vote_are_not() -> None:
-    assert exponential_max(np.array([0, 100]), epsilon=ONE, spread=1, stream=stream(0, "test", "", "")) == 1
+    assert (
+        exponential_max(np.array([0, 100]), epsilon=ONE, spread=1, stream=stream(0, "test", "", ""))
+        == 1
+    )
     with pytest.raises(TypeError):
         exponential_max([0.5, 1.0], epsilon=ONE, spread=1, stream=stream(0, "test", "", ""))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("candidate_sets", [[], [[]], [[1, 2], [1]]])
-def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(candidate_sets: list[list[int]]) -> None:
+def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(
+    candidate_sets: list[list[int]],
+) -> None:
     for elect in (
-        lambda: exponential_maxima(candidate_sets, epsilon=ONE, spread=1, stream=stream(0, "test", "", "")),
+        lambda: exponential_maxima(
+            candidate_sets, epsilon=ONE, spread=1, stream=stream(0, "test", "", "")
+        ),
         lambda: gaussian_maxima(candidate_sets, variance=ONE, stream=stream(0, "test", "", "")),
     ):
-        with pytest.raises(ParameterError, match="candidates=.*at least one, and as many in every set"):
+        with pytest.raises(
+            ParameterError, match="candidates=.*at least one, and as many in every set"
+        ):
             elect()
 
 
-@pytest.mark.parametrize(("epsilon", "spread"), [(Fraction(0), 1), (Fraction(-1), 1), (ONE, 0), (ONE, 0.5)])
+@pytest.mark.parametrize(
+    ("epsilon", "spread"), [(Fraction(0), 1), (Fraction(-1), 1), (ONE, 0), (ONE, 0.5)]
+)
 def test_impossible_parameters_are_refused(epsilon: Fraction, spread: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
         exponential_max([1], epsilon=epsilon, spread=spread, stream=stream(0, "test", "", ""))
@@ -176,8 +254,13 @@ def test_an_election_costs_its_epsilon_under_its_own_relation_only() -> None:
     cost = exponential_guarantee(Fraction(3, 2), spread=2, neighbours=REPLACE)
     assert (cost.epsilon, cost.delta, cost.neighbours) == (1.5, 0.0, REPLACE)
     check(cost)
-    with pytest.raises(PrivacyError, match="'noisy-max' is priced for replace-one neighbours, not for add-or-remove-one"):
+    with pytest.raises(
+        PrivacyError,
+        match="'noisy-max' is priced for replace-one neighbours, not for add-or-remove-one",
+    ):
         pure_epsilon(cost.event, ADD)
     added = exponential_guarantee(ONE, spread=1, neighbours=ADD)
-    assert pure_epsilon(amplify(added, Fraction(1, 10)).event, ADD) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
+    assert pure_epsilon(amplify(added, Fraction(1, 10)).event, ADD) == pytest.approx(
+        math.log(1 + 0.1 * (math.e - 1))
+    )
     assert exponential_guarantee(None, spread=1, neighbours=ADD).epsilon == math.inf

@@ -1,4 +1,6 @@
-"""Noisy means: no row moves the sum by more than the stated sensitivity, and the mean stays in bounds."""
+"""Noisy means: no row moves the sum by more than the stated sensitivity, and the mean stays in
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from dpicl.mechanisms.noisy_mean import Grid, Origin, guarantee, noisy_mean
 from dpicl.randomness import stream
 
 origins = pytest.mark.parametrize("origin", ["lower", "centre"])
-anything = st.one_of(st.floats(), st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e308, -1e308, 5e-324]))
+anything = st.one_of(
+    st.floats(), st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e308, -1e308, 5e-324])
+)
 
 
 @st.composite
@@ -34,9 +38,14 @@ def _sum(grid: Grid, values: list[float]) -> int:
 
 @given(grids(), st.lists(anything, max_size=6), anything)
 @settings(max_examples=400)
-def test_one_row_more_moves_the_sum_by_at_most_the_sensitivity(grid: Grid, rows: list[float], more: float) -> None:
+def test_one_row_more_moves_the_sum_by_at_most_the_sensitivity(
+    grid: Grid, rows: list[float], more: float
+) -> None:
     assert abs(_sum(grid, [*rows, more]) - _sum(grid, rows)) <= grid.sensitivity
-    assert len([*rows, more]) - len(rows) == dict(guarantee(grid, Fraction(1)).event.parameters)["count_sensitivity"]
+    assert (
+        len([*rows, more]) - len(rows)
+        == dict(guarantee(grid, Fraction(1)).event.parameters)["count_sensitivity"]
+    )
 
 
 @given(grids())
@@ -46,7 +55,9 @@ def test_the_sensitivity_is_reached_so_it_is_not_wasteful(grid: Grid) -> None:
 
 @given(st.integers(-1000, 1000), st.integers(1, 1000))
 def test_the_centre_halves_the_sensitivity(low: int, width: int) -> None:
-    lower, centre = (Grid(low, low + width, 1.0, origin).sensitivity for origin in ("lower", "centre"))  # type: ignore[arg-type]
+    lower, centre = (
+        Grid(low, low + width, 1.0, origin).sensitivity for origin in ("lower", "centre")
+    )  # type: ignore[arg-type]
     assert (lower, centre) == (width, math.ceil(width / 2))
 
 
@@ -56,14 +67,24 @@ def test_the_paper_s_longitude_is_not_under_noised() -> None:
     assert Grid(-124.5, -114, 0.01, "centre").sensitivity == 525
 
 
-@given(grids(), st.lists(anything, max_size=6), st.sampled_from([None, Fraction(5e-324), Fraction(1, 100), Fraction(1), Fraction(1e308)]))
-def test_the_mean_is_a_number_within_its_bounds(grid: Grid, rows: list[float], epsilon: Fraction | None) -> None:
+@given(
+    grids(),
+    st.lists(anything, max_size=6),
+    st.sampled_from([None, Fraction(5e-324), Fraction(1, 100), Fraction(1), Fraction(1e308)]),
+)
+def test_the_mean_is_a_number_within_its_bounds(
+    grid: Grid, rows: list[float], epsilon: Fraction | None
+) -> None:
     mean = noisy_mean(np.array(rows), grid, epsilon=epsilon, stream=stream(0, "test", "", ""))
     assert grid.low <= mean <= grid.high
 
 
-@given(grids(), st.lists(anything.filter(lambda value: not math.isnan(value)), min_size=1, max_size=6))
-def test_without_noise_the_mean_is_that_of_clipped_values_up_to_half_a_step(grid: Grid, rows: list[float]) -> None:
+@given(
+    grids(), st.lists(anything.filter(lambda value: not math.isnan(value)), min_size=1, max_size=6)
+)
+def test_without_noise_the_mean_is_that_of_clipped_values_up_to_half_a_step(
+    grid: Grid, rows: list[float]
+) -> None:
     mean = noisy_mean(np.array(rows), grid, epsilon=None, stream=stream(0, "test", "", ""))
     exact = float(np.mean(np.clip(rows, grid.low, grid.high)))
     # Where the width is no whole number of steps the upper bound falls between two of them.
@@ -73,7 +94,10 @@ def test_without_noise_the_mean_is_that_of_clipped_values_up_to_half_a_step(grid
 @origins
 def test_whole_numbers_are_averaged_exactly_without_noise(origin: Origin) -> None:
     values = np.arange(101)
-    assert noisy_mean(values, Grid(0, 120, 1, origin), epsilon=None, stream=stream(0, "test", "", "")) == 50
+    assert (
+        noisy_mean(values, Grid(0, 120, 1, origin), epsilon=None, stream=stream(0, "test", "", ""))
+        == 50
+    )
 
 
 @origins
@@ -87,7 +111,9 @@ def test_missing_numbers_count_as_the_origin_and_infinities_as_the_bounds(origin
 @origins
 def test_an_empty_column_gives_the_origin(origin: Origin) -> None:
     grid = Grid(2, 12, 1, origin)
-    assert noisy_mean(np.array([]), grid, epsilon=None, stream=stream(0, "test", "", "")) == grid.zero
+    assert (
+        noisy_mean(np.array([]), grid, epsilon=None, stream=stream(0, "test", "", "")) == grid.zero
+    )
     draws = stream(0, "test", "", "")
     means = {noisy_mean(np.array([]), grid, epsilon=Fraction(1), stream=draws) for _ in range(50)}
     assert len(means) > 3
@@ -96,7 +122,10 @@ def test_an_empty_column_gives_the_origin(origin: Origin) -> None:
 @origins
 def test_a_column_of_one_value_still_gets_noise(origin: Origin) -> None:
     draws = stream(0, "test", "", "")
-    means = {noisy_mean(np.full(30, 7), Grid(0, 100, 1, origin), epsilon=Fraction(1), stream=draws) for _ in range(50)}
+    means = {
+        noisy_mean(np.full(30, 7), Grid(0, 100, 1, origin), epsilon=Fraction(1), stream=draws)
+        for _ in range(50)
+    }
     assert len(means) > 25
 
 
@@ -104,7 +133,10 @@ def test_a_column_of_one_value_still_gets_noise(origin: Origin) -> None:
 def test_sums_beyond_machine_words_do_not_wrap_round(origin: Origin) -> None:
     """A sum modulo 2^64 has no bounded sensitivity."""
     grid = Grid(0, 2**53, 1, origin)
-    assert noisy_mean(np.full(10_000, 2**53), grid, epsilon=None, stream=stream(0, "test", "", "")) == 2**53
+    assert (
+        noisy_mean(np.full(10_000, 2**53), grid, epsilon=None, stream=stream(0, "test", "", ""))
+        == 2**53
+    )
 
 
 def test_a_step_too_small_for_exact_whole_numbers_is_refused() -> None:
@@ -112,7 +144,9 @@ def test_a_step_too_small_for_exact_whole_numbers_is_refused() -> None:
         Grid(0, 1e6, 1e-15, "lower")
 
 
-@pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-math.inf, math.inf)])
+@pytest.mark.parametrize(
+    "bounds", [(1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-math.inf, math.inf)]
+)
 def test_bounds_that_do_not_rise_are_refused(bounds: tuple[float, float]) -> None:
     with pytest.raises(ParameterError, match="expected finite numbers with low < high"):
         Grid(*bounds, step=1, origin="lower")
@@ -127,5 +161,9 @@ def test_a_step_that_does_not_fit_the_bounds_is_refused(step: float) -> None:
 def test_a_mean_costs_its_epsilon_half_for_the_sum_half_for_the_count() -> None:
     cost = guarantee(Grid(0, 10, 1, "lower"), Fraction(1))
     assert (cost.epsilon, cost.delta, cost.neighbours) == (1, 0, Neighbours.ADD_OR_REMOVE_ONE)
-    assert dict(cost.event.parameters) == {"epsilon": 1, "sum_sensitivity": 10, "count_sensitivity": 1}
+    assert dict(cost.event.parameters) == {
+        "epsilon": 1,
+        "sum_sensitivity": 10,
+        "count_sensitivity": 1,
+    }
     assert guarantee(Grid(0, 10, 1, "lower"), None).epsilon == math.inf

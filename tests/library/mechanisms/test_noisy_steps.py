@@ -1,4 +1,6 @@
-"""Budgets of many steps: what one row moves against the noise, what a choice tells, parts that add up, and what the whole is charged."""
+"""Budgets of many steps: what one row moves against the noise, what a choice tells, parts that add
+up, and what the whole is charged.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,17 @@ def noised(counts: list[int], budget: GaussianBudget) -> tuple[np.ndarray, Fract
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 5), AMOUNTS)
 @settings(max_examples=80, deadline=None)
-def test_one_row_moves_noisy_counts_by_no_more_than_their_part_of_the_budget(counts: list[int], place: int, amount: Fraction) -> None:
-    """By the l2 norm, against a continuous Gaussian of the variance that is left once the discrete one is smoothed; nearly all is used."""
+def test_one_row_moves_noisy_counts_by_no_more_than_their_part_of_the_budget(
+    counts: list[int], place: int, amount: Fraction
+) -> None:
+    """By the l2 norm, against a continuous Gaussian of the variance that is left once the discrete
+    one is smoothed; nearly all is used.
+    """
     more = [count + (at == place % len(counts)) for at, count in enumerate(counts)]
-    (one, variance), (other, same) = noised(counts, GaussianBudget(amount)), noised(more, GaussianBudget(amount))
+    (one, variance), (other, same) = (
+        noised(counts, GaussianBudget(amount)),
+        noised(more, GaussianBudget(amount)),
+    )
     assert variance == same > SMOOTHED
     squared = Fraction(int(((one - other) ** 2).sum())) / (variance - SMOOTHED)
     assert amount * Fraction(99, 100) < squared <= amount
@@ -61,20 +70,32 @@ def law_of_choice(scores: np.ndarray, budget: GaussianBudget, spread: int) -> np
     return weights / weights.sum()
 
 
-def most_told(budget: GaussianBudget, mu: float, pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """The largest ratio, over epsilons, of the delta of a choice among neighbours' scores and that of a Gaussian of mu."""
+def most_told(
+    budget: GaussianBudget, mu: float, pairs: list[tuple[np.ndarray, np.ndarray]]
+) -> float:
+    """The largest ratio, over epsilons, of the delta of a choice among neighbours' scores and that
+    of a Gaussian of mu.
+    """
     largest = 0.0
     for pair in pairs:
         one, other = (law_of_choice(scores, budget, 2) for scores in pair)
         for epsilon in np.linspace(0, mu**2 / 2 + 2 * mu, 15):
             for here, there in ((one, other), (other, one)):
-                largest = max(largest, np.maximum(here - math.exp(epsilon) * there, 0).sum() / delta_at(epsilon, mu))
+                largest = max(
+                    largest,
+                    np.maximum(here - math.exp(epsilon) * there, 0).sum() / delta_at(epsilon, mu),
+                )
     return largest
 
 
-@given(st.lists(st.tuples(st.integers(-40, 40), st.sampled_from([-1, 0, 1])), min_size=2, max_size=6), AMOUNTS)
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.sampled_from([-1, 0, 1])), min_size=2, max_size=6),
+    AMOUNTS,
+)
 @settings(max_examples=80, deadline=None)
-def test_a_choice_tells_no_more_than_a_gaussian_of_its_part_of_the_budget(moved: list[tuple[int, int]], amount: Fraction) -> None:
+def test_a_choice_tells_no_more_than_a_gaussian_of_its_part_of_the_budget(
+    moved: list[tuple[int, int]], amount: Fraction
+) -> None:
     """Scores that one row moves by 1 each, up or down."""
     scores, by = np.array(moved).T
     assert most_told(GaussianBudget(amount), math.sqrt(amount), [(scores, scores + by)]) <= 1 + 1e-9
@@ -104,15 +125,21 @@ def test_parts_add_up_and_what_is_taken_is_gone(amount: Fraction, parts: int) ->
 @pytest.mark.quick("amount1-PureBudget")
 @pytest.mark.parametrize("kind", [PureBudget, GaussianBudget])
 @pytest.mark.parametrize("amount", [Fraction(1, 50), Fraction(1, 3)])
-def test_the_noise_is_as_large_as_it_says(kind: Callable[[Fraction], StepBudget], amount: Fraction) -> None:
+def test_the_noise_is_as_large_as_it_says(
+    kind: Callable[[Fraction], StepBudget], amount: Fraction
+) -> None:
     budget = kind(amount)
     noise = np.array(budget.counts([7] * 20_000, stream(0, "test", str(amount), ""))) - 7
-    assert noise.std() == pytest.approx(budget.deviation, rel=0.03) and np.abs(noise).mean() == pytest.approx(budget.noise, rel=0.03)
+    assert noise.std() == pytest.approx(budget.deviation, rel=0.03) and np.abs(
+        noise
+    ).mean() == pytest.approx(budget.noise, rel=0.03)
     assert noise.mean() == pytest.approx(0, abs=5 * budget.deviation / 140)
 
 
 @pytest.mark.parametrize("kind", [PureBudget, GaussianBudget])
-def test_so_many_tables_have_the_noise_that_they_are_counted_for(kind: Callable[[Fraction | None], StepBudget]) -> None:
+def test_so_many_tables_have_the_noise_that_they_are_counted_for(
+    kind: Callable[[Fraction | None], StepBudget],
+) -> None:
     budget, cell, share = kind(Fraction(1, 3)), 400.0, 0.1
     tables = budget.tables(cell, share)
     assert budget.noise_of_each(round(tables)) == pytest.approx(cell * share, rel=0.05)
@@ -120,33 +147,52 @@ def test_so_many_tables_have_the_noise_that_they_are_counted_for(kind: Callable[
 
 
 @pytest.mark.parametrize("kind", [PureBudget, GaussianBudget])
-def test_an_infinite_budget_is_exact_and_so_are_its_parts(kind: Callable[[None], StepBudget]) -> None:
+def test_an_infinite_budget_is_exact_and_so_are_its_parts(
+    kind: Callable[[None], StepBudget],
+) -> None:
     whole, draws = kind(None), stream(0, "test", "", "")
     part = whole.times(Fraction(1, 3))
     assert part.amount is None and whole.less(part).plus(part).amount is None
-    assert list(part.counts([3, 0], draws)) == [3, 0] and part.chosen([1, 5, 5], spread=2, stream=draws) == 1
-    assert part.noise == part.deviation == part.choice_scale == part.noise_of_each(3) == 0 and part.tables(1, 1) == math.inf
+    assert (
+        list(part.counts([3, 0], draws)) == [3, 0]
+        and part.chosen([1, 5, 5], spread=2, stream=draws) == 1
+    )
+    assert (
+        part.noise == part.deviation == part.choice_scale == part.noise_of_each(3) == 0
+        and part.tables(1, 1) == math.inf
+    )
 
 
 def test_counts_of_a_large_part_are_fine_and_of_a_small_one_whole() -> None:
     fine = GaussianBudget(Fraction(4)).counts([5] * 50, stream(0, "test", "", ""))
-    assert all((one * 64).is_integer() for one in fine) and not all(float(one).is_integer() for one in fine)
-    assert all(isinstance(one, int) for one in GaussianBudget(Fraction(1, 400)).counts([5] * 50, stream(0, "test", "", "")))
+    assert all((one * 64).is_integer() for one in fine) and not all(
+        float(one).is_integer() for one in fine
+    )
+    assert all(
+        isinstance(one, int)
+        for one in GaussianBudget(Fraction(1, 400)).counts([5] * 50, stream(0, "test", "", ""))
+    )
 
 
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_the_whole_costs_what_is_asked_for_whatever_a_unit_moves(epsilon: float, rows: int, neighbours: Neighbours) -> None:
+def test_the_whole_costs_what_is_asked_for_whatever_a_unit_moves(
+    epsilon: float, rows: int, neighbours: Neighbours
+) -> None:
     total = GaussianTotal.of(epsilon, delta=1e-6, neighbours=neighbours, rows=rows)
     cost = total.guarantee()
     check(cost)
-    assert 0.995 * epsilon <= cost.epsilon <= epsilon and (cost.delta, cost.neighbours, cost.unit) == (1e-6, neighbours, "row")
+    assert 0.995 * epsilon <= cost.epsilon <= epsilon and (
+        cost.delta,
+        cost.neighbours,
+        cost.unit,
+    ) == (1e-6, neighbours, "row")
     moved = rows * (2 if neighbours is REPLACE else 1)
     assert total.budget.amount is not None
-    assert delta_at(epsilon, moved * math.sqrt(total.budget.amount)) == pytest.approx(1e-6, rel=0.12), (
-        "as one Gaussian that is moved so far"
-    )
+    assert delta_at(epsilon, moved * math.sqrt(total.budget.amount)) == pytest.approx(
+        1e-6, rel=0.12
+    ), "as one Gaussian that is moved so far"
     assert delta_at(epsilon, moved * math.sqrt(total.budget.amount)) <= 1e-6
 
 

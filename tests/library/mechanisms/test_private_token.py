@@ -26,7 +26,10 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
         noise = TokenNoise("gaussian", Fraction(3, 2), row_is_voter)
         elected = [noise.select(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
         variance = Fraction(9, 4) * squares * UNITS**2
-        assert elected == [gaussian_max(SUMS, variance=variance, stream=stream(seed, "elect", "", "")) for seed in range(40)]
+        assert elected == [
+            gaussian_max(SUMS, variance=variance, stream=stream(seed, "elect", "", ""))
+            for seed in range(40)
+        ]
         assert dict(noise.event().parameters) == {
             "variance": str(variance),
             "squared_sensitivity": squares * UNITS**2,
@@ -36,10 +39,17 @@ def test_gaussian_noise_has_the_variance_that_its_price_is_for() -> None:
 
 @pytest.mark.parametrize("kind", ["exponential", "clipped-logits"])
 @pytest.mark.parametrize(("row_is_voter", "spread"), [(False, 2 * UNITS), (True, UNITS)])
-def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: NoiseKind, row_is_voter: bool, spread: int) -> None:
+def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(
+    kind: NoiseKind, row_is_voter: bool, spread: int
+) -> None:
     noise = TokenNoise(kind, Fraction(1, 3), row_is_voter)
     elected = [noise.select(SUMS, stream(seed, "elect", "", "")) for seed in range(40)]
-    expected = [exponential_max(SUMS, epsilon=Fraction(1, 3), spread=spread, stream=stream(seed, "elect", "", "")) for seed in range(40)]
+    expected = [
+        exponential_max(
+            SUMS, epsilon=Fraction(1, 3), spread=spread, stream=stream(seed, "elect", "", "")
+        )
+        for seed in range(40)
+    ]
     assert elected == expected and len(set(elected)) > 1
     assert price(noise.event(), neighbours=ADD, unit="row").epsilon == pytest.approx(1 / 3)
 
@@ -47,10 +57,17 @@ def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: NoiseKind, r
 @pytest.mark.quick("0.51")
 @pytest.mark.parametrize("sigma", [0.51, 1.36])
 def test_the_price_of_whole_units_is_that_of_the_paper_s_gaussian(sigma: float) -> None:
-    """Noise of multiplier sigma on a Poisson sample, a hundred times: rounding votes down to units costs nothing to speak of."""
+    """Noise of multiplier sigma on a Poisson sample, a hundred times: rounding votes down to units
+    costs nothing to speak of.
+    """
     noise = TokenNoise("gaussian", Fraction(sigma))
     ours, theirs = (
-        price(repeated(poisson_sampled(Fraction(20, 30_000), event), 100), neighbours=ADD, unit="row", delta=1 / 30_000).epsilon
+        price(
+            repeated(poisson_sampled(Fraction(20, 30_000), event), 100),
+            neighbours=ADD,
+            unit="row",
+            delta=1 / 30_000,
+        ).epsilon
         for event in (noise.event(), gaussian(sigma=sigma))
     )
     assert ours == pytest.approx(theirs, rel=1e-3)
@@ -74,5 +91,11 @@ def test_noise_is_positive(amount: Fraction) -> None:
 def test_more_noise_elects_the_likeliest_less_often(kind: NoiseKind) -> None:
     """Amounts mean the opposite: sigma is noise, epsilon is the lack of it."""
     amounts = (Fraction(1, 20), Fraction(20))
-    often = [sum(TokenNoise(kind, amount).select(SUMS, stream(seed, "often", "", "")) == 1 for seed in range(60)) for amount in amounts]
+    often = [
+        sum(
+            TokenNoise(kind, amount).select(SUMS, stream(seed, "often", "", "")) == 1
+            for seed in range(60)
+        )
+        for amount in amounts
+    ]
     assert max(often) == 60 and min(often) < 45 and (often[0] > often[1]) == (kind == "gaussian")

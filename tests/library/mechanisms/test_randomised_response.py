@@ -1,4 +1,6 @@
-"""Randomised response: exact weights within epsilon, reports that follow them, refusals without values."""
+"""Randomised response: exact weights within epsilon, reports that follow them, refusals without
+values.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,34 @@ from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, rando
 from dpicl.randomness import stream
 from tests.library.examples import EveryWord
 
-CHOSEN = (1e-3, 0.01, 0.1, 1 / 13, 0.5, 1.0, 2.0, 5.0, 10.0, 50 / 13, 11.09, 20.0, 22.18, 50.0, 700.0, 709.0, 710.0, 1e4, 1e308)
+CHOSEN = (
+    1e-3,
+    0.01,
+    0.1,
+    1 / 13,
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    50 / 13,
+    11.09,
+    20.0,
+    22.18,
+    50.0,
+    700.0,
+    709.0,
+    710.0,
+    1e4,
+    1e308,
+)
 LOGARITHMS = tuple(math.log(a / b) for a in range(2, 40) for b in (1, 3, 7, 16) if a > b)
 
 
 def _within(law: Response, epsilon: float) -> bool:
-    """Whether keep / lie <= e^epsilon, with sixty digits; e^epsilon is never a fraction, so no tie."""
+    """Whether keep / lie <= e^epsilon, with sixty digits; e^epsilon is never a fraction, so no
+    tie.
+    """
     with localcontext() as context:
         context.prec, context.Emax = 60, 10**9
         return epsilon > 1000 or Decimal(law.keep) <= Decimal(law.lie) * Decimal(epsilon).exp()
@@ -75,7 +99,12 @@ def test_the_guarantee_is_that_of_one_client_who_may_change_the_answer() -> None
     guarantee = law.guarantee()
     assert (guarantee.epsilon, guarantee.delta) == (law.epsilon, 0)
     assert (guarantee.neighbours, guarantee.unit) == (Neighbours.REPLACE_ONE, "client")
-    assert dict(guarantee.event.parameters) == {"categories": 4, "bits": law.bits, "keep": law.keep, "lie": law.lie}
+    assert dict(guarantee.event.parameters) == {
+        "categories": 4,
+        "bits": law.bits,
+        "keep": law.keep,
+        "lie": law.lie,
+    }
 
 
 def test_an_answer_that_is_known_beforehand_costs_nothing() -> None:
@@ -84,7 +113,9 @@ def test_an_answer_that_is_known_beforehand_costs_nothing() -> None:
     assert (randomise(np.zeros(9, dtype=int), law, stream(0, "test", "", "")) == 0).all()
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(1.0, 2), (0.5, 3), (2.0, 7), (4.0, 130), (6.0, 200)])
+@pytest.mark.parametrize(
+    ("epsilon", "categories"), [(1.0, 2), (0.5, 3), (2.0, 7), (4.0, 130), (6.0, 200)]
+)
 def test_every_word_drawn_once_gives_the_stated_counts(epsilon: float, categories: int) -> None:
     law = response(epsilon=epsilon, categories=categories)
     assert law.bits == 16
@@ -101,17 +132,26 @@ def test_long_words_reach_every_lie_from_first_to_last(categories: int) -> None:
     assert law.bits == 32
     for lie in range(categories - 1):
         first = law.keep + lie * law.lie
-        edges = [randomise(np.zeros(1, dtype=int), law, EveryWord(word))[0] for word in (first - 1, first, first + law.lie - 1)]
+        edges = [
+            randomise(np.zeros(1, dtype=int), law, EveryWord(word))[0]
+            for word in (first - 1, first, first + law.lie - 1)
+        ]
         assert edges == [lie, lie + 1, lie + 1]
 
 
 @pytest.mark.parametrize("row_count", [0, 1, 2**15 - 1, 2**15, 2**15 + 1, 70_000])
 @pytest.mark.parametrize("categories", [2, 3, 256, 257, MAX_CATEGORIES])
-def test_one_report_per_client_of_the_domain_and_the_truth_left_alone(row_count: int, categories: int) -> None:
+def test_one_report_per_client_of_the_domain_and_the_truth_left_alone(
+    row_count: int, categories: int
+) -> None:
     truth = np.random.default_rng(0).integers(categories, size=row_count)
     kept = truth.copy()
-    reports = randomise(truth, response(epsilon=1.0, categories=categories), stream(0, "test", "", ""))
-    assert reports.shape == (row_count,) and reports.dtype == (np.uint8 if categories <= 256 else np.uint16)
+    reports = randomise(
+        truth, response(epsilon=1.0, categories=categories), stream(0, "test", "", "")
+    )
+    assert reports.shape == (row_count,) and reports.dtype == (
+        np.uint8 if categories <= 256 else np.uint16
+    )
     assert not row_count or reports.max() < categories
     assert (truth == kept).all()
 

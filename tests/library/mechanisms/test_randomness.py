@@ -20,18 +20,36 @@ def _head(draws: Stream) -> bytes:
 
 def test_the_same_four_names_give_the_same_bits_for_ever() -> None:
     assert _head(stream(*NAMES)) == _head(stream(*NAMES))
-    assert _head(stream(*NAMES)).hex() == "d08978b809d5b0c681cfcce571e4d8a37d99951d09dc602cf4d4f1cd18618ba0"
+    assert (
+        _head(stream(*NAMES)).hex()
+        == "d08978b809d5b0c681cfcce571e4d8a37d99951d09dc602cf4d4f1cd18618ba0"
+    )
 
 
 @pytest.mark.parametrize(
-    "other", [(1, *NAMES[1:]), (0, "aggregate", *NAMES[2:]), (*NAMES[:2], "bank", NAMES[3]), (*NAMES[:3], "epsilon=5.0")]
+    "other",
+    [
+        (1, *NAMES[1:]),
+        (0, "aggregate", *NAMES[2:]),
+        (*NAMES[:2], "bank", NAMES[3]),
+        (*NAMES[:3], "epsilon=5.0"),
+    ],
 )
 def test_every_name_matters(other: tuple[int, str, str, str]) -> None:
     assert _head(stream(*NAMES)) != _head(stream(*other))
 
 
 def test_names_are_not_run_together() -> None:
-    heads = {_head(stream(0, *names)) for names in [("ab", "c", ""), ("a", "bc", ""), ("a", "b", "c"), ('a","b', "c", ""), ("", "ab", "c")]}
+    heads = {
+        _head(stream(0, *names))
+        for names in [
+            ("ab", "c", ""),
+            ("a", "bc", ""),
+            ("a", "b", "c"),
+            ('a","b', "c", ""),
+            ("", "ab", "c"),
+        ]
+    }
     assert len(heads) == 5
 
 
@@ -76,7 +94,9 @@ def test_below_is_exact_for_bounds_beyond_machine_words(bound: int) -> None:
     draws = stream(*NAMES)
     values = [draws.below(bound) for _ in range(400)]
     assert all(0 <= value < bound for value in values) and len(set(values)) == 400
-    assert stats.kstest([float(Fraction(value, bound)) for value in values], "uniform").pvalue > 1e-4
+    assert (
+        stats.kstest([float(Fraction(value, bound)) for value in values], "uniform").pvalue > 1e-4
+    )
 
 
 def test_generators_follow_their_stream() -> None:

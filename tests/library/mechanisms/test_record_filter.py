@@ -1,4 +1,6 @@
-"""The individual filter: who takes part follows from a record alone, and no record takes part too often."""
+"""The individual filter: who takes part follows from a record alone, and no record takes part too
+often.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,15 @@ def by_rank(similarity: np.ndarray, uses: np.ndarray) -> np.ndarray:
     return np.isin(np.arange(len(left)), np.argsort(-left, kind="stable")[:1]) & np.isfinite(left)
 
 
-def histories(records: Sequence[int], queries: Sequence[int], rule: Rule = by_threshold) -> list[list[bool]]:
+def histories(
+    records: Sequence[int], queries: Sequence[int], rule: Rule = by_threshold
+) -> list[list[bool]]:
     """For every record, in which of the queries it took part."""
-    points, uses, taken = whole_points(np.array([point(angle) for angle in records])), np.zeros(len(records), dtype=int), []
+    points, uses, taken = (
+        whole_points(np.array([point(angle) for angle in records])),
+        np.zeros(len(records), dtype=int),
+        [],
+    )
     for query in queries:
         similarity = points @ whole_points(point(query)[None])[0].astype(np.int64) / SCALE**2
         taken.append(rule(similarity, uses))
@@ -41,8 +49,15 @@ def histories(records: Sequence[int], queries: Sequence[int], rule: Rule = by_th
     return np.array(taken).T.tolist()
 
 
-@given(st.lists(ANGLES, min_size=1, max_size=8), ANGLES, st.integers(0, 8), st.lists(ANGLES, max_size=20))
-def test_a_record_more_changes_no_other_record_s_history(records: list[int], new: int, place: int, queries: list[int]) -> None:
+@given(
+    st.lists(ANGLES, min_size=1, max_size=8),
+    ANGLES,
+    st.integers(0, 8),
+    st.lists(ANGLES, max_size=20),
+)
+def test_a_record_more_changes_no_other_record_s_history(
+    records: list[int], new: int, place: int, queries: list[int]
+) -> None:
     place = min(place, len(records))
     more = histories([*records[:place], new, *records[place:]], queries)
     assert histories(records, queries) == [*more[:place], *more[place + 1 :]]
@@ -57,11 +72,19 @@ def test_by_rank_a_record_that_displaces_one_moves_all_that_follow() -> None:
     assert [one != other for one, other in zip(without, more[1:], strict=True)] == [True] * 4
 
 
-@given(st.lists(st.tuples(*[st.floats(-1, 1)] * 3), min_size=1, max_size=30), st.tuples(*[st.floats(-1, 1)] * 3), st.floats(0.01, 1))
-def test_nearness_is_the_record_s_alone_to_the_last_bit(rows: list[tuple[float, ...]], query: tuple[float, ...], similarity: float) -> None:
+@given(
+    st.lists(st.tuples(*[st.floats(-1, 1)] * 3), min_size=1, max_size=30),
+    st.tuples(*[st.floats(-1, 1)] * 3),
+    st.floats(0.01, 1),
+)
+def test_nearness_is_the_record_s_alone_to_the_last_bit(
+    rows: list[tuple[float, ...]], query: tuple[float, ...], similarity: float
+) -> None:
     asked = whole_points(np.array([query]))[0]
     together = near(whole_points(np.array(rows)), asked, similarity=similarity)
-    alone = [bool(near(whole_points(np.array([row])), asked, similarity=similarity)[0]) for row in rows]
+    alone = [
+        bool(near(whole_points(np.array([row])), asked, similarity=similarity)[0]) for row in rows
+    ]
     assert together.tolist() == alone
 
 
@@ -74,7 +97,11 @@ def test_what_lies_nowhere_is_near_to_nothing(odd: list[float]) -> None:
 
 def test_a_threshold_is_met_by_what_is_as_near_as_it_says() -> None:
     points = whole_points(np.array([[0.6, 0.8], [0.5, 0.5], [0.49, 0.0]]))
-    assert near(points, whole_points(np.array([[1.0, 0.0]]))[0], similarity=0.5).tolist() == [True, True, False]
+    assert near(points, whole_points(np.array([[1.0, 0.0]]))[0], similarity=0.5).tolist() == [
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("similarity", [0.0, -0.5, 1.5, float("nan")])

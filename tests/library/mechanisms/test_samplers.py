@@ -29,7 +29,9 @@ class Words(Stream):
 
 
 def exponential(rate: Fraction) -> tuple[Fraction, Fraction]:
-    """Rational numbers on both sides of e^rate, 2^-300 apart or less: the series of e^(rate / 2^n), squared n times."""
+    """Rational numbers on both sides of e^rate, 2^-300 apart or less: the series of e^(rate / 2^n),
+    squared n times.
+    """
     halvings = max(0, math.ceil(rate).bit_length())
     x, term, total, k = rate / 2**halvings, Fraction(1), Fraction(1), 0
     while term > Fraction(1, 2**600):
@@ -44,21 +46,41 @@ def exponential(rate: Fraction) -> tuple[Fraction, Fraction]:
 
 
 @pytest.mark.parametrize("plus", [0, 1])
-@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 3), Fraction(1, 2**40), Fraction(181, 4), Fraction(1, 2**200), Fraction(0.15)])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        Fraction(1),
+        Fraction(1, 3),
+        Fraction(1, 2**40),
+        Fraction(181, 4),
+        Fraction(1, 2**200),
+        Fraction(0.15),
+    ],
+)
 def test_leading_digits_are_those_of_the_real_probability(rate: Fraction, plus: int) -> None:
     for digits in (64, 128, 192):
         low, high = exponential(rate)
-        assert (1 << digits) // (plus + high) == (1 << digits) // (plus + low) == samplers._leading(rate, plus, digits)
+        assert (
+            (1 << digits) // (plus + high)
+            == (1 << digits) // (plus + low)
+            == samplers._leading(rate, plus, digits)
+        )
 
 
-@pytest.mark.parametrize("scale", [Fraction(1), Fraction(1, 2), Fraction(7, 3), Fraction(1 / 0.15), Fraction(40)])
+@pytest.mark.parametrize(
+    "scale", [Fraction(1), Fraction(1, 2), Fraction(7, 3), Fraction(1 / 0.15), Fraction(40)]
+)
 def test_digits_make_a_geometric_law(scale: Fraction) -> None:
-    """The product of its digits' probabilities, first words for the rest, is each number's probability."""
+    """The product of its digits' probabilities, first words for the rest, is each number's
+    probability.
+    """
     first, worths = samplers._first_words(scale)
     ones = [Fraction(int(word), 1 << 64) for word in first[:-1]]
     ratio = math.exp(-1 / scale)
     for number in range(min(60, 1 << len(worths))):
-        chance = math.prod(one if number >> digit & 1 else 1 - one for digit, one in enumerate(ones))
+        chance = math.prod(
+            one if number >> digit & 1 else 1 - one for digit, one in enumerate(ones)
+        )
         assert float(chance) == pytest.approx((1 - ratio) * ratio**number, rel=1e-13, abs=1e-18)
 
 
@@ -68,12 +90,18 @@ def test_a_word_below_a_digit_s_first_word_makes_it_one() -> None:
         before = [ONES] * digit
         assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) - 1)) == [worth]
         assert discrete_laplaces(Fraction(1), 1, Words(*before, int(first[digit]) + 1)) == [0]
-        assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * len(first), *before, int(first[digit]) - 1)) == [-worth]
+        assert discrete_laplaces(
+            Fraction(1), 1, Words(*[ONES] * len(first), *before, int(first[digit]) - 1)
+        ) == [-worth]
 
 
 def test_equal_words_are_decided_by_the_next_ones() -> None:
     first, _ = samplers._first_words(Fraction(1))
-    half = int(first[0]), samplers._leading(Fraction(1), 1, 128) % 2**64, samplers._leading(Fraction(1), 1, 192) % 2**64
+    half = (
+        int(first[0]),
+        samplers._leading(Fraction(1), 1, 128) % 2**64,
+        samplers._leading(Fraction(1), 1, 192) % 2**64,
+    )
     others = [ONES] * (2 * len(first) - 1)
     assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] - 1)) == [1]
     assert discrete_laplaces(Fraction(1), 1, Words(half[0], *others, half[1] + 1)) == [0]
@@ -88,8 +116,12 @@ def test_a_last_word_of_zeros_may_lead_beyond_the_digits() -> None:
     next_word = samplers._leading(Fraction(64), 0, 128)
     others = [ONES] * len(first)
     assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word + 1)) == [0]
-    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 1)) == [64]
-    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 0, next_word - 1, 1)) == [128]
+    assert discrete_laplaces(Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 1)) == [
+        64
+    ]
+    assert discrete_laplaces(
+        Fraction(1), 1, Words(*[ONES] * 6, 0, *others, next_word - 1, 0, next_word - 1, 1)
+    ) == [128]
 
 
 def test_many_numbers_differ_and_none_are_none() -> None:

@@ -55,7 +55,10 @@ def files(place: SnapshotPlace) -> list[Path]:
 def test_what_is_written_is_read_by_whoever_has_the_key(tmp_path: Path) -> None:
     key = load_key(tmp_path / "keys" / "snapshots.key")
     assert SnapshotPlace(tmp_path / "s", key).write(NAME, VOTES, DAY)
-    assert SnapshotPlace(tmp_path / "s", load_key(tmp_path / "keys" / "snapshots.key")).read(NAME) == VOTES
+    assert (
+        SnapshotPlace(tmp_path / "s", load_key(tmp_path / "keys" / "snapshots.key")).read(NAME)
+        == VOTES
+    )
 
 
 def test_nothing_is_read_where_nothing_was_written(place: SnapshotPlace) -> None:
@@ -64,18 +67,28 @@ def test_nothing_is_read_where_nothing_was_written(place: SnapshotPlace) -> None
     assert place.read("another") is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\0", bytes(1_000_000), os.urandom(1000)], ids=["empty", "zero", "large", "random"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0", bytes(1_000_000), os.urandom(1000)],
+    ids=["empty", "zero", "large", "random"],
+)
 def test_any_content_and_any_name_is_kept(place: SnapshotPlace, content: bytes) -> None:
     for name in ("", "../../etc/passwd", "naïve\n\0", "x" * 10_000):
         assert place.write(name, content, DAY) and place.read(name) == content
     assert len(files(place)) == 4
 
 
-def test_files_show_no_content_and_no_name_and_are_for_their_owner_only(place: SnapshotPlace) -> None:
+def test_files_show_no_content_and_no_name_and_are_for_their_owner_only(
+    place: SnapshotPlace,
+) -> None:
     place.write(NAME, VOTES * 50, DAY)
     (path,) = files(place)
     stored = path.read_bytes() + path.name.encode()
-    runs = {plain[start : start + 6] for plain in (VOTES * 2, NAME.encode(), KEY) for start in range(len(plain) - 5)}
+    runs = {
+        plain[start : start + 6]
+        for plain in (VOTES * 2, NAME.encode(), KEY)
+        for start in range(len(plain) - 5)
+    }
     assert [run for run in runs if run in stored] == []
     assert {stat.S_IMODE(file.stat().st_mode) for file in place.folder.iterdir()} == {0o600}
     assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
@@ -96,7 +109,9 @@ def test_the_first_written_stands(place: SnapshotPlace) -> None:
     assert place.read(NAME) == VOTES and len(files(place)) == 1
 
 
-def test_after_its_life_it_is_deleted_and_another_may_be_written(place: SnapshotPlace, clock: Clock) -> None:
+def test_after_its_life_it_is_deleted_and_another_may_be_written(
+    place: SnapshotPlace, clock: Clock
+) -> None:
     place.write(NAME, VOTES, DAY)
     clock.now += DAY - 1
     assert place.read(NAME) == VOTES
@@ -116,8 +131,12 @@ def test_sweeping_deletes_what_is_over_and_nothing_else(place: SnapshotPlace, cl
 
 
 @given(st.data())
-def test_any_change_of_a_file_is_refused_in_one_sentence(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """A bit flipped, the end cut off, or bytes appended; the end of its life is part of what is authenticated."""
+def test_any_change_of_a_file_is_refused_in_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """A bit flipped, the end cut off, or bytes appended; the end of its life is part of what is
+    authenticated.
+    """
     place = SnapshotPlace(tmp_path_factory.mktemp("s"), KEY, Clock())
     place.write(NAME, VOTES, DAY)
     (path,) = files(place)
@@ -129,8 +148,14 @@ def test_any_change_of_a_file_is_refused_in_one_sentence(tmp_path_factory: pytes
     path.write_bytes(stored[: bit // 8] if kind == "cut" else stored + b"x" * (kind == "append"))
     with pytest.raises(PrivacyError) as caught:
         place.read(NAME)
-    assert "this snapshot was changed, renamed or written with another key; delete it" in str(caught.value)
-    assert caught.value.__cause__ is None and "\n" not in str(caught.value) and NAME not in str(caught.value)
+    assert "this snapshot was changed, renamed or written with another key; delete it" in str(
+        caught.value
+    )
+    assert (
+        caught.value.__cause__ is None
+        and "\n" not in str(caught.value)
+        and NAME not in str(caught.value)
+    )
 
 
 def test_a_renamed_file_is_refused(place: SnapshotPlace) -> None:
@@ -198,7 +223,11 @@ def _write_and_die(folder: Path, last: int) -> None:
     steps = itertools.count()
 
     def step(name: str, arguments: tuple[Any, ...]) -> None:
-        if name in ("open", "os.link", "os.remove") and str(folder) in str(arguments[0]) and next(steps) == last:
+        if (
+            name in ("open", "os.link", "os.remove")
+            and str(folder) in str(arguments[0])
+            and next(steps) == last
+        ):
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(step)

@@ -1,4 +1,6 @@
-"""Sparse vector: what is told without noise, the law of the answers, and that many questions cost no more than one."""
+"""Sparse vector: what is told without noise, the law of the answers, and that many questions cost
+no more than one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def law(scale: float, reach: int = 200) -> np.ndarray:
 
 
 def log_ratio(sums: list[int], more: list[int], threshold: int) -> float:
-    """ln of P[first yes at the last sum] with a row more, over that without: by summing over both noises, all but the last answer no."""
+    """ln of P[first yes at the last sum] with a row more, over that without: by summing over both
+    noises, all but the last answer no.
+    """
 
     def probability(totals: list[int]) -> float:
         noise, total = law(SCALE), 0.0
@@ -65,7 +69,9 @@ def test_the_noise_has_the_law_that_the_price_is_for() -> None:
 
 
 def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
-    """Against the law of the noise, for a threshold's noise of 2 and sums that lie 5 above, level and 5 below."""
+    """Against the law of the noise, for a threshold's noise of 2 and sums that lie 5 above, level
+    and 5 below.
+    """
     draws, noise = stream(1, "sparse", "", ""), np.full(20_000, 2, dtype=object)
     below = np.cumsum(law(SCALE))
     for total in (15, 10, 5):
@@ -75,18 +81,25 @@ def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
 
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
     exact, draws = SparseVector(None, 3), stream(0, "", "", "")
-    assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [True, False]
+    assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [
+        True,
+        False,
+    ]
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         exact.event()
 
 
 def test_it_is_priced_for_rows_that_come_or_go_only() -> None:
     assert price(vector().event(), neighbours=ADD, unit="row").epsilon == 1.5
-    with pytest.raises(PrivacyError, match="is priced for add-or-remove-one neighbours, not for replace-one"):
+    with pytest.raises(
+        PrivacyError, match="is priced for add-or-remove-one neighbours, not for replace-one"
+    ):
         price(vector().event(), neighbours=Neighbours.REPLACE_ONE, unit="row")
 
 
-@pytest.mark.parametrize(("epsilon", "spread"), [(Fraction(0), 1), (Fraction(-1), 1), (Fraction(1), 0)])
+@pytest.mark.parametrize(
+    ("epsilon", "spread"), [(Fraction(0), 1), (Fraction(-1), 1), (Fraction(1), 0)]
+)
 def test_numbers_out_of_range_are_refused(epsilon: Fraction, spread: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
         SparseVector(epsilon, spread)

@@ -1,4 +1,6 @@
-"""Propose, test, release: what one answer can do to gaps, stability and set; the exact law of what leaves, and its price."""
+"""Propose, test, release: what one answer can do to gaps, stability and set; the exact law of what
+leaves, and its price.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ def law_of(rule: StableTop, counts: Mapping[str, int]) -> Law:
     assert rule.size_epsilon is not None and rule.test_epsilon is not None
     gaps = [_gap(_falling(counts), size) for size in range(1, rule.most + 1)]
     law: Law = {None: 0.0}
-    for size, chance in enumerate(law_of_maximum(gaps, Fraction(math.exp(-rule.size_epsilon / SPREAD))), 1):
-        leaves = chance_of_at_least(rule.threshold - rule.stability(counts, size), rule.test_epsilon)
+    for size, chance in enumerate(
+        law_of_maximum(gaps, Fraction(math.exp(-rule.size_epsilon / SPREAD))), 1
+    ):
+        leaves = chance_of_at_least(
+            rule.threshold - rule.stability(counts, size), rule.test_epsilon
+        )
         words = tuple(sorted(_by_count(counts)[:size]))
         law[words] = law.get(words, 0.0) + float(chance) * leaves
         law[None] += float(chance) * (1 - leaves)
@@ -50,14 +56,28 @@ def law_of(rule: StableTop, counts: Mapping[str, int]) -> Law:
 
 
 def delta_between(one: Law, other: Law, epsilon: float) -> float:
-    return sum(max(0.0, chance - math.exp(epsilon) * other.get(words, 0.0)) for words, chance in one.items())
+    return sum(
+        max(0.0, chance - math.exp(epsilon) * other.get(words, 0.0))
+        for words, chance in one.items()
+    )
 
 
-@given(answers, st.sets(st.sampled_from("abcdefg")), st.integers(0, 8), st.integers(1, 4), st.integers(1, 4))
+@given(
+    answers,
+    st.sets(st.sampled_from("abcdefg")),
+    st.integers(0, 8),
+    st.integers(1, 4),
+    st.integers(1, 4),
+)
 def test_one_changed_answer_moves_gaps_and_stability_by_as_much_as_stated(
     ballot: list[set[str]], changed: set[str], where: int, size: int, other_size: int
 ) -> None:
-    here, there = counted(ballot), counted([changed if place == where % len(ballot) else one for place, one in enumerate(ballot)])
+    here, there = (
+        counted(ballot),
+        counted(
+            [changed if place == where % len(ballot) else one for place, one in enumerate(ballot)]
+        ),
+    )
     moved = [_gap(_falling(there), one) - _gap(_falling(here), one) for one in (size, other_size)]
     assert max(map(abs, moved)) <= 2 and abs(moved[0] - moved[1]) <= SPREAD
     stabilities = [RULE.stability(counts, size) for counts in (here, there)]
@@ -67,20 +87,30 @@ def test_one_changed_answer_moves_gaps_and_stability_by_as_much_as_stated(
 
 
 def test_the_spread_is_reached() -> None:
-    """Of the gaps behind the first and the third word: a smaller one would not do, nor for gaps side by side."""
-    here, there = (_falling({"a": 9 + move, "b": 6 - move, "c": 4 - move, "d": 1 + move}) for move in (0, 1))
+    """Of the gaps behind the first and the third word: a smaller one would not do, nor for gaps
+    side by side.
+    """
+    here, there = (
+        _falling({"a": 9 + move, "b": 6 - move, "c": 4 - move, "d": 1 + move}) for move in (0, 1)
+    )
     assert [_gap(there, size) - _gap(here, size) for size in (1, 3)] == [2, -2]
     here, there = (_falling({"a": 9 + move, "b": 6 - move, "c": 3 + move}) for move in (0, 1))
     assert [_gap(there, size) - _gap(here, size) for size in (1, 2)] == [2, -2]
 
 
 @given(answers, st.integers(1, 3), st.data())
-def test_as_many_changed_answers_as_stated_leave_the_set_as_it_is(ballot: list[set[str]], size: int, data: st.DataObject) -> None:
+def test_as_many_changed_answers_as_stated_leave_the_set_as_it_is(
+    ballot: list[set[str]], size: int, data: st.DataObject
+) -> None:
     counts = counted(ballot)
     stable = RULE.stability(counts, size)
-    fresh = data.draw(st.lists(st.sets(st.sampled_from("abcdefg")), min_size=stable, max_size=stable))
+    fresh = data.draw(
+        st.lists(st.sets(st.sampled_from("abcdefg")), min_size=stable, max_size=stable)
+    )
     if stable:
-        assert set(_by_count(counted(fresh + ballot[stable:]))[:size]) == set(_by_count(counts)[:size])
+        assert set(_by_count(counted(fresh + ballot[stable:]))[:size]) == set(
+            _by_count(counts)[:size]
+        )
 
 
 def test_one_more_changed_answer_may_change_the_set() -> None:
@@ -89,9 +119,13 @@ def test_one_more_changed_answer_may_change_the_set() -> None:
 
 
 @given(answers, st.sets(st.sampled_from("abcdefg")), st.integers(0, 8))
-def test_the_price_holds_for_all_that_can_leave(ballot: list[set[str]], changed: set[str], where: int) -> None:
+def test_the_price_holds_for_all_that_can_leave(
+    ballot: list[set[str]], changed: set[str], where: int
+) -> None:
     """Exactly, both ways; k words and the test together."""
-    changed_ballot = [changed if place == where % len(ballot) else one for place, one in enumerate(ballot)]
+    changed_ballot = [
+        changed if place == where % len(ballot) else one for place, one in enumerate(ballot)
+    ]
     here, there = (law_of(RULE, counted(one)) for one in (ballot, changed_ballot))
     for one, other in ((here, there), (there, here)):
         assert delta_between(one, other, 1.5) <= 0.01 + 1e-12
@@ -105,7 +139,10 @@ def test_the_published_rule_would_break_its_price() -> None:
             return super().stability(counts, size + 1)
 
     here, there = {"a": 40, "b": 39}, {"a": 39, "b": 40}
-    right, published = replace(RULE, most=1), OneTooFar(Fraction(1), Fraction(1, 2), Fraction(1, 100), 1)
+    right, published = (
+        replace(RULE, most=1),
+        OneTooFar(Fraction(1), Fraction(1, 2), Fraction(1, 100), 1),
+    )
     assert delta_between(law_of(right, here), law_of(right, there), 1.5) <= 0.01
     assert delta_between(law_of(published, here), law_of(published, there), 1.5) > 0.9
 
@@ -128,7 +165,9 @@ def test_a_hundred_queries_fail_a_hundred_times_as_often_as_one() -> None:
     "epsilon2-delta0",
     "epsilon2-delta1",
 )
-@pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 100), Fraction(1, 10**5), Fraction(1, 10**12)])
+@pytest.mark.parametrize(
+    "delta", [Fraction(1, 3), Fraction(1, 100), Fraction(1, 10**5), Fraction(1, 10**12)]
+)
 @pytest.mark.parametrize(
     "epsilon",
     [
@@ -139,26 +178,42 @@ def test_a_hundred_queries_fail_a_hundred_times_as_often_as_one() -> None:
         Fraction(10_000),
     ],
 )
-def test_the_threshold_is_the_smallest_that_noise_reaches_rarely_enough(epsilon: Fraction, delta: Fraction) -> None:
+def test_the_threshold_is_the_smallest_that_noise_reaches_rarely_enough(
+    epsilon: Fraction, delta: Fraction
+) -> None:
     """Against fifty digits."""
     mpmath.mp.dps = 50
-    rate, limit = mpmath.mpf(epsilon.numerator) / epsilon.denominator, mpmath.mpf(delta.numerator) / delta.denominator
-    chances = [mpmath.exp(-rate * least) / (1 + mpmath.exp(-rate)) for least in range(20_000 if epsilon < 1 else 100)]
+    rate, limit = (
+        mpmath.mpf(epsilon.numerator) / epsilon.denominator,
+        mpmath.mpf(delta.numerator) / delta.denominator,
+    )
+    chances = [
+        mpmath.exp(-rate * least) / (1 + mpmath.exp(-rate))
+        for least in range(20_000 if epsilon < 1 else 100)
+    ]
     threshold = StableTop(Fraction(1), epsilon, delta, 1).threshold
-    assert threshold == max(1, next(least for least, chance in enumerate(chances) if chance <= limit))
+    assert threshold == max(
+        1, next(least for least, chance in enumerate(chances) if chance <= limit)
+    )
 
 
 def test_where_the_chance_is_delta_itself_the_threshold_does_not_round_it_up() -> None:
     exact = Fraction(math.exp(-3) / (1 + math.exp(-1)))
-    assert StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 + 1, 10**12), 1).threshold == 3
-    assert StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 - 1, 10**12), 1).threshold == 4
+    assert (
+        StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 + 1, 10**12), 1).threshold == 3
+    )
+    assert (
+        StableTop(Fraction(1), Fraction(1), exact * Fraction(10**12 - 1, 10**12), 1).threshold == 4
+    )
 
 
 def test_what_leaves_has_the_law_of_the_sum() -> None:
     counts = {"a": 30, "b": 19, "c": 7, "d": 2}
     drawn = RULE.choose_all([counts] * 20_000, stream(0, "size", "", ""), stream(0, "test", "", ""))
     for words, chance in law_of(RULE, counts).items():
-        assert sum(one == words for one in drawn) == pytest.approx(20_000 * chance, abs=5 * math.sqrt(20_000 * chance) + 1)
+        assert sum(one == words for one in drawn) == pytest.approx(
+            20_000 * chance, abs=5 * math.sqrt(20_000 * chance) + 1
+        )
 
 
 def test_one_query_is_chosen_as_among_many() -> None:
@@ -170,27 +225,42 @@ def test_one_query_is_chosen_as_among_many() -> None:
 
 def test_the_words_leave_in_the_order_of_the_alphabet() -> None:
     exact = StableTop(None, None, Fraction(1, 100), 3)
-    assert exact.choose({"zebra": 90, "ape": 80, "bee": 2}, stream(0, "", "", ""), stream(0, "", "", "")) == ("ape", "zebra")
+    assert exact.choose(
+        {"zebra": 90, "ape": 80, "bee": 2}, stream(0, "", "", ""), stream(0, "", "", "")
+    ) == ("ape", "zebra")
 
 
-def test_without_noise_the_widest_gap_decides_and_a_set_that_one_answer_changes_is_withheld() -> None:
+def test_without_noise_the_widest_gap_decides_and_a_set_that_one_answer_changes_is_withheld() -> (
+    None
+):
     exact, draws = StableTop(None, None, Fraction(1, 100), 2), stream(0, "", "", "")
     assert exact.choose({"a": 5, "b": 5, "c": 2}, draws, draws) == ("a", "b")
     assert exact.choose({"a": 3, "b": 0}, draws, draws) == ("a",)
     assert exact.choose({"a": 2, "b": 0}, draws, draws) is exact.choose({}, draws, draws) is None
-    for rule in (exact, replace(exact, size_epsilon=Fraction(1)), replace(exact, test_epsilon=Fraction(1))):
+    for rule in (
+        exact,
+        replace(exact, size_epsilon=Fraction(1)),
+        replace(exact, test_epsilon=Fraction(1)),
+    ):
         with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
             rule.event()
 
 
 def test_words_that_do_not_occur_never_leave() -> None:
-    drawn = RULE.choose_all([{"a": 2, "b": 0}] * 5000, stream(0, "size", "", ""), stream(0, "test", "", ""))
+    drawn = RULE.choose_all(
+        [{"a": 2, "b": 0}] * 5000, stream(0, "size", "", ""), stream(0, "test", "", "")
+    )
     assert set(drawn) <= {None, ("a",)} and np.mean([one is None for one in drawn]) > 0.98
 
 
 def test_one_choice_costs_both_epsilons_and_delta() -> None:
     assert dict(RULE.event().parameters) == {"epsilon": 1.5, "delta": 0.01}
-    assert price(RULE.event(), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=0.011).epsilon <= 1.5 * 1.001
+    assert (
+        price(
+            RULE.event(), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=0.011
+        ).epsilon
+        <= 1.5 * 1.001
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Two levels of noise: every law by enumeration of all permanent answers, and of all sendings where there are few."""
+"""Two levels of noise: every law by enumeration of all permanent answers, and of all sendings where
+there are few.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,25 @@ from dpicl.mechanisms.two_levels import TwoLevels, send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
 from dpicl.randomness import stream
 
-EPSILONS = st.tuples(st.floats(0.2, 6), st.floats(0.1, 0.9)).map(lambda pair: (pair[0], pair[0] * pair[1]))
+EPSILONS = st.tuples(st.floats(0.2, 6), st.floats(0.1, 0.9)).map(
+    lambda pair: (pair[0], pair[0] * pair[1])
+)
 
 
 def chances(law: Response) -> np.ndarray:
     """The chance of each report given each truth: shape (truths, reports), Fractions."""
     cells = range(law.categories)
-    return np.array([[Fraction(law.keep if x == y else law.lie, 1 << law.bits) for y in cells] for x in cells])
+    return np.array(
+        [[Fraction(law.keep if x == y else law.lie, 1 << law.bits) for y in cells] for x in cells]
+    )
 
 
 def bit_chances(law: Unary, truth: int) -> list[Fraction]:
     """The chance of every bit to be set."""
-    return [Fraction(1, 2) if place == truth else Fraction(law.weight, law.total) for place in range(law.categories)]
+    return [
+        Fraction(1, 2) if place == truth else Fraction(law.weight, law.total)
+        for place in range(law.categories)
+    ]
 
 
 @settings(max_examples=60)
@@ -47,7 +56,9 @@ def test_one_sending_given_the_truth_is_a_response_that_is_exactly_the_sum_over_
 
 @settings(max_examples=60)
 @given(EPSILONS, st.integers(2, 12))
-def test_bits_that_are_flipped_anew_are_unary_encoded_exactly(epsilons: tuple[float, float], categories: int) -> None:
+def test_bits_that_are_flipped_anew_are_unary_encoded_exactly(
+    epsilons: tuple[float, float], categories: int
+) -> None:
     levels = two_levels(unary(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1])
     assert isinstance(levels.permanent, Unary) and isinstance(levels.sent, Unary)
     keep = Fraction(levels.sending.keep, 1 << levels.sending.bits)
@@ -71,12 +82,17 @@ def of_bits(levels: TwoLevels, sendings: int) -> Iterator[float]:
     keep = Fraction(levels.sending.keep, 1 << levels.sending.bits)
 
     def likelihood(seen: tuple[int, ...], set_: Fraction) -> Fraction:
-        given_one, given_none = (math.prod(chance if bit else 1 - chance for bit in seen) for chance in (keep, 1 - keep))
+        given_one, given_none = (
+            math.prod(chance if bit else 1 - chance for bit in seen) for chance in (keep, 1 - keep)
+        )
         return set_ * given_one + (1 - set_) * given_none
 
     own, other = Fraction(1, 2), Fraction(levels.permanent.weight, levels.permanent.total)
     for one, two in product(product((0, 1), repeat=sendings), repeat=2):
-        yield math.log((likelihood(one, own) * likelihood(two, other)) / (likelihood(one, other) * likelihood(two, own)))
+        yield math.log(
+            (likelihood(one, own) * likelihood(two, other))
+            / (likelihood(one, other) * likelihood(two, own))
+        )
 
 
 @settings(max_examples=25)
@@ -85,14 +101,22 @@ def test_many_sendings_cost_what_their_worst_content_tells_and_never_more_than_t
     epsilons: tuple[float, float], categories: int, sendings: int
 ) -> None:
     for levels, ratios in (
-        (two_levels(response(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]), of_response),
-        (two_levels(unary(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]), of_bits),
+        (
+            two_levels(response(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]),
+            of_response,
+        ),
+        (
+            two_levels(unary(epsilon=epsilons[0], categories=categories), epsilon=epsilons[1]),
+            of_bits,
+        ),
     ):
         assert levels.epsilon_of(sendings) == pytest.approx(max(ratios(levels, sendings)), rel=1e-9)
         assert levels.epsilon_of(1) == pytest.approx(levels.sent.epsilon, rel=1e-9)
         steps = [levels.epsilon_of(2**power) for power in range(30)]
         assert all(one <= other * (1 + 1e-12) for one, other in zip(steps, steps[1:], strict=False))
-        assert steps[-1] == pytest.approx(levels.permanent.epsilon) and steps[-1] <= levels.permanent.epsilon * (1 + 1e-12)
+        assert steps[-1] == pytest.approx(levels.permanent.epsilon) and steps[
+            -1
+        ] <= levels.permanent.epsilon * (1 + 1e-12)
 
 
 def test_adding_sendings_up_is_no_bound_since_they_share_a_permanent_answer() -> None:
@@ -104,21 +128,40 @@ def test_adding_sendings_up_is_no_bound_since_they_share_a_permanent_answer() ->
 @pytest.mark.parametrize("sendings", [1, 2, 3])
 @pytest.mark.parametrize("categories", [2, 3])
 def test_the_estimate_has_the_stated_variance(sendings: int, categories: int) -> None:
-    """Equation (5) against the law of one client's mean, enumerated; clients with category 0 are 0.3 of all."""
+    """Equation (5) against the law of one client's mean, enumerated; clients with category 0 are
+    0.3 of all.
+    """
     levels, share = two_levels(response(epsilon=2.0, categories=categories), epsilon=1.0), 0.3
     first, second = levels.permanent, levels.sending
     assert isinstance(first, Response)
     p1, q1, p2, q2 = (
-        float(one) for one in (first.truth_probability, first.lie_probability, second.truth_probability, second.lie_probability)
+        float(one)
+        for one in (
+            first.truth_probability,
+            first.lie_probability,
+            second.truth_probability,
+            second.lie_probability,
+        )
     )
     named = q1 + share * (p1 - q1)
     stated = (share * p1 * (1 - p1) + (1 - share) * q1 * (1 - q1)) / (p1 - q1) ** 2
-    stated += (named * p2 * (1 - p2) + (1 - named) * q2 * (1 - q2)) / (sendings * (p1 - q1) ** 2 * (p2 - q2) ** 2)
+    stated += (named * p2 * (1 - p2) + (1 - named) * q2 * (1 - q2)) / (
+        sendings * (p1 - q1) ** 2 * (p2 - q2) ** 2
+    )
 
     def moments(truth: int) -> tuple[float, float]:
-        laws = [(float(chances(first)[truth, kept]), float(chances(second)[kept, 0])) for kept in range(categories)]
+        laws = [
+            (float(chances(first)[truth, kept]), float(chances(second)[kept, 0]))
+            for kept in range(categories)
+        ]
         values = [
-            (weight * math.comb(sendings, seen) * chance**seen * (1 - chance) ** (sendings - seen), seen / sendings)
+            (
+                weight
+                * math.comb(sendings, seen)
+                * chance**seen
+                * (1 - chance) ** (sendings - seen),
+                seen / sendings,
+            )
             for weight, chance in laws
             for seen in range(sendings + 1)
         ]
@@ -137,15 +180,22 @@ def test_sendings_follow_the_law_and_change_while_the_permanent_answer_stays() -
     kept = randomise(np.full(count, 2), levels.permanent, stream(0, "test", "kept", ""))
     sent = [send(kept, levels.sending, stream(0, "test", "sent", str(time))) for time in range(2)]
     deviation = math.sqrt(levels.sent.truth_probability / count)  # type: ignore[union-attr]
-    assert all(abs((one == 2).mean() - levels.sent.truth_probability) < 5 * deviation for one in sent)  # type: ignore[union-attr]
+    assert all(
+        abs((one == 2).mean() - levels.sent.truth_probability) < 5 * deviation for one in sent
+    )  # type: ignore[union-attr]
     assert 0.2 < (sent[0] != sent[1]).mean() < 0.8
     bits_law = two_levels(unary(epsilon=2.0, categories=5), epsilon=1.0)
     assert isinstance(bits_law.permanent, Unary)
     bits = send(
-        report(np.full(count, 3), bits_law.permanent, stream(0, "test", "bits", "")), bits_law.sending, stream(0, "test", "flip", "")
+        report(np.full(count, 3), bits_law.permanent, stream(0, "test", "bits", "")),
+        bits_law.sending,
+        stream(0, "test", "flip", ""),
     )
     assert bits.shape == (count, 5) and bits.dtype == np.bool_
-    assert abs(bits[:, 3].mean() - 0.5) < 5 * math.sqrt(0.25 / count) and abs(bits[:, 0].mean() - bits_law.sent.lie_probability) < 0.02
+    assert (
+        abs(bits[:, 3].mean() - 0.5) < 5 * math.sqrt(0.25 / count)
+        and abs(bits[:, 0].mean() - bits_law.sent.lie_probability) < 0.02
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, 1.0, 2.0, math.inf])
@@ -161,11 +211,15 @@ def test_a_law_of_two_levels_is_priced_and_is_never_drawn_at_once() -> None:
         accountant.check(sent.guarantee())
         assert sent.guarantee().epsilon == sent.epsilon
         with pytest.raises(PrivacyError, match="level by level"):
-            (randomise if isinstance(sent, Response) else report)(np.zeros(3, dtype=np.int64), sent, stream(0, "test", "", ""))  # type: ignore[operator]
+            (randomise if isinstance(sent, Response) else report)(
+                np.zeros(3, dtype=np.int64), sent, stream(0, "test", "", "")
+            )  # type: ignore[operator]
 
 
 @given(EPSILONS, st.integers(2, 2000))
-def test_any_sending_epsilon_below_the_permanent_one_has_its_law_or_is_refused(epsilons: tuple[float, float], categories: int) -> None:
+def test_any_sending_epsilon_below_the_permanent_one_has_its_law_or_is_refused(
+    epsilons: tuple[float, float], categories: int
+) -> None:
     law = response(epsilon=epsilons[0], categories=categories)
     assume(epsilons[1] < law.epsilon)
     try:

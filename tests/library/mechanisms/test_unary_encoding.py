@@ -37,10 +37,14 @@ def test_no_report_of_four_categories_tells_more_than_epsilon(epsilon: float) ->
 
     def likelihood(bits: tuple[int, ...], truth: int) -> float:
         chances = [0.5 if place == truth else law.lie_probability for place in range(4)]
-        return math.prod(chance if bit else 1 - chance for bit, chance in zip(bits, chances, strict=True))
+        return math.prod(
+            chance if bit else 1 - chance for bit, chance in zip(bits, chances, strict=True)
+        )
 
     worst = max(
-        math.log(likelihood(bits, one) / likelihood(bits, other)) for bits in product((0, 1), repeat=4) for one, other in ((0, 1), (2, 3))
+        math.log(likelihood(bits, one) / likelihood(bits, other))
+        for bits in product((0, 1), repeat=4)
+        for one, other in ((0, 1), (2, 3))
     )
     assert worst == pytest.approx(law.epsilon) and law.epsilon <= epsilon
 
@@ -48,7 +52,11 @@ def test_no_report_of_four_categories_tells_more_than_epsilon(epsilon: float) ->
 def test_the_guarantee_is_priced_by_the_accountant() -> None:
     guarantee = unary(epsilon=1.0, categories=30).guarantee()
     accountant.check(guarantee)
-    assert (guarantee.neighbours, guarantee.unit, guarantee.delta) == (Neighbours.REPLACE_ONE, "client", 0)
+    assert (guarantee.neighbours, guarantee.unit, guarantee.delta) == (
+        Neighbours.REPLACE_ONE,
+        "client",
+        0,
+    )
     assert unary(epsilon=1.0, categories=1).guarantee().epsilon == 0
 
 

@@ -1,4 +1,6 @@
-"""Samplers of many at once: walking through all outcomes of the bits gives the stated probabilities."""
+"""Samplers of many at once: walking through all outcomes of the bits gives the stated
+probabilities.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,32 @@ import numpy as np
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.vector_samplers import _bernoulli_exps_of_wholes, bernoulli_exps, discrete_gaussians, uniforms, uniforms_below
+from dpicl.mechanisms.vector_samplers import (
+    _bernoulli_exps_of_wholes,
+    bernoulli_exps,
+    discrete_gaussians,
+    uniforms,
+    uniforms_below,
+)
 from dpicl.randomness import Stream, stream
 from tests.library.examples import exact_law
 from tests.library.mechanisms.test_samplers import ONES, Words, exponential
 
 
 class ShortWords(Stream):
-    """Words that are uniform in their first bits and zero in the others, drawn from a stream that can be walked."""
+    """Words that are uniform in their first bits and zero in the others, drawn from a stream that
+    can be walked.
+    """
 
     def __init__(self, draws: Stream, bits: int) -> None:
         super().__init__(bytes(32), simulated=True)
         self._draws, self._bits = draws, bits
 
     def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
-        return np.array([self._draws.below(1 << self._bits) << (64 - self._bits) for _ in range(count)], dtype=dtype)
+        return np.array(
+            [self._draws.below(1 << self._bits) << (64 - self._bits) for _ in range(count)],
+            dtype=dtype,
+        )
 
     def below(self, bound: int) -> int:
         return self._draws.below(bound)
@@ -31,25 +44,45 @@ class ShortWords(Stream):
 
 @pytest.mark.quick("0-1-2", "0-1-1", "1-2-1", "1-7-2", "1-2-2", "1-7-1", "2-3-1")
 @pytest.mark.parametrize("bits", [1, 2])
-@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 2), (2, 3), (1, 7), (3, 5), (7, 8)])
-def test_a_coin_has_probability_e_to_the_minus_x_whatever_the_length_of_words(numerator: int, denominator: int, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("numerator", "denominator"), [(0, 1), (1, 2), (2, 3), (1, 7), (3, 5), (7, 8)]
+)
+def test_a_coin_has_probability_e_to_the_minus_x_whatever_the_length_of_words(
+    numerator: int, denominator: int, bits: int
+) -> None:
     """Short words tie often, so that the exact draw after a tie is walked too."""
     law, missing = exact_law(
-        lambda draws: bool(bernoulli_exps([numerator], denominator, ShortWords(draws, bits), bits=bits)[0]), Fraction(1, 10**5)
+        lambda draws: bool(
+            bernoulli_exps([numerator], denominator, ShortWords(draws, bits), bits=bits)[0]
+        ),
+        Fraction(1, 10**5),
     )
     assert missing < Fraction(1, 8)
-    assert float(law[True]) <= math.exp(-numerator / denominator) + 1e-15 <= float(law[True] + missing) + 2e-15
+    assert (
+        float(law[True])
+        <= math.exp(-numerator / denominator) + 1e-15
+        <= float(law[True] + missing) + 2e-15
+    )
 
 
 @pytest.mark.parametrize("whole", [1, 2, 7, 44, 45, 46, 10**30])
 def test_e_to_a_whole_number_is_compared_digit_by_digit(whole: int) -> None:
-    """A uniform number is below e^-n where its first 64 binary digits are, or are the same and the next 64 are."""
+    """A uniform number is below e^-n where its first 64 binary digits are, or are the same and the
+    next 64 are.
+    """
     power = exponential(Fraction(whole))[0] if whole < 100 else None
     first, both = (0, 0) if power is None else (int((1 << digits) / power) for digits in (64, 128))
     second = both % (1 << 64)
-    for words, below in (([first - 1], True), ([first, second - 1], True), ([first, second + 1], False), ([first + 1], False)):
+    for words, below in (
+        ([first - 1], True),
+        ([first, second - 1], True),
+        ([first, second + 1], False),
+        ([first + 1], False),
+    ):
         if min(words) >= 0:
-            assert _bernoulli_exps_of_wholes(np.array([whole], dtype=object), Words(*words)).tolist() == [below]
+            assert _bernoulli_exps_of_wholes(
+                np.array([whole], dtype=object), Words(*words)
+            ).tolist() == [below]
 
 
 def test_coins_of_several_exponents_take_a_word_each_and_ties_more() -> None:
@@ -62,7 +95,10 @@ def test_exponents_above_one_take_both_coins() -> None:
     """x = 4/3: e^-1 and e^-1/3; each coin alone is another law."""
     tosses = 40_000
     heads = bernoulli_exps([4] * tosses, 3, stream(0, "above one", "", "")).sum()
-    laws = {x: abs(heads - tosses * math.exp(-x)) < 5 * math.sqrt(tosses * math.exp(-x)) for x in (4 / 3, 1.0, 1 / 3)}
+    laws = {
+        x: abs(heads - tosses * math.exp(-x)) < 5 * math.sqrt(tosses * math.exp(-x))
+        for x in (4 / 3, 1.0, 1 / 3)
+    }
     assert laws == {4 / 3: True, 1.0: False, 1 / 3: False}
 
 
@@ -76,14 +112,18 @@ def test_coins_are_tossed_each_with_its_own_exponent() -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 8])
 def test_uniform_numbers_meet_every_word_once(bound: int) -> None:
-    """All words in order, then zeros: each number below the bound comes once before any comes again."""
+    """All words in order, then zeros: each number below the bound comes once before any comes
+    again.
+    """
 
     class Turn(Stream):
         def words(self, count: int, dtype: type[np.unsignedinteger]) -> np.ndarray:
             bits = (bound - 1).bit_length()
             return np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
 
-    assert uniforms(bound, bound, Turn(bytes(32), simulated=True)).tolist() == (list(range(bound)) if bound > 1 else [0])
+    assert uniforms(bound, bound, Turn(bytes(32), simulated=True)).tolist() == (
+        list(range(bound)) if bound > 1 else [0]
+    )
 
 
 def test_a_tiny_variance_gives_no_noise_and_a_huge_one_hardly_ever_zero() -> None:
@@ -108,4 +148,7 @@ def test_bounds_of_any_size_are_met_each_uniformly() -> None:
     bounds = np.array([1, 2, 3, 1000, 1 << 62])
     drawn = uniforms_below(bounds, 6000, stream(0, "test", "", ""))
     assert drawn.shape == (5, 6000) and (drawn >= 0).all() and (drawn < bounds[:, np.newaxis]).all()
-    assert np.abs(np.bincount(drawn[2]) / 6000 - 1 / 3).max() < 0.03 and abs(drawn[4].mean() / (1 << 61) - 1) < 0.03
+    assert (
+        np.abs(np.bincount(drawn[2]) / 6000 - 1 / 3).max() < 0.03
+        and abs(drawn[4].mean() / (1 << 61) - 1) < 0.03
+    )

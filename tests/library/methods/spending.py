@@ -16,8 +16,8 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 
 @contextmanager
 def spending(*modules: str) -> Iterator[tuple[list[Fraction], list[int]]]:
-    """Inside, the epsilon of every noisy count and choice, and the spread of every choice, as they are made; also in modules that name
-    `noisy_counts` themselves.
+    """Inside, the epsilon of every noisy count and choice, and the spread of every choice, as they
+    are made; also in modules that name `noisy_counts` themselves.
     """
     spent, spreads = list[Fraction](), list[int]()
     plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
@@ -41,7 +41,9 @@ def spending(*modules: str) -> Iterator[tuple[list[Fraction], list[int]]]:
 
 @dataclass(frozen=True)
 class Step:
-    """One Gaussian step as it was made: noise of this variance on counts times `fine`, or a choice of this range; and its part of mu^2."""
+    """One Gaussian step as it was made: noise of this variance on counts times `fine`, or a choice
+    of this range; and its part of mu^2.
+    """
 
     amount: Fraction
     fine: int = 1

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
-from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
+from dpicl.tabular.central.adaptive import (
+    column_score,
+    column_spread,
+    expected_errors,
+    few_columns,
+    measure,
+    scope_score,
+)
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, graphical_models
@@ -35,14 +42,19 @@ def drawn(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> np.ndarray:
     return np.stack([rng.integers(size, size=count) for size in sizes], axis=1)
 
 
-@given(st.integers(0, 40), st.integers(0, 999), st.lists(st.integers(1, 60), min_size=2, max_size=2))
+@given(
+    st.integers(0, 40), st.integers(0, 999), st.lists(st.integers(1, 60), min_size=2, max_size=2)
+)
 @settings(max_examples=60, deadline=None)
-def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_other_score_by_more_than_one(
+def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_other_score_by_more_than_one(  # noqa: E501
     count: int, seed: int, of_label: list[int]
 ) -> None:
     rows = drawn(count + 1, seed)
     more, less = counts(rows), counts(rows[1:])
-    moved = [column_score(more.over((column,)), of_label) - column_score(less.over((column,)), of_label) for column in range(4)]
+    moved = [
+        column_score(more.over((column,)), of_label) - column_score(less.over((column,)), of_label)
+        for column in range(4)
+    ]
     assert max(moved) - min(moved) <= column_spread(of_label)
     modelled = np.random.default_rng(seed)
     for scope in more.scopes:
@@ -56,7 +68,11 @@ def test_the_spread_is_reached() -> None:
     rows = np.vstack([less, [[1, 1, 1]]])
     of_label = [5, 1]
     more, before = counts(rows, (2, 2, 2)), counts(less, (2, 2, 2))
-    moved = [column_score(more.over((column,)), of_label) - column_score(before.over((column,)), of_label) for column in range(2)]
+    moved = [
+        column_score(more.over((column,)), of_label)
+        - column_score(before.over((column,)), of_label)
+        for column in range(2)
+    ]
     assert max(moved) - min(moved) == column_spread(of_label) == 20
 
 
@@ -67,7 +83,11 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spre
 ) -> None:
     sizes = (*SIZES[:-1], *SIZES[:-1], 2)
     with spending() as (spent, spreads):
-        measure(counts(drawn(count, seed, sizes), sizes), budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", ""))
+        measure(
+            counts(drawn(count, seed, sizes), sizes),
+            budget=PureBudget.of(epsilon),
+            stream=stream(seed, "measure", "", ""),
+        )
     assert all(spread == 2 or spread % 4 == 0 for spread in spreads)
     assert sum(spent) == Fraction(epsilon)
 
@@ -76,7 +96,9 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
     rows = drawn(20_000, 0, (2,) * 11)
     rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
     sizes = (2,) * 11
-    found = measure(counts(rows, sizes), budget=PureBudget.of(1.0), stream=stream(0, "measure", "", ""))
+    found = measure(
+        counts(rows, sizes), budget=PureBudget.of(1.0), stream=stream(0, "measure", "", "")
+    )
     assert (1, 4, 7, 10) in [one.columns for one in found]
     shares = graphical_model(sizes, found).counted[1, 4, 7, 10]
     said = shares[..., 1] / shares.sum(axis=-1)
@@ -85,23 +107,35 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
 
 
 @pytest.mark.parametrize(("epsilon", "others"), [(1, False), (2, True)])
-def test_of_many_columns_those_are_counted_that_say_something_of_the_label(epsilon: int, others: bool) -> None:
+def test_of_many_columns_those_are_counted_that_say_something_of_the_label(
+    epsilon: int, others: bool
+) -> None:
     rows = drawn(800, 1, (8,) * 20 + (2,))
     for column in (3, 11):
-        rows[:, column] = np.where(np.random.default_rng(column).random(800) < 0.6, rows[:, -1] * 7, rows[:, column])
-    found = measure(counts(rows, (8,) * 20 + (2,)), budget=PureBudget.of(epsilon), stream=stream(0, "measure", "", ""))
+        rows[:, column] = np.where(
+            np.random.default_rng(column).random(800) < 0.6, rows[:, -1] * 7, rows[:, column]
+        )
+    found = measure(
+        counts(rows, (8,) * 20 + (2,)),
+        budget=PureBudget.of(epsilon),
+        stream=stream(0, "measure", "", ""),
+    )
     counted = {one.columns[0] for one in found if len(one.columns) == 2 and one.columns[1] == 20}
     few = few_columns((8,) * 20 + (2,), 800, PureBudget(Fraction(19 * epsilon, 20)))
     assert few is not None and {3, 11} <= counted and len(counted) == few <= 8
     alone = {one.columns[0] for one in found if len(one.columns) == 1} - {20}
-    assert alone == ({*range(20)} - counted if others else set()), "the others on their own, where noise leaves something of them"
+    assert alone == ({*range(20)} - counted if others else set()), (
+        "the others on their own, where noise leaves something of them"
+    )
 
 
 def test_a_table_of_next_to_no_rows_is_counted_at_the_smallest_budgets() -> None:
     for amount in (Fraction(1, 10**9), Fraction(1, 1000)):
         for seed in range(8):
             for budget in (PureBudget(amount), GaussianBudget(amount)):
-                assert measure(counts(drawn(3, seed)), budget=budget, stream=stream(seed, "measure", "", ""))
+                assert measure(
+                    counts(drawn(3, seed)), budget=budget, stream=stream(seed, "measure", "", "")
+                )
 
 
 def test_the_label_of_few_rows_is_counted_twice() -> None:
@@ -112,17 +146,29 @@ def test_the_label_of_few_rows_is_counted_twice() -> None:
         assert len(of_label) == often and of_label[-1].noise <= 0.05 * 800
 
 
-@pytest.mark.parametrize(("sizes", "rows", "epsilon"), [((4, 4, 4, 4, 2), 200, 2.0), ((8,) * 20 + (2,), 800, 2.0)], ids=["all", "chosen"])
+@pytest.mark.parametrize(
+    ("sizes", "rows", "epsilon"),
+    [((4, 4, 4, 4, 2), 200, 2.0), ((8,) * 20 + (2,), 800, 2.0)],
+    ids=["all", "chosen"],
+)
 def test_errors_are_those_of_the_noise(sizes: tuple[int, ...], rows: int, epsilon: float) -> None:
     label, exact = len(sizes) - 1, counts(drawn(rows, 0, sizes), sizes)
-    assert (few_columns(sizes, rows, PureBudget(Fraction(epsilon) * 19 / 20)) is None) == (len(sizes) == 5)
+    assert (few_columns(sizes, rows, PureBudget(Fraction(epsilon) * 19 / 20)) is None) == (
+        len(sizes) == 5
+    )
     apart = []
     for seed in range(40):
-        for one in measure(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", "")):
+        for one in measure(
+            exact, budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", "")
+        ):
             if one.columns != (label,):
                 noise = one.counts - exact.of_columns(one.columns)
-                apart.append(np.abs(noise.sum(axis=1) if label in one.columns else noise).sum() / 2 / rows)
-    assert np.mean(apart) == pytest.approx(np.mean(expected_errors(sizes, PureBudget.of(epsilon), rows)), rel=0.2)
+                apart.append(
+                    np.abs(noise.sum(axis=1) if label in one.columns else noise).sum() / 2 / rows
+                )
+    assert np.mean(apart) == pytest.approx(
+        np.mean(expected_errors(sizes, PureBudget.of(epsilon), rows)), rel=0.2
+    )
     assert expected_errors(sizes, PureBudget.of(math.inf), rows) == [0] * label
 
 
@@ -131,7 +177,12 @@ def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
     sizes = (3, 4, 2, 5, 3, 2, 2)
     joint = rng.dirichlet(np.full(math.prod(sizes), 0.05)).reshape(sizes) * 5000
     scopes = [(0, 1, 6), (1, 2, 6), (1, 2, 3, 6), (3, 4), (0, 6)]
-    counted = [NoisyMarginal(scope, joint.sum(axis=tuple(axis for axis in range(7) if axis not in scope)), 1.0) for scope in scopes]
+    counted = [
+        NoisyMarginal(
+            scope, joint.sum(axis=tuple(axis for axis in range(7) if axis not in scope)), 1.0
+        )
+        for scope in scopes
+    ]
     model = graphical_model(sizes, counted)
     rows, marginals = model.rows(200_000, rng), ModelMarginals(model)
     for scope in [(), (5,), *combinations(range(6), 2), (2, 4, 0), (4, 3, 1)]:
@@ -144,12 +195,22 @@ def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
 def test_marginals_of_a_model_whose_cliques_meet_in_a_bin_without_rows() -> None:
     joint = np.random.default_rng(0).random((2, 2, 2, 2))
     scopes = ((0, 1, 3), (1, 2, 3))
-    model = graphical_model((2, 2, 2, 2), [NoisyMarginal(scope, joint.sum(axis=({0, 1, 2} - {*scope}).pop()), 1.0) for scope in scopes])
+    model = graphical_model(
+        (2, 2, 2, 2),
+        [
+            NoisyMarginal(scope, joint.sum(axis=({0, 1, 2} - {*scope}).pop()), 1.0)
+            for scope in scopes
+        ],
+    )
     joint[:, 1] = 0
     joint /= joint.sum()
     for scope, share in zip(model.tree.scopes, model.tree.views(model.shares), strict=True):
         share[...] = np.moveaxis(joint.sum(axis=({0, 1, 2} - {*scope}).pop()), -1, 0)
-    expected = np.einsum("aby,bcy->acy", joint.sum(axis=2), joint.sum(axis=0) / np.maximum(joint.sum(axis=(0, 2)), 1e-9)[:, np.newaxis])
+    expected = np.einsum(
+        "aby,bcy->acy",
+        joint.sum(axis=2),
+        joint.sum(axis=0) / np.maximum(joint.sum(axis=(0, 2)), 1e-9)[:, np.newaxis],
+    )
     np.testing.assert_allclose(ModelMarginals(model).over((0, 2)), expected, atol=1e-9)
 
 
@@ -158,7 +219,9 @@ def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPat
     rows[:, 1] = rows[:, 0]
     for widest in (1 << 15, 8):
         monkeypatch.setattr(adaptive, "_WIDEST", widest)
-        found = measure(counts(rows), budget=PureBudget.of(20.0), stream=stream(0, "measure", "", ""))
+        found = measure(
+            counts(rows), budget=PureBudget.of(20.0), stream=stream(0, "measure", "", "")
+        )
         assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
 
 
@@ -166,44 +229,70 @@ def noisy_columns(rows: int, scale: float, seed: int) -> list[NoisyMarginal]:
     """Counts of six columns that say nothing of a label that is 1 in 3 of 10 rows."""
     rng = np.random.default_rng(seed)
     cells = np.full((4, 2), rows / 4) * [0.7, 0.3]
-    return [NoisyMarginal((column, 6), np.rint(cells + rng.laplace(0, scale, (4, 2))), scale) for column in range(6)]
+    return [
+        NoisyMarginal((column, 6), np.rint(cells + rng.laplace(0, scale, (4, 2))), scale)
+        for column in range(6)
+    ]
 
 
 @pytest.mark.parametrize("at_once", [1 << 15, 1])
-def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some end before others, and some double their curvature where others do not."""
     monkeypatch.setattr("dpicl.tabular.central.graphical_model._AT_ONCE", at_once)
-    rng, sizes, scopes = np.random.default_rng(0), (3, 4, 2, 5, 2), [(0, 4), (1, 4), (0, 1, 4), (1, 2, 4), (2, 3)]
+    rng, sizes, scopes = (
+        np.random.default_rng(0),
+        (3, 4, 2, 5, 2),
+        [(0, 4), (1, 4), (0, 1, 4), (1, 2, 4), (2, 3)],
+    )
     tables = [tuple(sizes[column] for column in scope) for scope in scopes]
     again = [
-        [NoisyMarginal(scope, rng.gamma(0.3, 2.0**place, shape), scale) for scope, shape in zip(scopes, tables, strict=True)]
+        [
+            NoisyMarginal(scope, rng.gamma(0.3, 2.0**place, shape), scale)
+            for scope, shape in zip(scopes, tables, strict=True)
+        ]
         for place, scale in enumerate((0.0, 0.1, 1.0, 1.0, 3.0, 9.0))
     ]
     for steps in (30, 400):
         alone = [graphical_model(sizes, counts, steps=steps) for counts in again]
         for one, other in zip(alone, graphical_models(sizes, again, steps=steps), strict=True):
-            assert one.tree == other.tree and (one.shares == other.shares).all() and (one.theta == other.theta).all()
+            assert (
+                one.tree == other.tree
+                and (one.shares == other.shares).all()
+                and (one.theta == other.theta).all()
+            )
 
 
 @pytest.mark.quick("0.0")
 @pytest.mark.parametrize("scale", [0.0, 60.0])
-def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_share(scale: float) -> None:
+def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_share(
+    scale: float,
+) -> None:
     counts, sizes = noisy_columns(800, scale, 0), (4,) * 6 + (2,)
     model = graphical_model(sizes, counts)
     assert says_little(model, counts, np.random.default_rng(0)) == (scale > 0)
     rows = cautious_rows(model, 20_000, np.random.default_rng(0))
     cells = rows[:, 0] * 4 + rows[:, 1]
     likeliest = [np.bincount(rows[cells == cell, -1], minlength=2).argmax() for cell in range(16)]
-    assert not any(likeliest) and rows[:, -1].mean() == pytest.approx(model.rows(20_000, np.random.default_rng(1))[:, -1].mean(), abs=0.05)
+    assert not any(likeliest) and rows[:, -1].mean() == pytest.approx(
+        model.rows(20_000, np.random.default_rng(1))[:, -1].mean(), abs=0.05
+    )
 
 
 def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() -> None:
     sizes = (4, 4, 4, 2)
-    leaning, flat = np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2, np.array([[70, 30]] * 4) * 2
+    leaning, flat = (
+        np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2,
+        np.array([[70, 30]] * 4) * 2,
+    )
     believed = {}
     for name, cells in (("leaning", leaning), ("flat", flat)):
         rng = np.random.default_rng(1)
-        counts = [NoisyMarginal((column, 3), np.rint(cells + rng.laplace(0, 25, (4, 2))), 25.0) for column in range(3)]
+        counts = [
+            NoisyMarginal((column, 3), np.rint(cells + rng.laplace(0, 25, (4, 2))), 25.0)
+            for column in range(3)
+        ]
         believed[name] = not says_little(graphical_model(sizes, counts), counts, rng)
     assert believed == {"leaning": True, "flat": False}
 
@@ -211,7 +300,11 @@ def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() 
 @pytest.mark.exhaustive
 def test_bins_that_noise_emptied_do_not_say_another_label_of_rows_that_are_in_them() -> None:
     cells = np.array([[700, 300], [0, 1]])
-    rows = cautious_rows(graphical_model((2, 2), [NoisyMarginal((0, 1), cells, 40.0)]), 400_000, np.random.default_rng(0))
+    rows = cautious_rows(
+        graphical_model((2, 2), [NoisyMarginal((0, 1), cells, 40.0)]),
+        400_000,
+        np.random.default_rng(0),
+    )
     rare = rows[rows[:, 0] == 1, -1]
     assert len(rare) > 100 and 0.3 < rare.mean() < 0.6  # of P all of these are 1
 
@@ -229,8 +322,12 @@ def test_the_order_of_rows_by_their_odds_is_kept() -> None:
 
 @pytest.mark.exhaustive
 def test_where_no_label_is_much_oftener_than_another_rows_say_what_the_counts_say() -> None:
-    """Three labels of the same share, told apart by one column: leaning so little that one of them is always the likeliest says nothing."""
-    model = graphical_model((3, 3), [NoisyMarginal((0, 1), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]]), 40.0)])
+    """Three labels of the same share, told apart by one column: leaning so little that one of them
+    is always the likeliest says nothing.
+    """
+    model = graphical_model(
+        (3, 3), [NoisyMarginal((0, 1), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]]), 40.0)]
+    )
     rows = cautious_rows(model, 20_000, np.random.default_rng(0))
     assert [np.bincount(rows[rows[:, 0] == code, -1]).argmax() for code in range(3)] == [0, 1, 2]
     assert (rows[:, 0] == rows[:, -1]).mean() == pytest.approx(0.8, abs=0.02)
@@ -240,7 +337,10 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     rng = np.random.default_rng(0)
     sizes = (3, 4, 2, 2)
     joint = rng.dirichlet(np.full(48, 0.3)).reshape(sizes) * 9000
-    counted = [NoisyMarginal((0, 1, 3), joint.sum(axis=2), 1.0), NoisyMarginal((1, 2, 3), joint.sum(axis=0), 1.0)]
+    counted = [
+        NoisyMarginal((0, 1, 3), joint.sum(axis=2), 1.0),
+        NoisyMarginal((1, 2, 3), joint.sum(axis=0), 1.0),
+    ]
     model = graphical_model(sizes, counted)
     rows = model.rows(300_000, rng)
     chances = model.label_chances(rows)[:, 1]
@@ -249,12 +349,27 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
         assert rows[some, -1].mean() == pytest.approx(chances[some].mean(), abs=0.01)
 
 
-@given(st.lists(st.integers(1, 5), min_size=3, max_size=12), st.integers(0, 999), st.integers(0, 14))
+@given(
+    st.lists(st.integers(1, 5), min_size=3, max_size=12), st.integers(0, 999), st.integers(0, 14)
+)
 @settings(max_examples=100, deadline=None)
-def test_the_largest_table_is_known_before_the_model_is_made(sizes: list[int], seed: int, count: int) -> None:
+def test_the_largest_table_is_known_before_the_model_is_made(
+    sizes: list[int], seed: int, count: int
+) -> None:
     rng, label = np.random.default_rng(seed), len(sizes) - 1
-    scopes = [(*sorted(rng.choice(label, size=min(label, rng.integers(1, 4)), replace=False).tolist()), label) for _ in range(count)]
+    scopes = [
+        (
+            *sorted(rng.choice(label, size=min(label, rng.integers(1, 4)), replace=False).tolist()),
+            label,
+        )
+        for _ in range(count)
+    ]
     cliques = JunctionTree.of(sizes, scopes).cliques
-    made = max(math.prod(sizes[column] for column in (*clique.columns, label)) for clique in cliques)
+    made = max(
+        math.prod(sizes[column] for column in (*clique.columns, label)) for clique in cliques
+    )
     for cut in range(count + 1):
-        assert largest_clique(sizes, together(label, scopes[cut:], together(label, scopes[:cut]))) == made
+        assert (
+            largest_clique(sizes, together(label, scopes[cut:], together(label, scopes[:cut])))
+            == made
+        )

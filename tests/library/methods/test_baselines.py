@@ -15,12 +15,25 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from dpicl import baselines
-from dpicl.baselines import _fitted, central_baselines, central_design, local_baselines, local_design
+from dpicl.baselines import (
+    _fitted,
+    central_baselines,
+    central_design,
+    local_baselines,
+    local_design,
+)
 from dpicl.contract import Contract
 from dpicl.evaluation import measure
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.randomness import stream, system_stream
-from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_clients, encode_queries, label_codes, label_numbers
+from dpicl.tabular.reading.encode import (
+    UNKNOWN,
+    LocalEncoding,
+    encode_clients,
+    encode_queries,
+    label_codes,
+    label_numbers,
+)
 from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
 from tests.library.examples import every_contract, random_table, small_contract
 from tests.library.kinds import kind_contract
@@ -33,7 +46,9 @@ SYSTEMS = ("lr", "gnb", "lr-naive", "gnb-naive")
 def _rows(row_count: int, seed: int = 0) -> np.ndarray:
     """Released rows whose label leans on two attributes."""
     rng = np.random.default_rng(seed)
-    codes = encode_clients(PrivateTable(random_table(CONTRACT, row_count, seed)), CONTRACT, ENCODING).codes.copy()
+    codes = encode_clients(
+        PrivateTable(random_table(CONTRACT, row_count, seed)), CONTRACT, ENCODING
+    ).codes.copy()
     codes[:, -1] = rng.random(row_count) < 0.2 + 0.5 * codes[:, 0] + 0.1 * (codes[:, 1] == 2)
     return codes
 
@@ -44,8 +59,13 @@ def test_weighted_cells_teach_what_the_rows_teach() -> None:
     assert len(distinct) < 40
     tight: dict[str, Any] = {"max_iter": 1000, "tol": 1e-10}
     by_row = LogisticRegression(**tight).fit(local_design(rows, ENCODING), rows[:, -1])
-    by_cell = LogisticRegression(**tight).fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights)
-    assert np.abs(by_row.coef_ - by_cell.coef_).max() < 1e-6 and abs(by_row.intercept_ - by_cell.intercept_).max() < 1e-6
+    by_cell = LogisticRegression(**tight).fit(
+        local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights
+    )
+    assert (
+        np.abs(by_row.coef_ - by_cell.coef_).max() < 1e-6
+        and abs(by_row.intercept_ - by_cell.intercept_).max() < 1e-6
+    )
     naive = [
         GaussianNB().fit(local_design(rows, ENCODING), rows[:, -1]),
         GaussianNB().fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights),
@@ -65,7 +85,10 @@ def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
 
 
 def test_boosting_finds_what_no_column_says_by_itself_and_what_unknown_levels_hide() -> None:
-    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", tuple("abcdef") + ("label",), (2,) * 7)
+    rng, encoding = (
+        np.random.default_rng(0),
+        LocalEncoding("k-ary", tuple("abcdef") + ("label",), (2,) * 7),
+    )
     bins = rng.integers(0, 2, (6000, 7))
     bins[:, -1] = bins[:, 0] ^ bins[:, 1] ^ (rng.random(6000) < 0.05)
     rows, test = ReleasedRows(bins[:4000].astype(np.uint8)), bins[4000:]
@@ -76,8 +99,13 @@ def test_boosting_finds_what_no_column_says_by_itself_and_what_unknown_levels_hi
     assert local_baselines(rows, encoding, EncodedQueries(unknown))["gb"].accuracy > 0.8
 
 
-def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,))
+def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng, encoding = (
+        np.random.default_rng(0),
+        LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,)),
+    )
     bins = rng.integers(0, 9, (4000, 7))
     bins[:, -1] = bins[:, 0] > 3
     rows = ReleasedRows(bins[np.argsort(bins[:, 0])].astype(np.uint8))
@@ -86,7 +114,11 @@ def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many
     assert len(baselines._of_boosting(rows, encoding)[0]) <= 502
     rare = rows.codes.copy()
     rare[:, -1] = np.arange(4000) == 1
-    assert set(local_baselines(ReleasedRows(rare), encoding, EncodedQueries(bins))) == {"lr", "gnb", "gb"}
+    assert set(local_baselines(ReleasedRows(rare), encoding, EncodedQueries(bins))) == {
+        "lr",
+        "gnb",
+        "gb",
+    }
 
 
 def test_local_baselines_take_one_hot_reports_with_unknown_levels() -> None:
@@ -95,8 +127,12 @@ def test_local_baselines_take_one_hot_reports_with_unknown_levels() -> None:
     codes = encode_clients(PrivateTable(table), CONTRACT, encoding).codes
     law, draws = response(epsilon=1.0, categories=2), stream(0, "test", "", "")
     reports = np.stack([randomise(codes[:, i], law, draws) for i in range(codes.shape[1])], axis=1)
-    measured = local_baselines(ReleasedRows(reports), encoding, encode_queries(QueryTable(table), CONTRACT))
-    assert all(0 <= metrics.accuracy <= 1 and metrics.query_count == 300 for metrics in measured.values())
+    measured = local_baselines(
+        ReleasedRows(reports), encoding, encode_queries(QueryTable(table), CONTRACT)
+    )
+    assert all(
+        0 <= metrics.accuracy <= 1 and metrics.query_count == 300 for metrics in measured.values()
+    )
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -107,11 +143,15 @@ def test_one_class_alone_teaches_only_that_class(label: int) -> None:
         assert metrics.accuracy == np.mean(test[:, -1] == label) and metrics.auc == 0.5
 
 
-def _central(epsilon: float, *, seed: int | None = 0, rows: int = 400, beyond: float = 0.0) -> dict[str, Any]:
+def _central(
+    epsilon: float, *, seed: int | None = 0, rows: int = 400, beyond: float = 0.0
+) -> dict[str, Any]:
     train, test = (random_table(CONTRACT, rows, number, beyond=beyond) for number in (0, 1))
     draws = system_stream() if seed is None else stream(seed, "baselines", "", "")
     sampled = PrivateTable(train.slice(0, rows // 2))
-    return central_baselines(PrivateTable(train), sampled, QueryTable(test), CONTRACT, epsilon=epsilon, stream=draws)
+    return central_baselines(
+        PrivateTable(train), sampled, QueryTable(test), CONTRACT, epsilon=epsilon, stream=draws
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
@@ -120,10 +160,14 @@ def test_diffprivlib_gets_public_bounds_whatever_the_rows(epsilon: float, beyond
     """A bound that is read from the rows raises PrivacyLeakWarning, which `_fit` makes an error."""
     measured = _central(epsilon, beyond=beyond)
     assert tuple(measured) == SYSTEMS
-    assert all(metrics.query_count == 400 and 0 <= metrics.accuracy <= 1 for metrics in measured.values())
+    assert all(
+        metrics.query_count == 400 and 0 <= metrics.accuracy <= 1 for metrics in measured.values()
+    )
 
 
-@pytest.mark.parametrize("model", [PrivateLR(epsilon=1.0), PrivateNB(epsilon=1.0)], ids=["lr", "gnb"])
+@pytest.mark.parametrize(
+    "model", [PrivateLR(epsilon=1.0), PrivateNB(epsilon=1.0)], ids=["lr", "gnb"]
+)
 def test_a_model_without_public_bounds_is_an_error(model: Any) -> None:
     with pytest.raises(PrivacyLeakWarning):
         _fitted(model, np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2)
@@ -131,8 +175,13 @@ def test_a_model_without_public_bounds_is_an_error(model: Any) -> None:
 
 def test_without_noise_the_baselines_are_scikit_learn_s() -> None:
     train, test = (random_table(CONTRACT, 400, number) for number in (0, 1))
-    design = [central_design(QueryTable(part), CONTRACT, one_hot=True).scaled(len(CONTRACT.features)) for part in (train, test)]
-    model = LogisticRegression(max_iter=1000).fit(design[0].matrix, label_codes(PrivateTable(train), CONTRACT))
+    design = [
+        central_design(QueryTable(part), CONTRACT, one_hot=True).scaled(len(CONTRACT.features))
+        for part in (train, test)
+    ]
+    model = LogisticRegression(max_iter=1000).fit(
+        design[0].matrix, label_codes(PrivateTable(train), CONTRACT)
+    )
     expected = measure(label_codes(QueryTable(test), CONTRACT), model.predict(design[1].matrix))
     assert _central(math.inf)["lr"].accuracy == expected.accuracy
 
@@ -145,7 +194,9 @@ def test_simulated_noise_repeats_and_real_noise_does_not() -> None:
 
 @every_contract
 @pytest.mark.parametrize("one_hot", [True, False])
-def test_scaled_features_stay_within_their_stated_bounds_and_norm(contract: Contract, one_hot: bool) -> None:
+def test_scaled_features_stay_within_their_stated_bounds_and_norm(
+    contract: Contract, one_hot: bool
+) -> None:
     """diffprivlib calibrates its noise to this norm and these bounds."""
     table = PrivateTable(random_table(contract, 200, 0, beyond=1.0))
     plain = central_design(table, contract, one_hot=one_hot)
@@ -157,7 +208,10 @@ def test_scaled_features_stay_within_their_stated_bounds_and_norm(contract: Cont
 
 
 def test_design_bounds_do_not_depend_on_the_rows() -> None:
-    few, many = (central_design(PrivateTable(random_table(CONTRACT, rows, 0)), CONTRACT, one_hot=True) for rows in (1, 500))
+    few, many = (
+        central_design(PrivateTable(random_table(CONTRACT, rows, 0)), CONTRACT, one_hot=True)
+        for rows in (1, 500)
+    )
     assert (few.low == many.low).all() and (few.high == many.high).all() and few.norm == many.norm
 
 
@@ -166,10 +220,17 @@ def test_a_subsample_without_rows_or_with_one_class_is_answered_by_a_constant() 
     negative = table.filter(pa.array([text == "no" for text in table.column("bought").to_pylist()]))
     for sampled in (table.slice(0, 0), negative):
         measured = central_baselines(
-            PrivateTable(table), PrivateTable(sampled), QueryTable(table), CONTRACT, epsilon=1.0, stream=stream(0, "baselines", "", "")
+            PrivateTable(table),
+            PrivateTable(sampled),
+            QueryTable(table),
+            CONTRACT,
+            epsilon=1.0,
+            stream=stream(0, "baselines", "", ""),
         )
         truth = label_codes(QueryTable(table), CONTRACT)
-        assert measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == np.mean(truth == 0)
+        assert (
+            measured["lr-naive"].accuracy == measured["gnb-naive"].accuracy == np.mean(truth == 0)
+        )
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
@@ -178,10 +239,18 @@ def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: f
     contract = kind_contract("classes")
     train, test = (random_table(contract, 300, seed) for seed in (0, 1))
     measured = central_baselines(
-        PrivateTable(train), PrivateTable(train), QueryTable(test), contract, epsilon=epsilon, stream=stream(0, "baselines", "", "")
+        PrivateTable(train),
+        PrivateTable(train),
+        QueryTable(test),
+        contract,
+        epsilon=epsilon,
+        stream=stream(0, "baselines", "", ""),
     )
     assert tuple(measured) == SYSTEMS
-    assert all(one.query_count == 300 and 0 < one.accuracy < 1 and one.auc is not None for one in measured.values())
+    assert all(
+        one.query_count == 300 and 0 < one.accuracy < 1 and one.auc is not None
+        for one in measured.values()
+    )
 
 
 @pytest.mark.parametrize("kind", ["number", "none"])
@@ -189,7 +258,17 @@ def test_numbers_and_nothing_are_not_predicted_centrally(kind: str) -> None:
     contract = kind_contract(kind)
     table = random_table(contract, 60, 0)
     draws = stream(0, "baselines", "", "")
-    assert central_baselines(PrivateTable(table), PrivateTable(table), QueryTable(table), contract, epsilon=1.0, stream=draws) == {}
+    assert (
+        central_baselines(
+            PrivateTable(table),
+            PrivateTable(table),
+            QueryTable(table),
+            contract,
+            epsilon=1.0,
+            stream=draws,
+        )
+        == {}
+    )
 
 
 def test_a_missing_number_reads_as_the_middle_of_its_bounds() -> None:
@@ -202,23 +281,46 @@ def test_a_missing_number_reads_as_the_middle_of_its_bounds() -> None:
 
 @pytest.mark.parametrize("classes", [3, 9])
 def test_local_baselines_of_many_classes_answer_as_models_fitted_on_every_row(classes: int) -> None:
-    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", ("a", "b", "label"), (3, 4, classes))
-    rows, test = (np.stack([rng.integers(3, size=n), rng.integers(4, size=n), np.zeros(n, int)], axis=1) for n in (2000, 300))
+    rng, encoding = (
+        np.random.default_rng(0),
+        LocalEncoding("k-ary", ("a", "b", "label"), (3, 4, classes)),
+    )
+    rows, test = (
+        np.stack([rng.integers(3, size=n), rng.integers(4, size=n), np.zeros(n, int)], axis=1)
+        for n in (2000, 300)
+    )
     for some in (rows, test):
-        some[:, 2] = np.where(rng.random(len(some)) < 0.6, some[:, 0] % (classes - 1), rng.integers(classes - 1, size=len(some)))
+        some[:, 2] = np.where(
+            rng.random(len(some)) < 0.6,
+            some[:, 0] % (classes - 1),
+            rng.integers(classes - 1, size=len(some)),
+        )
     test[0, 2] = classes - 1  # a class that no released row has
     measured = local_baselines(ReleasedRows(rows.astype(np.uint8)), encoding, EncodedQueries(test))
     fitted = LogisticRegression(max_iter=1000).fit(local_design(rows, encoding), rows[:, 2])
-    assert measured["lr"].accuracy == np.mean(fitted.predict(local_design(test, encoding)) == test[:, 2]) > 0.4
+    assert (
+        measured["lr"].accuracy
+        == np.mean(fitted.predict(local_design(test, encoding)) == test[:, 2])
+        > 0.4
+    )
     assert measured["lr"].auc is not None and measured["lr"].auc > 0.55
 
 
 def test_a_number_is_predicted_locally_by_its_bin_and_nothing_is_predicted_of_none() -> None:
     contract = kind_contract("number")
-    table, encoding = QueryTable(random_table(contract, 200, 0)), LocalEncoding.of(contract, "k-ary")
+    table, encoding = (
+        QueryTable(random_table(contract, 200, 0)),
+        LocalEncoding.of(contract, "k-ary"),
+    )
     queries = encode_queries(table, contract)
     rows = ReleasedRows(queries.codes.astype(np.uint8))
-    for metrics in local_baselines(rows, encoding, queries, label_numbers(table, contract)).values():
-        assert metrics.absolute_error is not None and 0 < metrics.absolute_error < 40 and metrics.auc is None
+    for metrics in local_baselines(
+        rows, encoding, queries, label_numbers(table, contract)
+    ).values():
+        assert (
+            metrics.absolute_error is not None
+            and 0 < metrics.absolute_error < 40
+            and metrics.auc is None
+        )
     nothing = LocalEncoding("k-ary", encoding.names, (*encoding.bin_counts[:-1], 1))
     assert local_baselines(rows, nothing, queries) == {}

@@ -1,4 +1,6 @@
-"""DP-ICL's voters are calibrated each by its own rows: a row more moves one voter's vote, and no other."""
+"""DP-ICL's voters are calibrated each by its own rows: a row more moves one voter's vote, and no
+other.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ HARD, SOFT = (replace(shape, calibrated=True) for shape in (SHAPE, ALONE))
 SHAPES: dict[Aggregation, Shape] = {
     "votes": HARD,
     "soft-votes": SOFT,
-    **{name: replace(SHAPE, aggregation=name) for name in ("embedding", "keywords-ptr", "keywords-joint")},
+    **{
+        name: replace(SHAPE, aggregation=name)
+        for name in ("embedding", "keywords-ptr", "keywords-joint")
+    },
 }
 TABLES = [[f"letter {number} of {seed}" for number in range(12)] for seed in range(10)]
 QUERIES = [(number, f"query {number}") for number in range(3)]
@@ -41,11 +46,16 @@ ANY = st.one_of(st.floats(-30, 0), st.floats())
 
 
 def votes_moved(aggregation: Aggregation) -> int:
-    """The most voters whose votes a row more moves, in the transcripts of some tables; 4 where it is no number of whole votes."""
+    """The most voters whose votes a row more moves, in the transcripts of some tables; 4 where it
+    is no number of whole votes.
+    """
     shape, most = SHAPES[aggregation], 0
     voters = Voters(contract(free=aggregation not in ("votes", "soft-votes")), HashScorer())
     for rows in TABLES:
-        pair = [voters.votes(Placement(table(some), KEY, Fraction(1), shape), QUERIES) for some in (rows, [*rows, "one more"])]
+        pair = [
+            voters.votes(Placement(table(some), KEY, Fraction(1), shape), QUERIES)
+            for some in (rows, [*rows, "one more"])
+        ]
         for before, after in zip(*pair, strict=True):
             most = max(most, _moved(aggregation, before, after))
     return most
@@ -54,7 +64,9 @@ def votes_moved(aggregation: Aggregation) -> int:
 def _moved(aggregation: Aggregation, before: Sequence[Any], after: Sequence[Any]) -> int:
     pairs = list(zip(before, after, strict=True))
     if aggregation == "votes":
-        return max(sum(max(0, sign * (other - one)) for one, other in pairs) // UNITS for sign in (1, -1))
+        return max(
+            sum(max(0, sign * (other - one)) for one, other in pairs) // UNITS for sign in (1, -1)
+        )
     if aggregation == "soft-votes":
         added = [other - one for one, other in pairs]
         return 1 if min(added) >= 0 and max(added) == UNITS else 4
@@ -67,8 +79,12 @@ def test_a_row_more_moves_the_vote_of_one_voter(aggregation: Aggregation) -> Non
 
 
 @pytest.mark.parametrize("aggregation", SHAPES)
-def test_votes_that_are_pooled_over_voters_are_caught(aggregation: Aggregation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mutants: content-free scores of all voters together; and the most frequent letter of all texts in every text."""
+def test_votes_that_are_pooled_over_voters_are_caught(
+    aggregation: Aggregation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mutants: content-free scores of all voters together; and the most frequent letter of all
+    texts in every text.
+    """
     alone = Voters._texts
 
     def together(self: Voters, prompts: Sequence[str]) -> list[str]:
@@ -82,7 +98,9 @@ def test_votes_that_are_pooled_over_voters_are_caught(aggregation: Aggregation, 
 
 
 @given(st.integers(1, 5), st.data(), st.sampled_from([HARD, SOFT]))
-def test_a_voter_more_adds_one_vote_whatever_the_model_says(voters: int, data: st.DataObject, shape: Shape) -> None:
+def test_a_voter_more_adds_one_vote_whatever_the_model_says(
+    voters: int, data: st.DataObject, shape: Shape
+) -> None:
     each = asked_of_each(shape)
     scores = data.draw(arrays(np.float64, ((voters + 1) * each, 3), elements=ANY))
     added = np.array(counted(scores, shape)) - np.array(counted(scores[each:], shape))
@@ -93,7 +111,9 @@ def test_a_voter_more_adds_one_vote_whatever_the_model_says(voters: int, data: s
 
 
 @given(arrays(np.float64, (4, 3), elements=st.floats(-30, 0)))
-def test_a_voter_says_what_the_same_demonstrations_answer_when_they_are_released(scores: np.ndarray) -> None:
+def test_a_voter_says_what_the_same_demonstrations_answer_when_they_are_released(
+    scores: np.ndarray,
+) -> None:
     declared = contract().model_copy(update={"calibrate": True})
     answer = int(text_answers.answers_of(scores, declared)[0])
     if min(np.ptp(scores[0]), np.ptp(calibrated(scores[:1], scores[1:]))) > 1e-9:
@@ -113,12 +133,16 @@ def test_every_voter_is_asked_without_content_behind_its_own_rows() -> None:
     assert prompts[::4] == plain and len(prompts) == 4 * len(plain)
     for place, asked in enumerate(plain):
         shown = asked.removesuffix("Letter: ?\nKind:")
-        assert prompts[4 * place + 1 : 4 * place + 4] == [f"{shown}Letter: {text}\nKind:" for text in CONTENT_FREE]
+        assert prompts[4 * place + 1 : 4 * place + 4] == [
+            f"{shown}Letter: {text}\nKind:" for text in CONTENT_FREE
+        ]
 
 
 def test_a_model_that_fails_on_texts_without_content_is_the_model_s_failure() -> None:
     class Wordy(HashScorer):
-        def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+        def score(
+            self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
+        ) -> np.ndarray:
             if any(prompt.endswith("Letter: \nKind:") for prompt in prompts):
                 raise ModelError("nothing to say")
             return super().score(prompts, continuations)
@@ -132,17 +156,36 @@ def test_a_model_that_fails_on_texts_without_content_is_the_model_s_failure() ->
 def test_a_name_says_that_votes_are_calibrated_and_else_is_the_one_of_before() -> None:
     plain = text_contract(as_ensemble)
     says = plain.model_copy(update={"calibrate": True})
-    ways: list[dict[str, Any]] = [{"aggregation": "votes"}, {"calibrate": False}, {"calibrate": True}]
+    ways: list[dict[str, Any]] = [
+        {"aggregation": "votes"},
+        {"calibrate": False},
+        {"calibrate": True},
+    ]
     cells = {str(way): Cell(f"icl-way{number}", 5.0, 1) for number, way in enumerate(ways)}
     asked = unit(5.0, **{f"way{number}": way for number, way in enumerate(ways)})
-    named = {(declared.calibrate, way): parameters_of(declared, asked, cell) for declared in (plain, says) for way, cell in cells.items()}
+    named = {
+        (declared.calibrate, way): parameters_of(declared, asked, cell)
+        for declared in (plain, says)
+        for way, cell in cells.items()
+    }
     left_out, no, yes = map(str, ways)
-    assert named[False, left_out] | {"aggregation": None} == named[False, no] == named[True, no] and "calibrate" not in named[True, no]
-    assert named[True, left_out] | {"aggregation": None} == named[False, yes] == named[True, yes] == {**named[False, no], "calibrate": True}
+    assert (
+        named[False, left_out] | {"aggregation": None} == named[False, no] == named[True, no]
+        and "calibrate" not in named[True, no]
+    )
+    assert (
+        named[True, left_out] | {"aggregation": None}
+        == named[False, yes]
+        == named[True, yes]
+        == {**named[False, no], "calibrate": True}
+    )
     assert "calibrated votes" in statement(says, asked, cells[left_out])
     assert "calibrated" not in statement(says, asked, cells[no])
 
 
 def test_answers_that_are_no_labels_are_not_calibrated() -> None:
-    with pytest.raises(PrivacyError, match="calibrate does not fit answers of its kind; expected it with labels only"):
+    with pytest.raises(
+        PrivacyError,
+        match="calibrate does not fit answers of its kind; expected it with labels only",
+    ):
         Shape.of(contract(free=True), unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1))

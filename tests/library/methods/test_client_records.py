@@ -1,4 +1,6 @@
-"""The exact law of a client's report, over every record that it may hold, missing and disallowed values among them."""
+"""The exact law of a client's report, over every record that it may hold, missing and disallowed
+values among them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def _values(contract: Contract, name: str) -> list[str]:
     if column.type == "category":
         return [*column.categories, *WRONG]
     low, high = column.bounds
-    cuts = [cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts]
+    cuts = [
+        cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts
+    ]
     right = [low, high, *(math.ceil(cut) for cut in cuts), low - 1, high + 1]
     return [*(str(value) for value in right), *WRONG]
 
@@ -69,29 +73,55 @@ def _codes() -> np.ndarray:
     """The distinct codes of a few hundred records."""
     contract = _contract()
     everything = list(_records(contract))
-    return np.unique(np.array([_read(contract, record) for record in everything[:: max(1, len(everything) // 600)]]), axis=0)
+    return np.unique(
+        np.array(
+            [_read(contract, record) for record in everything[:: max(1, len(everything) // 600)]]
+        ),
+        axis=0,
+    )
 
 
 def _law(question: Question, cell: int) -> list[Fraction]:
-    """Probabilities of all answers; of bits, those of each being set, whose ratios of both kinds multiply over the two cells that differ."""
+    """Probabilities of all answers; of bits, those of each being set, whose ratios of both kinds
+    multiply over the two cells that differ.
+    """
     law = question.law
     if isinstance(law, Response):
         whole = 1 << law.bits
-        return [Fraction(law.keep if answer == cell else law.lie, whole) for answer in range(question.cells)]
-    return [Fraction(1, 2) if bit == cell else Fraction(law.weight, 1 << 32) for bit in range(question.cells)]
+        return [
+            Fraction(law.keep if answer == cell else law.lie, whole)
+            for answer in range(question.cells)
+        ]
+    return [
+        Fraction(1, 2) if bit == cell else Fraction(law.weight, 1 << 32)
+        for bit in range(question.cells)
+    ]
 
 
 def _loss(question: Question, one: int, other: int) -> float:
     first, second = _law(question, one), _law(question, other)
     if isinstance(question.law, Response):
         return max(math.log(a / b) for a, b in zip(first, second, strict=True))
-    return sum(max(math.log(a / b), math.log((1 - a) / (1 - b))) for a, b in zip(first, second, strict=True))
+    return sum(
+        max(math.log(a / b), math.log((1 - a) / (1 - b)))
+        for a, b in zip(first, second, strict=True)
+    )
 
 
-@pytest.mark.quick("3.0-agreement", "3.0-pairs", "0.5-subset", "0.5-agreement", "0.5-pairs", "3.0-one-column", "3.0-subset")
+@pytest.mark.quick(
+    "3.0-agreement",
+    "3.0-pairs",
+    "0.5-subset",
+    "0.5-agreement",
+    "0.5-pairs",
+    "3.0-one-column",
+    "3.0-subset",
+)
 @pytest.mark.parametrize("design", ["one-column", "pairs", "subset", "agreement"])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_the_law_of_a_report_differs_by_no_more_than_epsilon_between_any_two_records(design: Design, epsilon: float) -> None:
+def test_the_law_of_a_report_differs_by_no_more_than_epsilon_between_any_two_records(
+    design: Design, epsilon: float
+) -> None:
     contract = _contract()
     asked = questionnaire(LocalEncoding.of(contract, "k-ary").sizes, design, epsilon)
     codes = _codes()
@@ -110,18 +140,32 @@ def test_a_wrong_value_answers_as_its_stand_in_does(wrong: str) -> None:
     for name, column in contract.columns.items():
         if column.type == "real" and wrong == _LARGE:
             continue  # is a number, and clipped
-        assert np.array_equal(_read(contract, {**right, name: wrong}), _read(contract, {**right, name: stand_in(column)}))
+        assert np.array_equal(
+            _read(contract, {**right, name: wrong}),
+            _read(contract, {**right, name: stand_in(column)}),
+        )
 
 
 def test_one_record_s_wrong_values_change_nobody_else_s_codes() -> None:
     contract = _contract()
     names = ",".join(contract.columns)
-    lines = [",".join(_values(contract, name)[turn % 2] for name in contract.columns) for turn in range(9)]
+    lines = [
+        ",".join(_values(contract, name)[turn % 2] for name in contract.columns)
+        for turn in range(9)
+    ]
     codes = []
     for middle in (lines[4], "," * (len(contract.columns) - 1)):
-        rows = "\n".join(f"{line},{number}" for number, line in enumerate([*lines[:4], middle, *lines[5:]]))
+        rows = "\n".join(
+            f"{line},{number}" for number, line in enumerate([*lines[:4], middle, *lines[5:]])
+        )
         found = Records.read(f"{names},who\n{rows}\n".encode(), contract, "who")
-        codes.append(np.delete(encode_clients(found.table, contract, LocalEncoding.of(contract, "k-ary")).codes, 4, axis=0))
+        codes.append(
+            np.delete(
+                encode_clients(found.table, contract, LocalEncoding.of(contract, "k-ary")).codes,
+                4,
+                axis=0,
+            )
+        )
         assert found.table.row_count == 9
     assert np.array_equal(*codes)
 
@@ -131,4 +175,6 @@ def test_a_record_without_an_id_is_nobody_s() -> None:
     line = ",".join(stand_in(column) for column in contract.columns.values())
     for nameless in (MARKER,):
         with pytest.raises(DataError, match=r"has records without an id; expected one in each$"):
-            Records.read(f"{','.join(contract.columns)},who\n{line},{nameless}\n".encode(), contract, None)
+            Records.read(
+                f"{','.join(contract.columns)},who\n{line},{nameless}\n".encode(), contract, None
+            )

@@ -14,28 +14,50 @@ from dpicl.errors import BudgetError, DataError, ParameterError
 
 Collector = tuple[float, float | None]
 """What a contract asks for, and the cap that it names."""
-COLLECTORS = st.lists(st.tuples(st.floats(0.01, 20), st.one_of(st.none(), st.floats(0.1, 1000))), max_size=8)
+COLLECTORS = st.lists(
+    st.tuples(st.floats(0.01, 20), st.one_of(st.none(), st.floats(0.1, 1000))), max_size=8
+)
 
 
 class CapOfTheContract(Wallet):
     """The mutant: whoever asks says what may be asked."""
 
     def join(
-        self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
+        self,
+        collection: str,
+        epsilon: float,
+        *,
+        requested_cap: float | None,
+        contract_cap: float | None,
+        id_column: str | None,
     ) -> None:
         """As the wallet, with the collector's cap for its own."""
         self._cap = contract_cap if contract_cap is not None else self._cap
-        super().join(collection, epsilon, requested_cap=requested_cap, contract_cap=contract_cap, id_column=id_column)
+        super().join(
+            collection,
+            epsilon,
+            requested_cap=requested_cap,
+            contract_cap=contract_cap,
+            id_column=id_column,
+        )
 
 
-def _granted(kind: type[Wallet], collectors: list[Collector], requested_cap: float | None = None) -> float:
+def _granted(
+    kind: type[Wallet], collectors: list[Collector], requested_cap: float | None = None
+) -> float:
     """What is spent once all of them have asked."""
     file = os.open(os.devnull, os.O_WRONLY)
     try:
         wallet = kind([], file)
         for number, (epsilon, cap) in enumerate(collectors):
             try:
-                wallet.join(f"collection {number}", epsilon, requested_cap=requested_cap, contract_cap=cap, id_column=None)
+                wallet.join(
+                    f"collection {number}",
+                    epsilon,
+                    requested_cap=requested_cap,
+                    contract_cap=cap,
+                    id_column=None,
+                )
             except BudgetError:
                 continue
         return wallet.spent
@@ -44,14 +66,22 @@ def _granted(kind: type[Wallet], collectors: list[Collector], requested_cap: flo
 
 
 @given(COLLECTORS, st.one_of(st.none(), st.floats(0.1, 50)))
-def test_whatever_contracts_say_the_wallet_s_cap_holds(collectors: list[Collector], requested_cap: float | None) -> None:
-    assert _granted(Wallet, collectors, requested_cap) <= (DEFAULT_CAP if requested_cap is None else requested_cap) * (1 + 1e-9)
+def test_whatever_contracts_say_the_wallet_s_cap_holds(
+    collectors: list[Collector], requested_cap: float | None
+) -> None:
+    assert _granted(Wallet, collectors, requested_cap) <= (
+        DEFAULT_CAP if requested_cap is None else requested_cap
+    ) * (1 + 1e-9)
 
 
 @given(COLLECTORS)
-def test_the_smallest_cap_that_was_named_holds_for_its_own_collection(collectors: list[Collector]) -> None:
+def test_the_smallest_cap_that_was_named_holds_for_its_own_collection(
+    collectors: list[Collector],
+) -> None:
     for epsilon, cap in collectors:
-        assert _granted(Wallet, [(epsilon, cap)]) <= (cap if cap is not None else DEFAULT_CAP) * (1 + 1e-9)
+        assert _granted(Wallet, [(epsilon, cap)]) <= (cap if cap is not None else DEFAULT_CAP) * (
+            1 + 1e-9
+        )
 
 
 def test_the_attack_that_the_wallet_withstands_succeeds_against_a_cap_of_the_contract() -> None:
@@ -61,11 +91,24 @@ def test_the_attack_that_the_wallet_withstands_succeeds_against_a_cap_of_the_con
 
 
 @pytest.mark.parametrize(
-    "line", ['{"cap": NaN}', '{"cap": Infinity}', '{"cap": 0}', '{"cap": "x"}', '{"cap": -1}', '{"cap": null}', "[]", "1"]
+    "line",
+    [
+        '{"cap": NaN}',
+        '{"cap": Infinity}',
+        '{"cap": 0}',
+        '{"cap": "x"}',
+        '{"cap": -1}',
+        '{"cap": null}',
+        "[]",
+        "1",
+    ],
 )
 def test_a_cap_that_is_none_makes_no_wallet(tmp_path: Path, line: str) -> None:
     (tmp_path / "wallet").write_text(f"{line}\n")
-    with pytest.raises(DataError, match="is no wallet of reports"), open_wallet(tmp_path / "wallet"):
+    with (
+        pytest.raises(DataError, match="is no wallet of reports"),
+        open_wallet(tmp_path / "wallet"),
+    ):
         pass
 
 

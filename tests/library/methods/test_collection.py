@@ -1,4 +1,6 @@
-"""A collection: one name for one set of public facts, the same for ever, and laws by which a collector estimates what clients hold."""
+"""A collection: one name for one set of public facts, the same for ever, and laws by which a
+collector estimates what clients hold.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from tests.library.tabular.received import plain_tally, text
 
 from ..examples import small_contract
 
-WIDE = {f"c{number}": {"type": "category", "categories": [str(one) for one in range(25)]} for number in range(2)}
+WIDE = {
+    f"c{number}": {"type": "category", "categories": [str(one) for one in range(25)]}
+    for number in range(2)
+}
 
 
 def wide() -> Contract:
@@ -32,7 +37,14 @@ def wide() -> Contract:
     stated = {**WIDE, "answer": {"type": "category", "categories": ["no", "yes"]}}
     privacy = {"unit": "row", "neighbours": "replace-one", "budget": {"epsilon": 3}}
     return parse_contract(
-        {"name": "wide", "privacy": privacy, "columns": stated, "label": "answer", "source": {"file": "wide.csv"}}, "wide.yaml"
+        {
+            "name": "wide",
+            "privacy": privacy,
+            "columns": stated,
+            "label": "answer",
+            "source": {"file": "wide.csv"},
+        },
+        "wide.yaml",
     )
 
 
@@ -51,9 +63,17 @@ def test_every_fact_of_a_collection_is_in_its_name_and_how_it_is_estimated_is_no
     ]
     collections = [Collection.of(contract, **fact) for fact in facts]
     assert all(one.name != other.name for one, other in combinations(collections, 2))
-    assert collections[1].permanent_name == collections[2].permanent_name == collections[3].permanent_name == collections[1].name
+    assert (
+        collections[1].permanent_name
+        == collections[2].permanent_name
+        == collections[3].permanent_name
+        == collections[1].name
+    )
     assert Collection.of(contract, epsilon=1.0, estimator="tree").name == collections[0].name
-    assert Collection.of(contract, epsilon=1.0, about=names[1::-1]).name == Collection.of(contract, epsilon=1.0, about=names[:2]).name
+    assert (
+        Collection.of(contract, epsilon=1.0, about=names[1::-1]).name
+        == Collection.of(contract, epsilon=1.0, about=names[:2]).name
+    )
 
 
 def test_names_are_those_that_wallets_hold() -> None:
@@ -68,25 +88,44 @@ def test_names_are_those_that_wallets_hold() -> None:
 
 @pytest.mark.quick("None")
 @pytest.mark.parametrize("sending", [None, 1.0])
-def test_reports_of_bits_are_counted_by_their_own_law_and_the_population_is_found(sending: float | None) -> None:
+def test_reports_of_bits_are_counted_by_their_own_law_and_the_population_is_found(
+    sending: float | None,
+) -> None:
     collection = Collection.of(wide(), epsilon=2.0, design="pairs", sending_epsilon=sending)
     assert all(isinstance(question.law, Unary) for question in collection.questions.questions)
-    secret, rng, clients = stream(0, "test", "collection", str(sending)), np.random.default_rng(0), 4000
+    secret, rng, clients = (
+        stream(0, "test", "collection", str(sending)),
+        np.random.default_rng(0),
+        4000,
+    )
     codes = np.stack(
-        [rng.choice(25, size=clients, p=np.r_[0.6, np.full(24, 0.4 / 24)]) for _ in range(2)] + [rng.integers(2, size=clients)], axis=1
+        [rng.choice(25, size=clients, p=np.r_[0.6, np.full(24, 0.4 / 24)]) for _ in range(2)]
+        + [rng.integers(2, size=clients)],
+        axis=1,
     )
     reports = []
     for number, row in enumerate(codes):
         kept = answer(row, collection.questions, secret)
-        reports.append(Sender(collection.name, f"{number:032x}").report(sent(kept, collection, secret)))
-    answers, others = Checker(collection.name, collection.sent_questions).check(columns(text(reports).encode())[0])
+        reports.append(
+            Sender(collection.name, f"{number:032x}").report(sent(kept, collection, secret))
+        )
+    answers, others = Checker(collection.name, collection.sent_questions).check(
+        columns(text(reports).encode())[0]
+    )
     assert len(answers.who) == clients and not others
     tally = plain_tally(reports, collection.sent_questions)
-    (first, second) = (one.counts.reshape(25, 2).sum(axis=1) / one.counts.sum() for one in observed_tally(tally).reports)
+    (first, second) = (
+        one.counts.reshape(25, 2).sum(axis=1) / one.counts.sum()
+        for one in observed_tally(tally).reports
+    )
     law = collection.sent_questions.questions[0].law
     assert law.epsilon <= (sending or 2.0)
-    for question, counts, asked in zip(tally.questionnaire.questions, tally.counts, tally.clients_of, strict=True):
-        shares = (counts / asked - question.law.lie_probability) / (0.5 - question.law.lie_probability)
+    for question, counts, asked in zip(
+        tally.questionnaire.questions, tally.counts, tally.clients_of, strict=True
+    ):
+        shares = (counts / asked - question.law.lie_probability) / (
+            0.5 - question.law.lie_probability
+        )
         deviation = np.sqrt(0.25 / asked) / (0.5 - question.law.lie_probability)
         assert abs(shares.reshape(25, 2)[0].sum() - 0.6) < 5 * np.sqrt(2) * deviation
     assert first.argmax() == second.argmax() == 0

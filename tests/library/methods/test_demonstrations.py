@@ -1,4 +1,6 @@
-"""Demonstrations of tables: the same release reads the same, further draws read otherwise, and labels take turns."""
+"""Demonstrations of tables: the same release reads the same, further draws read otherwise, and
+labels take turns.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,16 @@ PROTOTYPE, NESTED = "icl-prototype", "icl-nested"
 
 def mst_unit(**changes: Any) -> Unit:
     known: dict[str, Any] = {
-        "seed": 0, "epsilons": (8.0,), "shots": (2, 8), "sampling_rates": (), "baselines": False,
-        "options": Options.model_validate({"mst_tabicl": {"shot_selection": ["prototype", "nested"]}}), **changes,
-    }  # fmt: skip
+        "seed": 0,
+        "epsilons": (8.0,),
+        "shots": (2, 8),
+        "sampling_rates": (),
+        "baselines": False,
+        "options": Options.model_validate(
+            {"mst_tabicl": {"shot_selection": ["prototype", "nested"]}}
+        ),
+        **changes,
+    }
     return unit_of("mst_tabicl", "shop", **known)
 
 
@@ -43,10 +52,14 @@ def prompts(unit: Unit, split: SplitTable) -> dict[str, list[list[str]]]:
     return {cell.key: [text.split("\n") for text in texts] for cell, texts in written.items()}
 
 
-def test_the_same_release_reads_the_same_in_all_of_its_cells(small_split: Callable[..., SplitTable]) -> None:
+def test_the_same_release_reads_the_same_in_all_of_its_cells(
+    small_split: Callable[..., SplitTable],
+) -> None:
     """And so fewer shots are the beginning of more, by rules that say so."""
     split = small_split()
-    once, again, alone = (prompts(unit, split) for unit in (mst_unit(), mst_unit(), mst_unit(shots=(8,))))
+    once, again, alone = (
+        prompts(unit, split) for unit in (mst_unit(), mst_unit(), mst_unit(shots=(8,)))
+    )
     assert once == again
     for system in (PROTOTYPE, NESTED, "icl"):
         few, many = (once[Cell(system, 8.0, shots).key] for shots in (2, 8))
@@ -55,18 +68,26 @@ def test_the_same_release_reads_the_same_in_all_of_its_cells(small_split: Callab
             assert all(one[:2] == more[:2] for one, more in zip(few, many, strict=True))
 
 
-def test_further_draws_choose_other_rows_and_place_their_numbers_anew(small_split: Callable[..., SplitTable]) -> None:
+def test_further_draws_choose_other_rows_and_place_their_numbers_anew(
+    small_split: Callable[..., SplitTable],
+) -> None:
     split = small_split()
     written = prompts(mst_unit(draws=3), split)
-    assert {key: texts for key, texts in written.items() if "draw" not in key} == prompts(mst_unit(), split), (
-        "the first draw stays as it is"
+    assert {key: texts for key, texts in written.items() if "draw" not in key} == prompts(
+        mst_unit(), split
+    ), "the first draw stays as it is"
+    first, *further = (
+        written[Cell(PROTOTYPE, 8.0, 8, draw=draw).key][0][:-1] for draw in (None, 2, 3)
     )
-    first, *further = (written[Cell(PROTOTYPE, 8.0, 8, draw=draw).key][0][:-1] for draw in (None, 2, 3))
-    assert all(set(first).isdisjoint(other) for other in further) and set(further[0]).isdisjoint(further[1])
+    assert all(set(first).isdisjoint(other) for other in further) and set(further[0]).isdisjoint(
+        further[1]
+    )
 
 
 @pytest.mark.parametrize("method", ["mst_tabicl", "aim_tabicl", "tab_pate", "tab_pe"])
-def test_rows_are_drawn_inside_bins_by_every_method(small_split: Callable[..., SplitTable], method: str) -> None:
+def test_rows_are_drawn_inside_bins_by_every_method(
+    small_split: Callable[..., SplitTable], method: str
+) -> None:
     """Of eight bins of ages there are more than eight ages, all of them whole and within bounds."""
     unit = unit_of(method, "shop", 0, (8.0,), (64,), (), False, Options())
     draws = draws_for(CONTRACT, 0)
@@ -77,8 +98,14 @@ def test_rows_are_drawn_inside_bins_by_every_method(small_split: Callable[..., S
 
 
 def groups(labels: list[int]) -> Released[ReleasedGroups]:
-    values = [{"age": 10.0 + place, "spent": 1.0, "colour": "red", "member": "no"} for place in range(len(labels))]
-    made = tuple(ReleasedGroup((str(place),), one, label) for place, (one, label) in enumerate(zip(values, labels, strict=True)))
+    values = [
+        {"age": 10.0 + place, "spent": 1.0, "colour": "red", "member": "no"}
+        for place in range(len(labels))
+    ]
+    made = tuple(
+        ReleasedGroup((str(place),), one, label)
+        for place, (one, label) in enumerate(zip(values, labels, strict=True))
+    )
     return Released({Cell("icl", 1.0, len(labels)): ReleasedGroups(made)})
 
 
@@ -96,11 +123,15 @@ def test_labels_of_groups_take_turns(labels: list[int], order: list[int]) -> Non
     unit = unit_of("gdp_tabicl", "shop", 0, (1.0,), (len(labels),), (), False, Options())
     (texts,) = GDP.examples(released, CONTRACT, unit, draws_for(CONTRACT, 0)).values()
     assert [int(text.removeprefix("Aged ").partition(",")[0]) - 10 for text in texts] == order
-    assert [text.rpartition(" ")[2] for text in texts] == [("No", "Yes")[labels[place]] for place in order]
+    assert [text.rpartition(" ")[2] for text in texts] == [
+        ("No", "Yes")[labels[place]] for place in order
+    ]
 
 
 @given(st.lists(st.integers(0, 3), max_size=40))
-def test_turns_hold_everything_once_and_only_a_label_that_is_alone_follows_itself(labels: list[int]) -> None:
+def test_turns_hold_everything_once_and_only_a_label_that_is_alone_follows_itself(
+    labels: list[int],
+) -> None:
     turns = in_turn(list(enumerate(labels)), lambda one: one[1])
     assert sorted(turns) == list(enumerate(labels))
     left = Counter(labels)

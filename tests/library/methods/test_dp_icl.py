@@ -1,4 +1,6 @@
-"""DP-ICL: one record changes one prompt, votes are kept and stand, and what leaves is what the noise elected."""
+"""DP-ICL: one record changes one prompt, votes are kept and stand, and what leaves is what the
+noise elected.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,14 @@ TEXTS = st.lists(st.text("abc ", min_size=1, max_size=6), min_size=1, max_size=2
 
 
 def table(texts: Sequence[str], label: str = "good") -> PrivateTable:
-    return PrivateTable(pa.table({"label": pa.array([label] * len(texts), pa.string()), "text": pa.array(list(texts), pa.string())}))
+    return PrivateTable(
+        pa.table(
+            {
+                "label": pa.array([label] * len(texts), pa.string()),
+                "text": pa.array(list(texts), pa.string()),
+            }
+        )
+    )
 
 
 def contract(*, free: bool = False, private: bool = False) -> TextContract:
@@ -55,7 +64,9 @@ def contract(*, free: bool = False, private: bool = False) -> TextContract:
 
 
 def unit(*epsilons: float, **also: dict[str, Any]) -> Unit:
-    options = EnsembleOptions(variants={name: EnsembleVariant(**chosen) for name, chosen in also.items()})
+    options = EnsembleOptions(
+        variants={name: EnsembleVariant(**chosen) for name, chosen in also.items()}
+    )
     return unit_of("dp_icl", "mail", 0, epsilons, (1,), (), False, Options(dp_icl=options))
 
 
@@ -76,11 +87,23 @@ class Reader:
         self.asked += prompts
         return [prompt.split("Letter: ")[1].split("\n")[0] for prompt in prompts]
 
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
+    def score(
+        self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None
+    ) -> np.ndarray:
         """The second label after a text that holds `b`."""
-        return np.array([[0.0, -1.0] if "b" not in text else [-1.0, 0.0] for text in self._read(prompts)])
+        return np.array(
+            [[0.0, -1.0] if "b" not in text else [-1.0, 0.0] for text in self._read(prompts)]
+        )
 
-    def generate(self, prompts: Sequence[str], *, new_tokens: int, stop: Any = (), temperature: float = 0.0, seed: int = 0) -> list[str]:
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Any = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
         return self._read(prompts)
 
 
@@ -90,13 +113,22 @@ def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> Jo
     return Job(declared, plans(declared, asked), draws, memory, memory)
 
 
-@given(TEXTS, st.text("abc ", min_size=1, max_size=6), st.integers(0, 25), st.sampled_from([SHAPE, ALONE]), st.integers(0, 3))
+@given(
+    TEXTS,
+    st.text("abc ", min_size=1, max_size=6),
+    st.integers(0, 25),
+    st.sampled_from([SHAPE, ALONE]),
+    st.integers(0, 3),
+)
 def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
     texts: list[str], new: str, place: int, shape: Shape, query: int
 ) -> None:
     voters, rate = Voters(contract(), Reader()), Fraction(3, 4)
     more = [*texts[:place], new, *texts[place:]]
-    prompts = [voters.prompts(Placement(table(rows), KEY, rate, shape), query, "?") for rows in (texts, more)]
+    prompts = [
+        voters.prompts(Placement(table(rows), KEY, rate, shape), query, "?")
+        for rows in (texts, more)
+    ]
     if shape.alone:
         assert len(prompts[1]) - len(prompts[0]) in (0, 1)
         assert not set(prompts[0]) - set(prompts[1])
@@ -106,28 +138,48 @@ def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("pqrs"), st.text("abc ", min_size=1, max_size=6)), max_size=25), st.integers(1, 5), st.integers(0, 3)
+    st.lists(
+        st.tuples(st.sampled_from("pqrs"), st.text("abc ", min_size=1, max_size=6)), max_size=25
+    ),
+    st.integers(1, 5),
+    st.integers(0, 3),
 )
 def test_all_rows_of_a_person_change_one_prompt_and_are_no_more_than_the_contract_says(
     others: list[tuple[str, str]], count: int, query: int
 ) -> None:
     voters, prompts = Voters(contract(), Reader()), []
-    for rows in (others, [*others[:3], *[("own", f"own {number}") for number in range(count)], *others[3:]]):
+    for rows in (
+        others,
+        [*others[:3], *[("own", f"own {number}") for number in range(count)], *others[3:]],
+    ):
         people, texts = [person for person, _ in rows], [text for _, text in rows]
-        held = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
-        prompts.append(voters.prompts(Placement(held, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+        held = PrivateTable(
+            table(texts).data.append_column("person", pa.array(people, pa.string()))
+        )
+        prompts.append(
+            voters.prompts(Placement(held, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?")
+        )
     changed = [other for one, other in zip(*prompts, strict=True) if one != other]
     assert len(changed) <= 1 and all(prompt.count("Letter: own") <= 2 for prompt in prompts[1])
 
 
 def test_a_person_who_writes_what_another_wrote_moves_nobody_else() -> None:
-    voters, rows = Voters(contract(), Reader()), [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")]
+    voters, rows = (
+        Voters(contract(), Reader()),
+        [(name, text) for name in "pqrst" for text in ("same", "same", f"own {name}")],
+    )
     for query in range(20):
         prompts = []
         for held in (rows, [("new", "same"), ("new", "same"), *rows]):
             people, texts = [person for person, _ in held], [text for _, text in held]
-            private = PrivateTable(table(texts).data.append_column("person", pa.array(people, pa.string())))
-            prompts.append(voters.prompts(Placement(private, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"))
+            private = PrivateTable(
+                table(texts).data.append_column("person", pa.array(people, pa.string()))
+            )
+            prompts.append(
+                voters.prompts(
+                    Placement(private, KEY, Fraction(3, 4), SHAPE, most_rows=2), query, "?"
+                )
+            )
         assert sum(one != other for one, other in zip(*prompts, strict=True)) <= 1
 
 
@@ -135,12 +187,17 @@ def test_a_person_who_writes_what_another_wrote_moves_nobody_else() -> None:
 def test_the_order_of_the_rows_changes_nothing(texts: list[str], dice: Any) -> None:
     voters, shuffled = Voters(contract(), Reader()), texts.copy()
     dice.shuffle(shuffled)
-    prompts = [voters.prompts(Placement(table(rows), KEY, Fraction(1), SHAPE), 0, "?") for rows in (texts, shuffled)]
+    prompts = [
+        voters.prompts(Placement(table(rows), KEY, Fraction(1), SHAPE), 0, "?")
+        for rows in (texts, shuffled)
+    ]
     assert prompts[0] == prompts[1]
 
 
 def test_a_prompt_holds_no_more_than_twice_its_rows() -> None:
-    groups = Placement(table([f"{number}" for number in range(500)]), KEY, Fraction(1), SHAPE).groups(0)
+    groups = Placement(
+        table([f"{number}" for number in range(500)]), KEY, Fraction(1), SHAPE
+    ).groups(0)
     assert [len(group) for group in groups] == [4, 4, 4]
 
 
@@ -148,8 +205,14 @@ def test_a_prompt_that_is_too_long_votes_for_nothing_and_leaves_the_others_alone
     rows = table(["a", "b" * 200, "c"])
     shape = Shape("soft-votes", False, 2, 1, 5.0, 1, 3)
     placement = Placement(rows, KEY, Fraction(1), shape)
-    (all_fit,), (one_not,) = (Voters(contract(), Reader(longest)).votes(placement, [(0, "?")]) for longest in (10_000, 150))
-    assert all_fit == [3 * UNITS + int(0.8 * UNITS), UNITS + 3 * int(0.8 * UNITS)] and one_not == [3 * UNITS, 3 * int(0.8 * UNITS)]
+    (all_fit,), (one_not,) = (
+        Voters(contract(), Reader(longest)).votes(placement, [(0, "?")])
+        for longest in (10_000, 150)
+    )
+    assert all_fit == [3 * UNITS + int(0.8 * UNITS), UNITS + 3 * int(0.8 * UNITS)] and one_not == [
+        3 * UNITS,
+        3 * int(0.8 * UNITS),
+    ]
 
 
 def test_hard_votes_are_whole_and_one_per_prompt() -> None:
@@ -162,7 +225,9 @@ def test_votes_that_are_kept_are_not_cast_again_and_the_first_stand() -> None:
     declared, asked, rows = contract(), unit(math.inf), table(["a", "b", "bb", "c"])
     memory, first, second = Memory(draws_for(contract(), 0)), Reader(), Reader()
     one = consult(rows, [(0, "x"), (1, "y")], first, job(declared, asked, memory))
-    two = consult(table(["b"]), [(0, "x"), (1, "y"), (2, "z")], second, job(declared, asked, memory))
+    two = consult(
+        table(["b"]), [(0, "x"), (1, "y"), (2, "z")], second, job(declared, asked, memory)
+    )
     assert two[ICL][:2] == one[ICL] and len(first.asked) == 4
     assert len(second.asked) == 2 and all(prompt.endswith("z\nKind:") for prompt in second.asked)
 
@@ -177,7 +242,9 @@ def test_epsilons_of_a_benchmark_share_their_votes_and_those_of_private_rows_do_
 def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     declared, asked = contract(), unit(math.inf, soft={"aggregation": "soft-votes"})
     one, queries = job(declared, asked), [(0, "x"), (1, "y")]
-    found = answer(one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None))
+    found = answer(
+        one, consult(table(["b"] * 200), queries, Reader(), one), queries, Public({}, None)
+    )
     assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
     assert DpIcl().final_answers(found, declared)[ICL].tolist() == [1, 1]
 
@@ -188,25 +255,39 @@ def test_phrases_are_answered_with_texts_too() -> None:
         as_ensemble(content)
 
     cell = Cell("icl", 5.0, 1)
-    assert DpIcl().final_answers({cell: ["ann", "of bob"]}, text_contract(change))[cell].tolist() == ["ann", "of bob"]
+    assert DpIcl().final_answers({cell: ["ann", "of bob"]}, text_contract(change))[
+        cell
+    ].tolist() == ["ann", "of bob"]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:
     declared = contract(free=True)
-    asked = unit(math.inf, ptr={"aggregation": "keywords-ptr", "subsets": 20}, joint={"aggregation": "keywords-joint"})
+    asked = unit(
+        math.inf,
+        ptr={"aggregation": "keywords-ptr", "subsets": 20},
+        joint={"aggregation": "keywords-joint"},
+    )
     one, queries = job(declared, asked), [(0, "zebra quick lion")]
     rows = table(["zebra quick"] * 600, "ann")
     candidates = {"zebra quick lion": ["left", "zebra quick", "right", "up"]}
-    found = answer(one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams()))
+    found = answer(
+        one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams())
+    )
     assert found[ICL] == ["zebra quick"]
     assert found[Cell("icl-ptr", math.inf, 1)] == [["quick", "zebra"]]
-    assert [sorted(words) for words in found[Cell("icl-joint", math.inf, 1)]] == [["lion", "quick", "zebra"]]
+    assert [sorted(words) for words in found[Cell("icl-joint", math.inf, 1)]] == [
+        ["lion", "quick", "zebra"]
+    ]
 
 
 def test_released_keywords_are_asked_with_and_answers_are_not() -> None:
     declared, asked = contract(free=True), unit(5.0)
     queries = QueryTable(pa.table({"label": ["ann"], "text": ["who"]}))
-    released = {Cell("icl", 5.0, 1): ["ann"], Cell("icl-ptr", 5.0, 1): [["zebra"]], Cell("icl-joint", 5.0, 1): [[]]}
+    released = {
+        Cell("icl", 5.0, 1): ["ann"],
+        Cell("icl-ptr", 5.0, 1): [["zebra"]],
+        Cell("icl-joint", 5.0, 1): [[]],
+    }
     prompts = DpIcl().prompts(released, {}, table(["secret"]), queries, declared, asked)
     assert prompts == {
         ZERO_SHOT: ["Letter: who\nHead:"],
@@ -230,21 +311,46 @@ def test_words_are_small_distinct_and_say_something() -> None:
 @pytest.mark.parametrize("free", [False, True])
 def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
     declared = contract(free=free)
-    also = {"ptr": {"aggregation": "keywords-ptr"}} if free else {"soft": {"aggregation": "soft-votes"}}
+    also = (
+        {"ptr": {"aggregation": "keywords-ptr"}}
+        if free
+        else {"soft": {"aggregation": "soft-votes"}}
+    )
     queries = pa.table({"label": ["good", "bad", "good"], "text": ["one", "two", "three"]})
-    split = SplitTable(table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2]))
+    split = SplitTable(
+        table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2])
+    )
     asked = unit(3.0, math.inf, **also)
-    results = [run_texts(split, declared, asked, HashScorer(), HashScorer(), HashedNGrams()) for _ in range(2)]
+    results = [
+        run_texts(split, declared, asked, HashScorer(), HashScorer(), HashedNGrams())
+        for _ in range(2)
+    ]
     assert results[0] == results[1]
     systems = {(result.system, result.epsilon) for result in results[0]}
-    assert {("icl", 3.0), ("icl", math.inf), (f"icl-{next(iter(also))}", 3.0), ("few-shot", math.inf), ("zero-shot", None)} <= systems
+    assert {
+        ("icl", 3.0),
+        ("icl", math.inf),
+        (f"icl-{next(iter(also))}", 3.0),
+        ("few-shot", math.inf),
+        ("zero-shot", None),
+    } <= systems
     assert all(result.query_count == 2 for result in results[0])
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
     with pytest.raises(PrivacyError, match="mail: epsilon=inf"):
-        run_texts(SplitTable(table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)), contract(private=True), unit(math.inf),
-            HashScorer(), HashScorer(), None)  # fmt: skip
-    scorer_only = type("ScorerOnly", (), {"description": Reader().description, "score": Reader.score})()
+        run_texts(
+            SplitTable(
+                table([]), QueryTable(pa.table({"label": [], "text": []})), np.array([], int)
+            ),
+            contract(private=True),
+            unit(math.inf),
+            HashScorer(),
+            HashScorer(),
+            None,
+        )
+    scorer_only = type(
+        "ScorerOnly", (), {"description": Reader().description, "score": Reader.score}
+    )()
     with pytest.raises(ModelError, match="writes no text"):
         consult(table(["a"]), [(0, "x")], scorer_only, job(contract(free=True), unit(math.inf)))

@@ -1,4 +1,6 @@
-"""Evaluation: ties are Yes, undefined metrics are None, and the majority is that of the asked queries."""
+"""Evaluation: ties are Yes, undefined metrics are None, and the majority is that of the asked
+queries.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from dpicl.evaluation import Metrics, Result, answers, majority, measure, measure_scores, results_frame_columns
+from dpicl.evaluation import (
+    Metrics,
+    Result,
+    answers,
+    majority,
+    measure,
+    measure_scores,
+    results_frame_columns,
+)
 from dpicl.types import LabelNumbers
 
 labels = st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array)
@@ -20,7 +30,9 @@ def test_the_larger_score_wins_and_ties_are_yes() -> None:
 
 
 def test_metrics_by_hand() -> None:
-    """Of three positives two are found, of two negatives one; of six pairs four and a half are in order."""
+    """Of three positives two are found, of two negatives one; of six pairs four and a half are in
+    order.
+    """
     truth, answered = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 0, 1])
     assert measure(truth, answered, np.array([0.9, 0.5, 0.2, 0.1, 0.5])) == Metrics(
         5, 0.6, pytest.approx((2 / 3 + 1 / 2) / 2), pytest.approx(4.5 / 6)
@@ -30,7 +42,9 @@ def test_metrics_by_hand() -> None:
 @pytest.mark.parametrize("label", [0, 1])
 def test_one_class_alone_leaves_balance_and_ranking_undefined(label: int) -> None:
     truth = np.full(6, label)
-    assert measure(truth, np.array([0, 1, 0, 1, 1, 1]), np.arange(6)) == Metrics(6, pytest.approx(4 / 6 if label else 2 / 6), None, None)
+    assert measure(truth, np.array([0, 1, 0, 1, 1, 1]), np.arange(6)) == Metrics(
+        6, pytest.approx(4 / 6 if label else 2 / 6), None, None
+    )
     assert measure_scores(truth, np.zeros((6, 2))).auc is None
 
 
@@ -61,18 +75,27 @@ def test_auc_depends_on_the_difference_of_scores_only(truth: np.ndarray, seed: i
 
 @given(st.integers(2, 6), st.integers(0, 99))
 @settings(deadline=None)
-def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_the_rest(classes: int, seed: int) -> None:
+def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_the_rest(
+    classes: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     truth = np.concatenate([np.arange(classes), rng.integers(classes, size=30)])
     likely = rng.dirichlet(np.ones(classes), size=len(truth))
-    expected = roc_auc_score(truth, likely if classes > 2 else likely[:, 1], multi_class="ovr", average="macro")
+    expected = roc_auc_score(
+        truth, likely if classes > 2 else likely[:, 1], multi_class="ovr", average="macro"
+    )
     assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx(expected)
-    shifted = np.log(likely) + rng.normal(size=(len(truth), 1))  # a model's scores are known up to what all answers share
+    shifted = np.log(likely) + rng.normal(
+        size=(len(truth), 1)
+    )  # a model's scores are known up to what all answers share
     assert measure_scores(truth, shifted).auc == pytest.approx(expected)
 
 
 def test_a_class_that_no_query_has_is_left_out_of_the_auc() -> None:
-    truth, likely = np.array([0, 0, 2, 2]), np.array([[0.7, 0.1, 0.2], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    truth, likely = (
+        np.array([0, 0, 2, 2]),
+        np.array([[0.7, 0.1, 0.2], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]),
+    )
     assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx((1.0 + 0.875) / 2)
     assert majority(truth, classes=3).auc == 0.5 and majority(truth).auc == 0.5
     assert measure(np.zeros(3, int), np.zeros(3, int), np.zeros((3, 3))).auc is None
@@ -85,7 +108,9 @@ def test_a_number_is_measured_by_the_distance_of_its_bin_s_middle() -> None:
     assert measure(truth, answered, np.ones((4, 4)), numbers=numbers) == Metrics(
         4, 0.5, None, None, absolute_error=pytest.approx((3 + 6 + 4) / 3)
     )
-    assert majority(truth, classes=4, numbers=numbers).absolute_error == pytest.approx((13 + 4 + 4) / 3)
+    assert majority(truth, classes=4, numbers=numbers).absolute_error == pytest.approx(
+        (13 + 4 + 4) / 3
+    )
     nothing = LabelNumbers(numbers.of_code, np.full(4, np.nan))
     assert measure(truth, answered, numbers=nothing).absolute_error is None
 
@@ -94,8 +119,27 @@ def test_a_result_is_a_row_with_the_columns_of_the_file() -> None:
     result = Result("m", "icl", "d", 0, 1.0, 2, None, None, 5, 0.6, None, None)
     assert result.rouge1 is result.bleu is result.levenshtein is None, "of whole texts only"
     assert result.absolute_error is None, "of numbers only"
-    assert tuple(result.as_row()) == tuple(results_frame_columns()) == (
-        "method", "system", "dataset", "seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon",
-        "query_count", "accuracy", "balanced_accuracy", "auc", "rouge1", "rouge2", "rougeL", "bleu", "levenshtein",
-        "absolute_error",
-    )  # fmt: skip
+    assert (
+        tuple(result.as_row())
+        == tuple(results_frame_columns())
+        == (
+            "method",
+            "system",
+            "dataset",
+            "seed",
+            "epsilon",
+            "shots",
+            "sampling_rate",
+            "amplified_epsilon",
+            "query_count",
+            "accuracy",
+            "balanced_accuracy",
+            "auc",
+            "rouge1",
+            "rouge2",
+            "rougeL",
+            "bleu",
+            "levenshtein",
+            "absolute_error",
+        )
+    )

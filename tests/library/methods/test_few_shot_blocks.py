@@ -1,4 +1,6 @@
-"""Texts by the hundred are written in blocks: the same texts whatever the blocks, no more voters at once than the bound, each row once."""
+"""Texts by the hundred are written in blocks: the same texts whatever the blocks, no more voters at
+once than the bound, each row once.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from dpicl.methods.memory import Memory
 from dpicl.types import Demonstration, PrivateTable
 from tests.library.methods.test_few_shot_generation import contract, unit
 
-INK: dict[str, object] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2, "max_tokens": 5}
+INK: dict[str, object] = {
+    "mechanism": "invisible-ink",
+    "batches": "fixed",
+    "voters": 2,
+    "max_tokens": 5,
+}
 
 
 @dataclass(frozen=True)
@@ -34,36 +41,62 @@ class Watched(EchoGenerator):
 
 def rows() -> PrivateTable:
     """Forty rows of each label, no two alike."""
-    return PrivateTable(pa.table({"label": ["good", "bad"] * 40, "text": [f"letter {number} of ann" for number in range(80)]}))
+    return PrivateTable(
+        pa.table(
+            {
+                "label": ["good", "bad"] * 40,
+                "text": [f"letter {number} of ann" for number in range(80)],
+            }
+        )
+    )
 
 
-def written(model: EchoGenerator, journal: Memory | None = None, epsilon: float = 4.0, **other: object) -> tuple[Demonstration, ...]:
+def written(
+    model: EchoGenerator, journal: Memory | None = None, epsilon: float = 4.0, **other: object
+) -> tuple[Demonstration, ...]:
     declared = contract()
     asked = unit(declared, epsilons=(epsilon,), shots=(30,), **{**INK, **other})
-    (texts,) = write(rows(), declared, model, [job_of(declared, asked, journal or Memory(draws_for(declared, 0)))])
+    (texts,) = write(
+        rows(),
+        declared,
+        model,
+        [job_of(declared, asked, journal or Memory(draws_for(declared, 0)))],
+    )
     (one,) = texts.values()
     return one
 
 
 @pytest.mark.quick("exponential-inf-1", "exponential-inf-4")
 @pytest.mark.parametrize("size", [1, 4, 7, 30])
-@pytest.mark.parametrize(("mechanism", "epsilon"), [("clipped-logits", 4.0), ("exponential", math.inf)])
+@pytest.mark.parametrize(
+    ("mechanism", "epsilon"), [("clipped-logits", 4.0), ("exponential", math.inf)]
+)
 def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
     size: int, mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for those of invisible ink, which a block draws from one stream."""
     expected = written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism)
     monkeypatch.setattr(draft, "TEXTS_A_BLOCK", size)
-    assert written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected and len(expected) == 30
+    assert (
+        written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected
+        and len(expected) == 30
+    )
 
 
-def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 20)
     watched = Watched()
     written(watched)
     counts = [len(requests) for requests, _ in watched.sessions]
     assert counts == [10, 10, 10]  # of two voters each
-    voters = [voter for requests, _ in watched.sessions for request in requests for voter in request.voters]
+    voters = [
+        voter
+        for requests, _ in watched.sessions
+        for request in requests
+        for voter in request.voters
+    ]
     assert len(voters) == len(set(voters))
 
 
@@ -74,11 +107,20 @@ def test_blocks_that_were_journalled_are_not_written_again(monkeypatch: pytest.M
     assert written(watched, journal) == expected and not watched.sessions
 
 
-def test_a_cell_s_blocks_do_not_depend_on_the_cells_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of as many voters as there are rows for: a cell that was journalled beside another one is not written again without it."""
+def test_a_cell_s_blocks_do_not_depend_on_the_cells_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of as many voters as there are rows for: a cell that was journalled beside another one is not
+    written again without it.
+    """
     monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 60)
     declared, journal = contract(), Memory(draws_for(contract(), 0))
-    asked = unit(declared, epsilons=(math.inf,), shots=(2, 30), **{**INK, "mechanism": "clipped-logits", "voters": None})
+    asked = unit(
+        declared,
+        epsilons=(math.inf,),
+        shots=(2, 30),
+        **{**INK, "mechanism": "clipped-logits", "voters": None},
+    )
     (beside,) = write(rows(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
     *_, last = beside
     watched = Watched()

@@ -1,4 +1,6 @@
-"""DP few-shot generation: texts are written as the paper says, kept token by token, and asked with."""
+"""DP few-shot generation: texts are written as the paper says, kept token by token, and asked
+with.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
 from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
 from dpicl.methods.few_shot.voting import PrivateRows, Prompts, Text
-from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
+from dpicl.methods.few_shot_generation import (
+    FewShotGeneration,
+    job_of,
+    random_rows,
+    write,
+    write_public,
+)
 from dpicl.methods.memory import Memory
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
@@ -54,7 +62,10 @@ def table(rows: int = 40, texts: dict[str, str] = SECRET) -> PrivateTable:
 
 
 def written(
-    asked: Unit, declared: TextContract | None = None, rows: PrivateTable | None = None, journal: Any = None
+    asked: Unit,
+    declared: TextContract | None = None,
+    rows: PrivateTable | None = None,
+    journal: Any = None,
 ) -> dict[Cell, tuple[Demonstration, ...]]:
     declared = declared or contract()
     journal = journal or Memory(draws_for(declared, asked.seed))
@@ -69,8 +80,19 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed"},
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
-    {"batches": "fixed", "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
-    {"batches": "fixed", "mechanism": "invisible-ink", "voters": 10, "candidates": 40, "temperature": 0.1},
+    {
+        "batches": "fixed",
+        "mechanism": "clipped-logits",
+        "private_tokens": TOKENS,
+        "agreement": 0.99,
+    },
+    {
+        "batches": "fixed",
+        "mechanism": "invisible-ink",
+        "voters": 10,
+        "candidates": 40,
+        "temperature": 0.1,
+    },
     {"examples": 15, "temperature": 0.5, "top_k": 5, "top_p": 0.9},
 ]
 """Of fresh batches, so many examples that every row takes part."""
@@ -98,13 +120,21 @@ def test_with_much_noise_nothing_of_them_is_written(way: dict[str, Any]) -> None
 @pytest.mark.exhaustive
 def test_a_little_noise_writes_more_of_them_than_much() -> None:
     asked = unit(contract(), epsilons=(1.0, 400.0), shots=(8,), max_tokens=3)
-    found = {epsilon: sum(SECRET[one.label][0] in one.text for one in written(asked)[Cell("icl", epsilon, 8)]) for epsilon in (1.0, 400.0)}
+    found = {
+        epsilon: sum(
+            SECRET[one.label][0] in one.text for one in written(asked)[Cell("icl", epsilon, 8)]
+        )
+        for epsilon in (1.0, 400.0)
+    }
     assert found[1.0] <= 3 and found[400.0] >= 6
 
 
 def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
     """The echo ends with a line break after eleven tokens; of five tokens the text is cut."""
-    asked, shorter = (unit(contract(), epsilons=(math.inf,), shots=(2,), examples=15, max_tokens=most) for most in (TOKENS, 5))
+    asked, shorter = (
+        unit(contract(), epsilons=(math.inf,), shots=(2,), examples=15, max_tokens=most)
+        for most in (TOKENS, 5)
+    )
     assert max(len(one.text) for one in written(asked)[INF]) == 10
     cut = written(shorter)[INF]
     assert {one.text for one in cut} == {"zebr", "quic"}, "a blank and four letters"
@@ -112,28 +142,49 @@ def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
 
 @pytest.mark.parametrize("elections", [1, 3])
 def test_rows_elect_so_many_tokens_and_the_model_writes_the_others_alone(elections: int) -> None:
-    """The blank is the model's own and needs no election; the echo that follows a mixed text is of the example's next letter."""
-    asked = unit(contract(), epsilons=(math.inf,), shots=(2,), batches="fixed", mechanism="exponential", elections=elections)
+    """The blank is the model's own and needs no election; the echo that follows a mixed text is of
+    the example's next letter.
+    """
+    asked = unit(
+        contract(),
+        epsilons=(math.inf,),
+        shots=(2,),
+        batches="fixed",
+        mechanism="exponential",
+        elections=elections,
+    )
     for one in written(asked)[INF]:
         assert one.text[:elections] == SECRET[one.label][:elections]
         assert one.text[elections:] == PUBLIC_TEXT[1 + elections : TOKENS].decode().rstrip()
 
 
 def test_where_enough_rows_agree_with_the_model_no_election_is_spent() -> None:
-    """A third of the rows' texts are the model's own: agreement of a quarter leaves it alone, of three quarters does not."""
+    """A third of the rows' texts are the model's own: agreement of a quarter leaves it alone, of
+    three quarters does not.
+    """
     own = PUBLIC_TEXT.decode().strip()
-    rows = PrivateTable(pa.table({"label": ["good"] * 60, "text": [own, "quick quiz", "quick quiz"] * 20}))
+    rows = PrivateTable(
+        pa.table({"label": ["good"] * 60, "text": [own, "quick quiz", "quick quiz"] * 20})
+    )
     way: dict[str, Any] = {"batches": "fixed", "mechanism": "exponential", "private_tokens": TOKENS}
     for agreement, expected in ((0.25, own[: TOKENS - 1].strip()), (0.75, "quick quiz")):
-        found = written(unit(contract(), epsilons=(math.inf,), shots=(2,), agreement=agreement, **way), rows=rows)
+        found = written(
+            unit(contract(), epsilons=(math.inf,), shots=(2,), agreement=agreement, **way),
+            rows=rows,
+        )
         assert [one.text for one in found[INF] if one.label == "good"] == [expected]
 
 
 def test_at_epsilon_zero_no_row_is_read() -> None:
     declared, asked = contract(), unit(contract(), shots=(1, 4))
     texts = write_public(declared, asked, EchoGenerator(sure=1 - 1e-12))
-    assert {cell.epsilon for cell in texts} == {0.0} and [len(one) for one in texts.values()] == [1, 4]
-    assert {one.text for one in texts[Cell("icl", 0.0, 4)]} == {PUBLIC_TEXT[:TOKENS].decode().strip()}
+    assert {cell.epsilon for cell in texts} == {0.0} and [len(one) for one in texts.values()] == [
+        1,
+        4,
+    ]
+    assert {one.text for one in texts[Cell("icl", 0.0, 4)]} == {
+        PUBLIC_TEXT[:TOKENS].decode().strip()
+    }
     assert [one.label for one in texts[Cell("icl", 0.0, 4)]] == list(labels_of(declared, asked, 4))
 
 
@@ -142,7 +193,9 @@ class Dies(Exception):
 
 
 class Mortal(Memory):
-    """A journal whose process dies when it has kept so many steps; what it has kept, and its seeds, are left."""
+    """A journal whose process dies when it has kept so many steps; what it has kept, and its seeds,
+    are left.
+    """
 
     def __init__(self, draws: Any, left: int, kept: dict[Any, Any], keys: dict[Any, Any]) -> None:
         super().__init__(draws)
@@ -159,12 +212,21 @@ class Mortal(Memory):
 @pytest.mark.parametrize(
     ("private", "way"),
     [
-        pytest.param(private, way, marks=() if number % len(WAYS) in (1, 3) else pytest.mark.exhaustive, id=f"{private}-{way}")
+        pytest.param(
+            private,
+            way,
+            marks=() if number % len(WAYS) in (1, 3) else pytest.mark.exhaustive,
+            id=f"{private}-{way}",
+        )
         for number, (private, way) in enumerate(product((False, True), WAYS))
     ],
 )
-def test_a_killed_generation_goes_on_at_the_token_that_it_lost(way: dict[str, Any], private: bool) -> None:
-    """With seeded and with real noise: what was kept stands, and the end is that of a generation that nobody killed."""
+def test_a_killed_generation_goes_on_at_the_token_that_it_lost(
+    way: dict[str, Any], private: bool
+) -> None:
+    """With seeded and with real noise: what was kept stands, and the end is that of a generation
+    that nobody killed.
+    """
     declared = contract(private=private)
     asked = unit(declared, epsilons=(30.0, 60.0), shots=(2,), **way)
     draws, keys = draws_for(declared, asked.seed), dict[Any, bytes]()
@@ -184,11 +246,15 @@ def test_a_generation_whose_seed_is_lost_draws_otherwise() -> None:
     declared = contract(private=True)
     asked = unit(declared, epsilons=(5.0,), shots=(2,))
     draws = draws_for(declared, asked.seed)
-    assert written(asked, declared, journal=Mortal(draws, 1000, {}, {})) != written(asked, declared, journal=Mortal(draws, 1000, {}, {}))
+    assert written(asked, declared, journal=Mortal(draws, 1000, {}, {})) != written(
+        asked, declared, journal=Mortal(draws, 1000, {}, {})
+    )
 
 
 def test_twins_write_one_text() -> None:
-    """Real noise, one journal, two threads side by side: the texts are one text, and so is what each returns."""
+    """Real noise, one journal, two threads side by side: the texts are one text, and so is what
+    each returns.
+    """
     declared = contract(private=True)
     asked = unit(declared, epsilons=(5.0,), shots=(2,))
     journal = Memory(draws_for(declared, asked.seed))
@@ -200,7 +266,9 @@ def test_twins_write_one_text() -> None:
 @pytest.mark.exhaustive
 def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     declared = contract()
-    asked = [replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)]
+    asked = [
+        replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)
+    ]
     jobs = [job_of(declared, one, Memory(draws_for(declared, one.seed))) for one in asked]
     together = write(table(), declared, EchoGenerator(), jobs)
     assert together == [written(one) for one in asked]
@@ -216,7 +284,9 @@ def test_only_the_cells_asked_for_are_written() -> None:
 
 
 def test_a_record_changes_one_voter_s_prompt_at_most() -> None:
-    """And the sums by no more than the noise is for; somewhere by nearly as much. The benchmark takes 10,000 sets."""
+    """And the sums by no more than the noise is for; somewhere by nearly as much. The benchmark
+    takes 10,000 sets.
+    """
     found = [moved(seed) for seed in range(600)]
     assert {one.voters for one in found} == {0, 1}
     assert 0.9 < max(one.share for one in found) <= 1
@@ -230,9 +300,15 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, asked))
     rows = PrivateRows(table(), prompts)
     (plan,) = job.plans.values()
-    batches = {shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
+    batches = {
+        shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist())
+        for shot, label in enumerate(plan.labels)
+    }
     assert sorted(row for batch in batches.values() for row in batch) == list(range(80))
-    assert batches == {shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
+    assert batches == {
+        shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist())
+        for shot, label in enumerate(plan.labels)
+    }
     mine = {shot for shot, label in enumerate(plan.labels) if label == "good"}
     assert all(row % 2 == 0 for shot in mine for row in batches[shot])
 
@@ -241,7 +317,10 @@ def test_a_context_too_small_for_the_examples_is_refused_before_a_row_is_read() 
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(2,), examples=4)
     journal = Memory(draws_for(declared, 0))
-    with pytest.raises(ModelError, match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8"):
+    with pytest.raises(
+        ModelError,
+        match=r"reads 80 tokens, which leaves \d for each of 4 examples; expected at least 8",
+    ):
         write(table(), declared, EchoGenerator(context=80), [job_of(declared, asked, journal)])
 
 
@@ -255,9 +334,13 @@ def test_long_and_strange_texts_are_cut_each_to_its_own_length() -> None:
 
 def test_rows_without_anybody_leave_what_the_model_writes_alone() -> None:
     """Empty subsets vote as the model does without rows."""
-    empty = PrivateTable(pa.table({"label": pa.array([], pa.string()), "text": pa.array([], pa.string())}))
+    empty = PrivateTable(
+        pa.table({"label": pa.array([], pa.string()), "text": pa.array([], pa.string())})
+    )
     for way in ({}, {"batches": "fixed"}):
-        for one in written(unit(contract(), epsilons=(math.inf,), shots=(2,), **way), rows=empty)[INF]:
+        for one in written(unit(contract(), epsilons=(math.inf,), shots=(2,), **way), rows=empty)[
+            INF
+        ]:
             assert one.text == PUBLIC_TEXT[:TOKENS].decode().strip()
 
 
@@ -268,19 +351,40 @@ def split(declared: TextContract) -> SplitTable:
 
 def test_a_run_gives_a_result_for_every_system() -> None:
     declared = contract()
-    asked = unit(declared, epsilons=(2.0, math.inf), shots=(1, 2), also={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}})
+    asked = unit(
+        declared,
+        epsilons=(2.0, math.inf),
+        shots=(1, 2),
+        also={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}},
+    )
     rows = run_texts(split(declared), declared, asked, HashScorer(), EchoGenerator())
     cells = {(row.system, row.epsilon, row.shots) for row in rows}
-    icl = {(system, epsilon, shots) for system in ("icl", "icl-fixed") for epsilon in (2.0, math.inf) for shots in (1, 2)}
-    others = {("icl", 0.0, 1), ("icl", 0.0, 2), ("random-rows", math.inf, 1), ("random-rows", math.inf, 2)}
-    assert cells == icl | others | {(cell.system, cell.epsilon, cell.shots) for cell in (ZERO_SHOT, MAJORITY)}
-    assert {row.query_count for row in rows} == {3} and all(row.auc is None or row.system == "majority" for row in rows)
+    icl = {
+        (system, epsilon, shots)
+        for system in ("icl", "icl-fixed")
+        for epsilon in (2.0, math.inf)
+        for shots in (1, 2)
+    }
+    others = {
+        ("icl", 0.0, 1),
+        ("icl", 0.0, 2),
+        ("random-rows", math.inf, 1),
+        ("random-rows", math.inf, 2),
+    }
+    assert cells == icl | others | {
+        (cell.system, cell.epsilon, cell.shots) for cell in (ZERO_SHOT, MAJORITY)
+    }
+    assert {row.query_count for row in rows} == {3} and all(
+        row.auc is None or row.system == "majority" for row in rows
+    )
 
 
 def test_real_rows_are_of_the_labels_that_are_written() -> None:
     declared, asked = contract(), unit(contract(), epsilons=(math.inf,), shots=(2,))
     found = random_rows(table(), declared, asked)[Cell("random-rows", math.inf, 2)]
-    assert [one.label for one in found] == list(labels_of(declared, asked, 2)) and {one.text for one in found} == set(SECRET.values())
+    assert [one.label for one in found] == list(labels_of(declared, asked, 2)) and {
+        one.text for one in found
+    } == set(SECRET.values())
     assert random_rows(table(), declared, unit(declared, epsilons=(1.0,))) == {}
 
 
@@ -288,17 +392,22 @@ def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
     declared = contract()
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))
     released, asked = {Cell("icl", 1.0, 2): shown}, unit(declared, epsilons=(1.0,), shots=(2,))
-    prompts = FewShotGeneration().prompts(released, {}, table(), split(declared).queries, declared, asked)
+    prompts = FewShotGeneration().prompts(
+        released, {}, table(), split(declared).queries, declared, asked
+    )
     instruction = declared.prompts.answering.instruction
     assert prompts[ZERO_SHOT][0] == f"{instruction}\n\nLetter: one\nKind:"
     assert (
         prompts[Cell("icl", 1.0, 2)][1]
-        == f"{instruction}\n\nLetter: hello\nKind: Wanted\n\nLetter: go away\nKind: Unwanted\n\nLetter: two\nKind:"
+        == f"{instruction}\n\nLetter: hello\nKind: Wanted\n\nLetter: go away\nKind: "
+        f"Unwanted\n\nLetter: two\nKind:"
     )
 
 
 def test_open_answers_match_exactly_or_not_at_all() -> None:
-    declared = contract(change=lambda content: (as_extraction(content), content["task"].update(min_rows=30)))
+    declared = contract(
+        change=lambda content: (as_extraction(content), content["task"].update(min_rows=30))
+    )
     rows = pa.table({"label": ["ann", "bob"] * 30, "text": ["of ann", "of bob"] * 30})
     queries = QueryTable(pa.table({"label": ["ann", "bob"], "text": ["1", "2"]}))
     both = SplitTable(PrivateTable(rows), queries, np.array([0, 1]))
@@ -306,9 +415,14 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
     class Knows(HashScorer):
         def generate(self, prompts: Any, **options: Any) -> list[str]:
             assert options["stop"] == ("\n",)
-            return [" ann" if "Letter: 1\n" in prompt.rpartition("\n\n")[2] + "\n" else "bobby" for prompt in prompts]
+            return [
+                " ann" if "Letter: 1\n" in prompt.rpartition("\n\n")[2] + "\n" else "bobby"
+                for prompt in prompts
+            ]
 
-    found = run_texts(both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoGenerator())
+    found = run_texts(
+        both, declared, unit(declared, epsilons=(math.inf,), shots=(2,)), Knows(), EchoGenerator()
+    )
     assert {row.accuracy for row in found if row.system != "majority"} == {0.5}
     assert all(row.balanced_accuracy is None for row in found)
 
@@ -316,11 +430,19 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 def test_without_noise_private_texts_are_refused() -> None:
     declared = contract(private=True)
     with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        run_texts(split(declared), declared, unit(declared, epsilons=(math.inf,), shots=(2,)), HashScorer(), EchoGenerator())
+        run_texts(
+            split(declared),
+            declared,
+            unit(declared, epsilons=(math.inf,), shots=(2,)),
+            HashScorer(),
+            EchoGenerator(),
+        )
 
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:
     declared = contract()
     prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, unit(declared)))
     rows = PrivateRows(table(3), prompts)
-    assert rows.of(Pool("bad", 30)).tolist() == [1, 3, 5] and rows.of(Pool(None, 30)).tolist() == list(range(6))
+    assert rows.of(Pool("bad", 30)).tolist() == [1, 3, 5] and rows.of(
+        Pool(None, 30)
+    ).tolist() == list(range(6))

@@ -1,4 +1,6 @@
-"""Sampling from noisy votes: the law is that of the paper on nucleus sampling, and what is refused is what is not post-processing."""
+"""Sampling from noisy votes: the law is that of the paper on nucleus sampling, and what is refused
+is what is not post-processing.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ def test_where_no_noisy_vote_is_positive_the_largest_is_taken() -> None:
 
 
 def test_a_low_temperature_is_the_largest_and_a_high_one_is_not() -> None:
-    cold, hot = ({Sampling(temperature).draw(NOISY, stream(seed, "", "", "")) for seed in range(60)} for temperature in (0.02, 100.0))
+    cold, hot = (
+        {Sampling(temperature).draw(NOISY, stream(seed, "", "", "")) for seed in range(60)}
+        for temperature in (0.02, 100.0)
+    )
     assert cold == {0} and len(hot) == 4
 
 
@@ -56,8 +61,13 @@ def test_sampling_is_free_and_makes_another_release() -> None:
     plain, sampled = unit(AGNEWS), unit(AGNEWS, temperature=0.8, top_p=0.9)
     assert plan_cell(AGNEWS, plain, CELL).guarantee == plan_cell(AGNEWS, sampled, CELL).guarantee
     names = [FewShotGeneration().identity(AGNEWS, one, CELL) for one in (plain, sampled)]
-    assert names[1] == {**names[0], "temperature": 0.8, "top_p": 0.9} and "temperature" not in names[0]
-    assert Shape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9) and Shape.of(AGNEWS, plain).sampling is None
+    assert (
+        names[1] == {**names[0], "temperature": 0.8, "top_p": 0.9} and "temperature" not in names[0]
+    )
+    assert (
+        Shape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9)
+        and Shape.of(AGNEWS, plain).sampling is None
+    )
 
 
 INK: dict[str, Any] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 8}
@@ -67,16 +77,24 @@ INK: dict[str, Any] = {"mechanism": "invisible-ink", "batches": "fixed", "voters
     ("options", "message"),
     [
         ({"mechanism": "exponential", "temperature": 1.0}, "of which the token alone is private"),
-        ({"mechanism": "clipped-logits", "batches": "fixed", "temperature": 1.0}, "of which the token alone is private"),
+        (
+            {"mechanism": "clipped-logits", "batches": "fixed", "temperature": 1.0},
+            "of which the token alone is private",
+        ),
         ({"top_k": 5}, "expected `mechanism: gaussian` and a temperature"),
         ({"top_p": 0.5}, "expected `mechanism: gaussian` and a temperature"),
         ({**INK, "top_k": 5}, "expected `mechanism: gaussian` and a temperature"),
         ({**INK, "temperature": 0.0}, "greater than 0"),
         ({**INK, "voters": None}, "expected both: a public number of rows per text"),
-        ({"mechanism": "invisible-ink", "voters": 8}, "expected both: a public number of rows per text"),
+        (
+            {"mechanism": "invisible-ink", "voters": 8},
+            "expected both: a public number of rows per text",
+        ),
         ({**INK, "private_tokens": 3}, "expected none: rows move every token"),
     ],
 )
-def test_what_is_not_post_processing_or_has_no_public_number_is_refused(options: dict[str, Any], message: str) -> None:
+def test_what_is_not_post_processing_or_has_no_public_number_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
         FewShotVariant.model_validate(options)

@@ -1,4 +1,6 @@
-"""What private data are worth: intervals cover the true gain at their level, over queries and seeds together."""
+"""What private data are worth: intervals cover the true gain at their level, over queries and seeds
+together.
+"""
 
 import math
 
@@ -12,7 +14,9 @@ from dpicl.report.gains import gain_of, gain_of_draws, gain_of_means, gain_over_
 
 
 def _answers(rng, seeds, queries, *, of_seed, of_query):
-    """Whether a method and the majority label are right: what is hard is so for every seed, and seeds are better or worse at all queries."""
+    """Whether a method and the majority label are right: what is hard is so for every seed, and
+    seeds are better or worse at all queries.
+    """
     hard, luck = of_query * rng.standard_normal(queries), of_seed * rng.standard_normal((seeds, 1))
     right = rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + luck)))
     return right.astype(float), (rng.random(queries) < 0.6).astype(float)
@@ -25,7 +29,10 @@ def _truth(of_seed, of_query):
 
 
 @pytest.mark.quick("2-60-0.0")
-@pytest.mark.parametrize(("seeds", "queries", "of_seed"), [(2, 60, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6), (1, 100, 0.0)])
+@pytest.mark.parametrize(
+    ("seeds", "queries", "of_seed"),
+    [(2, 60, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6), (1, 100, 0.0)],
+)
 def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
     rng, truth = np.random.default_rng(seeds), _truth(of_seed, 1.0)
     covered = exact = 0
@@ -35,38 +42,69 @@ def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
         covered += abs(gain.mean - truth) <= gain.half
         means = gain_of_means(right.mean(axis=1), float(majority.mean()), (queries, queries))
         exact += abs(means.mean - truth) <= means.half
-    least = 880 if (seeds, of_seed) == (2, 0.6) else 920  # how far two seeds lie apart tells little of how far others do
+    least = (
+        880 if (seeds, of_seed) == (2, 0.6) else 920
+    )  # how far two seeds lie apart tells little of how far others do
     assert covered >= least and exact >= 920, (covered, exact)
 
 
 @pytest.mark.quick("3-200-0.3")
-@pytest.mark.parametrize(("seeds", "queries", "of_seed"), [(1, 100, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6)])
+@pytest.mark.parametrize(
+    ("seeds", "queries", "of_seed"), [(1, 100, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6)]
+)
 def test_two_runs_that_are_equally_good_are_marked_by_chance_alone(seeds, queries, of_seed):
     rng, marked, of_means = np.random.default_rng(seeds), 0, 0
     for _ in range(1000):
         hard, luck = rng.standard_normal(queries), of_seed * rng.standard_normal((2, seeds, 1))
-        first, second = ((rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + own)))) * 1.0 for own in luck)
+        first, second = (
+            (rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + own)))) * 1.0
+            for own in luck
+        )
         marked += gain_of(second - first).sign != 0
-        of_means += gain_of_means(second.mean(axis=1), first.mean(axis=1), (queries, queries)).sign != 0
+        of_means += (
+            gain_of_means(second.mean(axis=1), first.mean(axis=1), (queries, queries)).sign != 0
+        )
     most = 120 if seeds == 2 else 75
     assert marked <= most and of_means <= most, (marked, of_means)
 
 
 @pytest.mark.quick("3-3-0.5-0.5")
-@pytest.mark.parametrize(("seeds", "draws", "of_seed", "of_draw"), [(3, 3, 0.5, 0.5), (3, 8, 0.8, 0.0), (3, 2, 0.0, 0.8), (1, 8, 0.0, 0.6)])
-def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(seeds, draws, of_seed, of_draw):
-    """Draws of one release as if each were of another would cover too seldom, as queries alone would where draws differ."""
-    rng, truth, covered, apart = np.random.default_rng(draws), _truth(np.hypot(of_seed, of_draw), 1.0), 0, 0
+@pytest.mark.parametrize(
+    ("seeds", "draws", "of_seed", "of_draw"),
+    [(3, 3, 0.5, 0.5), (3, 8, 0.8, 0.0), (3, 2, 0.0, 0.8), (1, 8, 0.0, 0.6)],
+)
+def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(
+    seeds, draws, of_seed, of_draw
+):
+    """Draws of one release as if each were of another would cover too seldom, as queries alone
+    would where draws differ.
+    """
+    rng, truth, covered, apart = (
+        np.random.default_rng(draws),
+        _truth(np.hypot(of_seed, of_draw), 1.0),
+        0,
+        0,
+    )
     for _ in range(1000):
-        luck = of_seed * rng.standard_normal((seeds, 1, 1)) + of_draw * rng.standard_normal((seeds, draws, 1))
-        right = (rng.random((seeds, draws, 120)) < 1 / (1 + np.exp(-(0.8 + rng.standard_normal(120) + luck)))).astype(float)
+        luck = of_seed * rng.standard_normal((seeds, 1, 1)) + of_draw * rng.standard_normal(
+            (seeds, draws, 1)
+        )
+        right = (
+            rng.random((seeds, draws, 120))
+            < 1 / (1 + np.exp(-(0.8 + rng.standard_normal(120) + luck)))
+        ).astype(float)
         differences = right - (rng.random(120) < 0.6)
         gain = gain_of_draws(differences)
         covered += abs(gain.mean - truth) <= gain.half
         flat = gain_of(differences.reshape(-1, 120))
         apart += abs(flat.mean - truth) <= flat.half
-    least = 900 if of_seed > 0.5 else 920  # how far three releases lie apart tells little of how far others do
-    assert covered >= least and (apart < 850 if of_seed > 0.5 else apart <= covered + 50), (covered, apart)
+    least = (
+        900 if of_seed > 0.5 else 920
+    )  # how far three releases lie apart tells little of how far others do
+    assert covered >= least and (apart < 850 if of_seed > 0.5 else apart <= covered + 50), (
+        covered,
+        apart,
+    )
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(2, 9), st.integers(0, 2**32 - 1))
@@ -75,15 +113,22 @@ def test_one_draw_is_none_and_order_is_no_matter(seeds, draws, queries, chance):
     differences = rng.integers(-1, 2, (seeds, draws, queries)).astype(float)
     gain = gain_of_draws(differences)
     assert gain.mean == pytest.approx(differences.mean()) and 0 < gain.half <= 1
-    mixed = differences[rng.permutation(seeds)][:, rng.permutation(draws)][:, :, rng.permutation(queries)]
+    mixed = differences[rng.permutation(seeds)][:, rng.permutation(draws)][
+        :, :, rng.permutation(queries)
+    ]
     assert gain_of_draws(mixed).half == pytest.approx(gain.half)
     assert gain_of_draws(differences[:, :1]) == gain_of(differences[:, 0])
 
 
 def test_the_seeds_of_what_is_compared_with_widen_an_interval_too():
     means, bars = np.array([0.8, 0.8]), np.array([0.5, 0.7])
-    assert gain_of_means(means, bars, (1000, 1000)).half > 3 * gain_of_means(means, 0.6, (1000, 1000)).half
-    gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), np.array([1.0, 1.0, 4.0]))  # differences 2, 3, 1
+    assert (
+        gain_of_means(means, bars, (1000, 1000)).half
+        > 3 * gain_of_means(means, 0.6, (1000, 1000)).half
+    )
+    gain = gain_over_seeds(
+        np.array([3.0, 4.0, 5.0]), np.array([1.0, 1.0, 4.0])
+    )  # differences 2, 3, 1
     assert gain.mean == 2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
 
 
@@ -104,12 +149,16 @@ def test_few_queries_that_all_agree_leave_a_doubt_and_one_leaves_no_interval():
 def test_a_count_that_noise_made_nothing_of_gives_no_interval():
     gain = gain_of_means(np.array([0.0]), 0.5, (0.0, 0.0), added=3.0)
     assert gain.mean == -0.5 and math.isnan(gain.half) and gain.sign == 0
-    assert math.isnan(gain_of(np.zeros((2, 0))).mean), "of numbers whose truth is missing everywhere"
+    assert math.isnan(gain_of(np.zeros((2, 0))).mean), (
+        "of numbers whose truth is missing everywhere"
+    )
 
 
 def test_noise_of_counts_widens_an_interval():
     means = np.array([0.8, 0.8, 0.8])
-    widths = [gain_of_means(means, 0.6, (1000, 1000), added=added).half for added in (0.0, 0.01, 0.1)]
+    widths = [
+        gain_of_means(means, 0.6, (1000, 1000), added=added).half for added in (0.0, 0.01, 0.1)
+    ]
     assert widths == sorted(widths) and widths[2] > 3 * widths[0]
 
 
@@ -117,5 +166,7 @@ def test_errors_are_judged_by_seeds_alone():
     gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), 6.0)
     assert gain.mean == -2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
     assert math.isnan(gain_over_seeds(np.array([3.0]), 6.0).half)
-    alike = gain_over_seeds(np.array([3.0, 3.0]), np.array([3.1, 3.1]))  # as of a method without noise
+    alike = gain_over_seeds(
+        np.array([3.0, 3.0]), np.array([3.1, 3.1])
+    )  # as of a method without noise
     assert math.isnan(alike.half) and alike.sign == 0

@@ -1,4 +1,6 @@
-"""Gaussian noise of MST- and AIM-TabICL: every path spends the whole budget, and epsilon and delta are for what the contract protects."""
+"""Gaussian noise of MST- and AIM-TabICL: every path spends the whole budget, and epsilon and delta
+are for what the contract protects.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ SIZES = (2, 3, 2, 4, 2, 3, 2, 4, 2)
 METHOD = pytest.mark.parametrize("name", ["mst_tabicl", "aim_tabicl"])
 WAY = pytest.mark.parametrize(
     ("measure", "expected"),
-    [(spanning_tree.measure, spanning_tree.expected_errors), (adaptive.measure, adaptive.expected_errors)],
+    [
+        (spanning_tree.measure, spanning_tree.expected_errors),
+        (adaptive.measure, adaptive.expected_errors),
+    ],
     ids=["MST", "AIM"],
 )
 
@@ -57,36 +62,59 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
     measure: Callable[..., Any], expected: object, count: int, seed: int, amount: Fraction
 ) -> None:
     with gaussian_steps() as steps:
-        found = measure(counts(count, seed), budget=GaussianBudget(amount), stream=stream(seed, "measure", "", ""))
+        found = measure(
+            counts(count, seed),
+            budget=GaussianBudget(amount),
+            stream=stream(seed, "measure", "", ""),
+        )
     assert sum(step.amount for step in steps) == amount
-    assert len([step for step in steps if step.variance]) == len(found) and all(one.gaussian for one in found)
+    assert len([step for step in steps if step.variance]) == len(found) and all(
+        one.gaussian for one in found
+    )
 
 
 @pytest.mark.quick("MST")
 @WAY
-def test_errors_are_those_of_the_noise(measure: Callable[..., Any], expected: Callable[..., list[float]]) -> None:
+def test_errors_are_those_of_the_noise(
+    measure: Callable[..., Any], expected: Callable[..., list[float]]
+) -> None:
     sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))
     exact, apart = counts(rows, 0, sizes), []
     for seed in range(40):
         for one in added(measure(exact, budget=budget, stream=stream(seed, "measure", "", ""))):
             if len(one.columns) == 2:
-                apart.append(np.abs((one.counts - exact.of_columns(one.columns)).sum(axis=1)).sum() / 2 / rows)
+                apart.append(
+                    np.abs((one.counts - exact.of_columns(one.columns)).sum(axis=1)).sum()
+                    / 2
+                    / rows
+                )
     assert np.mean(apart) == pytest.approx(np.mean(expected(sizes, budget, rows)), rel=0.2)
 
 
 def test_counts_of_two_steps_are_as_exact_together_as_their_variances_say() -> None:
-    one, other = (NoisyMarginal((0, 1), np.full((2, 2), value), scale, gaussian=True) for value, scale in ((0.0, 3.0), (25.0, 4.0)))
+    one, other = (
+        NoisyMarginal((0, 1), np.full((2, 2), value), scale, gaussian=True)
+        for value, scale in ((0.0, 3.0), (25.0, 4.0))
+    )
     (both,) = added([one, other])
-    assert both.gaussian and both.scale == pytest.approx(2.4) and both.counts[0, 0] == pytest.approx(9)
+    assert (
+        both.gaussian and both.scale == pytest.approx(2.4) and both.counts[0, 0] == pytest.approx(9)
+    )
     assert both.variance == pytest.approx(5.76)
 
 
 def test_gaussian_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() -> None:
     sizes, believed = (4, 4, 4, 2), {}
-    leaning, flat = np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2, np.array([[70, 30]] * 4) * 2
+    leaning, flat = (
+        np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2,
+        np.array([[70, 30]] * 4) * 2,
+    )
     for name, cells in (("leaning", leaning), ("flat", flat)):
         rng = np.random.default_rng(1)
-        found = [NoisyMarginal((column, 3), cells + rng.normal(0, 30, (4, 2)), 30.0, gaussian=True) for column in range(3)]
+        found = [
+            NoisyMarginal((column, 3), cells + rng.normal(0, 30, (4, 2)), 30.0, gaussian=True)
+            for column in range(3)
+        ]
         believed[name] = not says_little(graphical_model(sizes, found), found, rng)
     assert believed == {"leaning": True, "flat": False}
 
@@ -109,11 +137,21 @@ def _protecting(**privacy: Any) -> Contract:
         ({}, 1, "row"),
         ({"neighbours": "replace-one"}, 2, "row"),
         ({"unit": "person", "person": {"id_column": "age", "max_rows": 5}}, 5, "person"),
-        ({"unit": "person", "person": {"id_column": "age", "max_rows": 5}, "neighbours": "replace-one"}, 10, "person"),
+        (
+            {
+                "unit": "person",
+                "person": {"id_column": "age", "max_rows": 5},
+                "neighbours": "replace-one",
+            },
+            10,
+            "person",
+        ),
     ],
     ids=["row", "replaced row", "person", "replaced person"],
 )
-def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(name: str, privacy: dict[str, Any], moved: int, unit: str) -> None:
+def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(
+    name: str, privacy: dict[str, Any], moved: int, unit: str
+) -> None:
     """The same as one Gaussian that is moved so many times as far as by one row."""
     contract = _protecting(**privacy)
     (cost,) = METHODS[name].releases(contract, _unit(name, contract, delta=1e-6)).values()
@@ -121,10 +159,17 @@ def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(name: str,
     assert 0.995 <= charged.epsilon <= 1 and (charged.delta, charged.unit) == (1e-6, unit)
     check(charged)
     spent = Spent.nothing().plus(charged)
-    assert spent.cost(1e-6).epsilon == pytest.approx(charged.epsilon) and 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
-    budget = tabular(name)._priced(contract, _unit(name, contract, delta=1e-6), Cell("counts", 1.0))[0]  # type: ignore[attr-defined]
+    assert (
+        spent.cost(1e-6).epsilon == pytest.approx(charged.epsilon)
+        and 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
+    )
+    budget = tabular(name)._priced(
+        contract, _unit(name, contract, delta=1e-6), Cell("counts", 1.0)
+    )[0]  # type: ignore[attr-defined]
     row = GaussianTotal.of(1.0, delta=1e-6, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
-    assert row.amount is not None and float(row.amount / budget.amount) == pytest.approx(moved**2, rel=0.02)
+    assert row.amount is not None and float(row.amount / budget.amount) == pytest.approx(
+        moved**2, rel=0.02
+    )
 
 
 @METHOD
@@ -142,15 +187,25 @@ def test_delta_is_the_budgets_where_nobody_says_it_and_part_of_the_name(name: st
 
 @METHOD
 def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
-    for contract, options in ((private_contract(), {"delta": 1e-6}), (private_contract(), {}), (small_contract(), {})):
+    for contract, options in (
+        (private_contract(), {"delta": 1e-6}),
+        (private_contract(), {}),
+        (small_contract(), {}),
+    ):
         with pytest.raises(
-            PrivacyError, match="its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
+            PrivacyError,
+            match="its budget has no delta, which gaussian noise needs; expected budget.delta, or "
+            "noise laplace",
         ):
             METHODS[name].releases(contract, _unit(name, contract, **options))
     capped = _protecting(budget={"epsilon": 9, "delta": 1e-6})
-    with pytest.raises(PrivacyError, match="delta 0.001 is above its budget's, 1e-06; expected at most that"):
+    with pytest.raises(
+        PrivacyError, match="delta 0.001 is above its budget's, 1e-06; expected at most that"
+    ):
         METHODS[name].releases(capped, _unit(name, capped, delta=1e-3))
-    assert METHODS[name].releases(small_contract(), _unit(name, small_contract(), delta=1e-6)), "on a benchmark a stated one is enough"
+    assert METHODS[name].releases(small_contract(), _unit(name, small_contract(), delta=1e-6)), (
+        "on a benchmark a stated one is enough"
+    )
     with pytest.raises(ValidationError, match="delta with laplace noise"):
         MstOptions(delta=1e-6)
     with pytest.raises(ValidationError, match="greater than 0"):
@@ -159,16 +214,31 @@ def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
 
 @METHOD
 @pytest.mark.parametrize("epsilon", [1.0, 10.0, math.inf])
-def test_a_release_is_read_as_it_was_published_and_batches_are_the_whole(name: str, epsilon: float) -> None:
+def test_a_release_is_read_as_it_was_published_and_batches_are_the_whole(
+    name: str, epsilon: float
+) -> None:
     contract = small_contract()
-    unit, method, cell = _unit(name, contract, epsilon, delta=1e-6), tabular(name), Cell("counts", epsilon)
+    unit, method, cell = (
+        _unit(name, contract, epsilon, delta=1e-6),
+        tabular(name),
+        Cell("counts", epsilon),
+    )
     table, draws = random_table(contract, 300, 0), draws_for(contract, 0)
     whole = method.draw(PrivateTable(table), contract, unit, draws, [cell], {})[cell]
-    batches = [method.count(PrivateTable(part), contract, unit, draws, [cell]) for part in (table[:100], table[100:])]
-    assert method.encode(method.merge(batches, contract, unit, draws, [cell])[cell]) == method.encode(whole)
+    batches = [
+        method.count(PrivateTable(part), contract, unit, draws, [cell])
+        for part in (table[:100], table[100:])
+    ]
+    assert method.encode(
+        method.merge(batches, contract, unit, draws, [cell])[cell]
+    ) == method.encode(whole)
     again = method.decode(method.encode(whole), contract, unit, cell)
-    assert method.encode(again) == method.encode(whole) and [one.gaussian for one in again] == [one.gaussian for one in whole]
+    assert method.encode(again) == method.encode(whole) and [one.gaussian for one in again] == [
+        one.gaussian for one in whole
+    ]
     assert all(one.scale for one in whole) == (epsilon < math.inf)
     assert method.rows(again, contract, unit, cell, draws, 50).codes.shape[0] == 50
     errors = method.column_errors(contract, unit, cell, 300)
-    assert set(errors) == set(contract.features) and all(0 <= error <= 1 for error in errors.values())
+    assert set(errors) == set(contract.features) and all(
+        0 <= error <= 1 for error in errors.values()
+    )

@@ -1,4 +1,6 @@
-"""GDP-TabICL of a horizon: exact without noise, within its budget with it, whatever a unit's rows are, in which group and period."""
+"""GDP-TabICL of a horizon: exact without noise, within its budget with it, whatever a unit's rows
+are, in which group and period.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,54 @@ COLUMNS = {
     "sex": {"type": "category", "categories": ["m", "f"]},
     "buys": {"type": "category", "categories": ["no", "yes"]},
 }
-GROUPS = {2: ["label"], 4: ["label", {"column": "age", "cuts": [40]}], 6: [{"column": "city", "parts": [["a"], ["b"], ["c"]]}, "label"]}
+GROUPS = {
+    2: ["label"],
+    4: ["label", {"column": "age", "cuts": [40]}],
+    6: [{"column": "city", "parts": [["a"], ["b"], ["c"]]}, "label"],
+}
 
 
-def tree(*, rows: int = 3, nightly: int = 2, neighbours: str = "add-or-remove-one", back: bool = True, **more: Any) -> dict[str, Any]:
-    """Numbers, one of them with missing values, and categories; a column that a group's key says; with `back` rows that take others back."""
-    content = series_tree(columns=COLUMNS, groups=GROUPS, releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"}, **more)
+def tree(
+    *,
+    rows: int = 3,
+    nightly: int = 2,
+    neighbours: str = "add-or-remove-one",
+    back: bool = True,
+    **more: Any,
+) -> dict[str, Any]:
+    """Numbers, one of them with missing values, and categories; a column that a group's key says;
+    with `back` rows that take others back.
+    """
+    content = series_tree(
+        columns=COLUMNS,
+        groups=GROUPS,
+        releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"},
+        **more,
+    )
     content["source"] |= {"missing": "?"} | ({"sign": "sign"} if back else {})
     content["privacy"] |= {"neighbours": neighbours}
     content["privacy"]["person"] |= {"max_rows": nightly, "max_rows_in_horizon": rows}
     return content
 
 
-def series(contract: Contract, shots: int = 2, *, origin: Origin = "centre", sigma: Fraction | None = None) -> GroupSeries:
+def series(
+    contract: Contract, shots: int = 2, *, origin: Origin = "centre", sigma: Fraction | None = None
+) -> GroupSeries:
     made = GroupSeries.of(contract, shots, origin=origin, epsilon=math.inf, delta=1e-6)
     return replace(made, total=replace(made.total, sigma=sigma))
 
 
-def row(who: str, day: int, *, age: int = 40, paid: str = "100", city: str = "a", sex: str = "m", buys: str = "no", sign: int = 1) -> Any:
+def row(
+    who: str,
+    day: int,
+    *,
+    age: int = 40,
+    paid: str = "100",
+    city: str = "a",
+    sex: str = "m",
+    buys: str = "no",
+    sign: int = 1,
+) -> Any:
     return {**visit(who, day, age=age, city=city, sex=sex, buys=buys), "paid": paid, "sign": sign}
 
 
@@ -89,7 +121,9 @@ def moved(one: GroupSeries, mine: list[np.ndarray], its: list[np.ndarray]) -> in
     return sum(
         int(cell) ** 2
         for period in range(1, PERIODS + 1)
-        for cell in exact.release(deliveries[:period], period=period, stream=stream(0, "test", "", ""))
+        for cell in exact.release(
+            deliveries[:period], period=period, stream=stream(0, "test", "", "")
+        )
     )
 
 
@@ -111,17 +145,34 @@ ROWS = st.lists(
     max_size=8,
 )
 SHOTS, ORIGINS = st.sampled_from([1, 2, 4, 6]), st.sampled_from(["centre", "lower"])
-OTHERS = [row(f"p{who}", 1 + who % PERIODS, age=20 + 9 * who, city="abc"[who % 3], buys=("no", "yes")[who % 2]) for who in range(6)]
+OTHERS = [
+    row(
+        f"p{who}",
+        1 + who % PERIODS,
+        age=20 + 9 * who,
+        city="abc"[who % 3],
+        buys=("no", "yes")[who % 2],
+    )
+    for who in range(6)
+]
 
 
-def covered(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool) -> None:
-    """From rows to sums of all nights: against nobody, and against another person's in their place."""
+def covered(
+    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
+) -> None:
+    """From rows to sums of all nights: against nobody, and against another person's in their
+    place.
+    """
     most = {"rows": max(rows, nightly), "nightly": max(2, min(rows, nightly))}
     most["rows"] = max(most.values())
     added = series(series_contract(tree(back=back, **most)), shots, origin=origin)
-    counted = [vectors(added, [*OTHERS, *person]) for person in (mine, its, [])]  # without `back` the column of signs is none
+    counted = [
+        vectors(added, [*OTHERS, *person]) for person in (mine, its, [])
+    ]  # without `back` the column of signs is none
     assert moved(added, counted[0], counted[2]) <= added.counters.squared_sensitivity
-    replaced = series(series_contract(tree(neighbours="replace-one", back=back, **most)), shots, origin=origin)
+    replaced = series(
+        series_contract(tree(neighbours="replace-one", back=back, **most)), shots, origin=origin
+    )
     times = 4 if back else 2 * (1 + added.vectors.signed)
     assert replaced.counters.squared_sensitivity == times * added.counters.squared_sensitivity
     assert moved(replaced, counted[0], counted[1]) <= replaced.counters.squared_sensitivity
@@ -138,14 +189,18 @@ def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
 @pytest.mark.exhaustive
 @given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_nor_do_any_others(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool) -> None:
+def test_nor_do_any_others(
+    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
+) -> None:
     covered(mine, its, shots, origin, rows, nightly, back)
 
 
 @pytest.mark.parametrize("neighbours", ["add-or-remove-one", "replace-one"])
 @pytest.mark.parametrize("shots", [1, 2, 4, 6])
 def test_a_person_at_the_bounds_reaches_all_that_is_priced(shots: int, neighbours: str) -> None:
-    """In the earliest periods, with all numbers at an end; and what takes such rows back, in their place."""
+    """In the earliest periods, with all numbers at an end; and what takes such rows back, in their
+    place.
+    """
     one = series(series_contract(tree(rows=3, nightly=2, neighbours=neighbours)), shots)
     mine = [row("me", day, age=90, paid="500", buys="yes") for day in (1, 1, 2)]
     its = [{**each, "sign": -1} for each in mine] if neighbours == "replace-one" else []
@@ -155,9 +210,15 @@ def test_a_person_at_the_bounds_reaches_all_that_is_priced(shots: int, neighbour
 
 
 def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() -> None:
-    """Rows come in both histories, at either end of the bounds: a price for counts alone, twice the square, would not cover it."""
-    content = series_tree(groups={2: ["label"]}, releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"})
-    content["columns"] = {f"n{number}": {"type": "real", "bounds": [0, 1]} for number in range(8)} | {"buys": COLUMNS["buys"]}
+    """Rows come in both histories, at either end of the bounds: a price for counts alone, twice the
+    square, would not cover it.
+    """
+    content = series_tree(
+        groups={2: ["label"]}, releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"}
+    )
+    content["columns"] = {
+        f"n{number}": {"type": "real", "bounds": [0, 1]} for number in range(8)
+    } | {"buys": COLUMNS["buys"]}
     content["privacy"] |= {"neighbours": "replace-one"}
     priced, reached, sums = {}, {}, Fraction(0)
     for origin in ("centre", "lower"):
@@ -167,10 +228,18 @@ def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() 
         high[cells.count] = low[cells.count] = cells.count_weight
         for part in cells.parts:
             assert part.grid is not None
-            high[part.cells.start], low[part.cells.start] = (part.grid.total(np.array([end])) for end in (1.0, 0.0))
+            high[part.cells.start], low[part.cells.start] = (
+                part.grid.total(np.array([end])) for end in (1.0, 0.0)
+            )
         nothing, sums = [np.zeros_like(high)] * (PERIODS - 3), max(sums, one.vectors.signed)
-        priced[origin], reached[origin] = one.counters.squared_sensitivity, moved(one, [high] * 3 + nothing, [low] * 3 + nothing)
-    assert priced["centre"] == (1 + sums) * priced["lower"] and priced["lower"] < reached["centre"] <= priced["centre"]
+        priced[origin], reached[origin] = (
+            one.counters.squared_sensitivity,
+            moved(one, [high] * 3 + nothing, [low] * 3 + nothing),
+        )
+    assert (
+        priced["centre"] == (1 + sums) * priced["lower"]
+        and priced["lower"] < reached["centre"] <= priced["centre"]
+    )
     assert sums == pytest.approx(8 / (8 + (8 / 3) ** 0.5), rel=1e-3), "eight sums and a count"
     assert reached["lower"] <= priced["lower"]
 
@@ -178,7 +247,9 @@ def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() 
 @pytest.mark.parametrize("shots", [1, 2, 4, 6])
 @pytest.mark.parametrize("origin", ["centre", "lower"])
 def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin: Origin) -> None:
-    """As a release of the same rows by the method's own averages, but for the steps that values are put on."""
+    """As a release of the same rows by the method's own averages, but for the steps that values are
+    put on.
+    """
     contract, chance = series_contract(tree(rows=PERIODS, nightly=2)), np.random.default_rng(0)
     one = series(contract, shots, origin=origin)
     rows = [
@@ -198,25 +269,50 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
         released.append(one.draw(history[:period], released, stream(0, "test", "", str(period))))
     for first, last in ((1, PERIODS), (1, 1), (2, 4)):
         own = table(contract, [each for each in rows if first <= int(each["day"][-2:]) <= last])
-        groups, options = partition(contract, shots), aggregate.AggregateOptions("paid-columns", origin)
-        truth = aggregate.aggregate(
-            own, assign(own, contract, shots), groups, contract, epsilon=math.inf, options=options, stream=stream(0, "test", "", "")
+        groups, options = (
+            partition(contract, shots),
+            aggregate.AggregateOptions("paid-columns", origin),
         )
-        for shown, expected in zip(one.window(released, first, last).groups, truth.groups, strict=True):
+        truth = aggregate.aggregate(
+            own,
+            assign(own, contract, shots),
+            groups,
+            contract,
+            epsilon=math.inf,
+            options=options,
+            stream=stream(0, "test", "", ""),
+        )
+        for shown, expected in zip(
+            one.window(released, first, last).groups, truth.groups, strict=True
+        ):
             assert (shown.key, shown.label) == (expected.key, expected.label)
             for name, value in expected.values.items():
-                assert shown.values[name] == (value if isinstance(value, str) else pytest.approx(value, abs=0.1)), (name, first, last)
-        assert one.window_rows(released, [(first, last)]).rows[0] == pytest.approx(own.row_count, abs=1e-3)
+                assert shown.values[name] == (
+                    value if isinstance(value, str) else pytest.approx(value, abs=0.1)
+                ), (name, first, last)
+        assert one.window_rows(released, [(first, last)]).rows[0] == pytest.approx(
+            own.row_count, abs=1e-3
+        )
 
 
 def test_the_noise_is_what_it_is_said_to_be() -> None:
     """Of the number of rows, and of means of groups with as many rows each."""
     one = series(series_contract(tree(rows=PERIODS, nightly=2)), 2, sigma=Fraction(2))
     days, persons = range(1, PERIODS + 1), range(300)
-    history = vectors(one, [row(f"p{who}", day, age=18 + who % 73, buys=("no", "yes")[who % 2]) for day in days for who in persons])
+    history = vectors(
+        one,
+        [
+            row(f"p{who}", day, age=18 + who % 73, buys=("no", "yes")[who % 2])
+            for day in days
+            for who in persons
+        ],
+    )
     off, means, stated = [], [], []
     for seed in range(120):
-        released = [one.draw(history[:period], [], stream(seed, "test", "", str(period))) for period in range(1, PERIODS + 1)]
+        released = [
+            one.draw(history[:period], [], stream(seed, "test", "", str(period)))
+            for period in range(1, PERIODS + 1)
+        ]
         seen = one.window_rows(released, [(2, 4)])
         off.append((seen.rows[0] - 900) / seen.deviations[0])
         stated.append(one.errors(released, [(2, 4)])[0][0])
@@ -236,21 +332,34 @@ def test_drift_of_a_mean_and_of_a_category_is_found_in_its_column() -> None:
             row(
                 f"p{who}",
                 day,
-                age=int(chance.integers(60, 91) if drifting == "age" and day > 3 else chance.integers(18, 91)),
+                age=int(
+                    chance.integers(60, 91)
+                    if drifting == "age" and day > 3
+                    else chance.integers(18, 91)
+                ),
                 paid=str(int(chance.integers(0, 500))),
                 city="a" if drifting == "city" and day > 3 else "abc"[int(chance.integers(3))],
                 sex="mf"[int(chance.integers(2))],
-                buys=("no", "yes")[int(chance.random() < (0.8 if drifting == "(groups)" and day > 3 else 0.5))],
+                buys=("no", "yes")[
+                    int(chance.random() < (0.8 if drifting == "(groups)" and day > 3 else 0.5))
+                ],
             )
             for day in range(1, PERIODS + 1)
             for who in range(400)
         ]
         history, released = vectors(one, rows), list[Arrays]()
         for period in range(1, PERIODS + 1):
-            released.append(one.draw(history[:period], released, stream(3, "test", drifting, str(period))))
+            released.append(
+                one.draw(history[:period], released, stream(3, "test", drifting, str(period)))
+            )
         found = {each.column: each.chance for each in drifts(one, released, names, 2)}
-        assert found.keys() == {*contract.features, "(groups)"} and min(found, key=lambda name: found[name] or 1.0) == drifting
-        assert (found[drifting] or 0) < 1e-4 and all(chance is None or chance > 1e-3 for name, chance in found.items() if name != drifting)
+        assert (
+            found.keys() == {*contract.features, "(groups)"}
+            and min(found, key=lambda name: found[name] or 1.0) == drifting
+        )
+        assert (found[drifting] or 0) < 1e-4 and all(
+            chance is None or chance > 1e-3 for name, chance in found.items() if name != drifting
+        )
 
 
 def unit(shots: tuple[int, ...] = (2,), rates: tuple[Fraction, ...] = (), **chosen: Any) -> Unit:
@@ -269,8 +378,14 @@ def test_what_no_series_has_is_refused_in_one_sentence() -> None:
     METHOD.check(series_contract(whole), unit())
     METHOD.check(series_contract(sampled), unit(rates=(Fraction(1),)))
     for made, refused in (
-        ((contract, unit(allocation="paid-columns")), r"allocation=.?paid-columns.?: expected shared-count: visits has a horizon"),
-        ((contract, unit(epsilon_is="amplified")), "epsilon_is=.*: expected nominal: visits has a horizon"),
+        (
+            (contract, unit(allocation="paid-columns")),
+            r"allocation=.?paid-columns.?: expected shared-count: visits has a horizon",
+        ),
+        (
+            (contract, unit(epsilon_is="amplified")),
+            "epsilon_is=.*: expected nominal: visits has a horizon",
+        ),
         ((contract, unit(rates=(Fraction(1, 2),))), "sampling_rate=.*1/2.*: expected 1: all rows"),
         ((series_contract(sampled), unit()), "sampling_rate=.*1/10.*: expected 1: all rows"),
         ((contract, unit(shots=(3,))), "shots=3"),
@@ -284,14 +399,32 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
     costs = METHOD.releases(contract, unit(shots=(1, 2, 4)))
     assert [cell.shots for cell in costs] == [1, 2, 4]
     for cell, cost in costs.items():
-        assert cost.charged == cost.nominal and cost.charged.epsilon == pytest.approx(2, rel=0.01) and cost.charged.delta == 1e-6
-        assert METHOD.identity(contract, unit(), cell).keys() == {"delta", "sum_origin", "horizon", "first", "last", "series"}
+        assert (
+            cost.charged == cost.nominal
+            and cost.charged.epsilon == pytest.approx(2, rel=0.01)
+            and cost.charged.delta == 1e-6
+        )
+        assert METHOD.identity(contract, unit(), cell).keys() == {
+            "delta",
+            "sum_origin",
+            "horizon",
+            "first",
+            "last",
+            "series",
+        }
         assert "of all rows and no subsample" in METHOD.statement(contract, unit(), cell, cost)
     with pytest.raises(PrivacyError, match="no release of the whole table is charged"):
         method: Any = METHOD
         private = table(contract, OTHERS)
         cells = list(costs)[:1]
-        method.draw(private, contract, unit(), draws_for(contract, 0), cells, {cells[0]: np.zeros(private.row_count, dtype=np.int16)})
+        method.draw(
+            private,
+            contract,
+            unit(),
+            draws_for(contract, 0),
+            cells,
+            {cells[0]: np.zeros(private.row_count, dtype=np.int16)},
+        )
 
 
 def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:

@@ -1,4 +1,6 @@
-"""What is told of held-out private rows: one of them more or less moves every count by one at most, and all are charged for."""
+"""What is told of held-out private rows: one of them more or less moves every count by one at most,
+and all are charged for.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,18 @@ UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
     "mst_tabicl": shop_unit("mst_tabicl", mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
-MODEL_ROWS = ReleasedRows(row_bins(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
+MODEL_ROWS = ReleasedRows(
+    row_bins(PrivateTable(random_table(contract_of(), 300, 5)), contract_of())
+)
 
 
 def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
     """Of demonstrations that were released before, whatever the held-out rows are."""
     draws = draws_for(contract, 0)
     if unit.method == "mst_tabicl":
-        prompts = tabular("mst_tabicl").prompts(Released({}, {Cell("counts", 1.0): MODEL_ROWS}), queries, contract, unit, draws)
+        prompts = tabular("mst_tabicl").prompts(
+            Released({}, {Cell("counts", 1.0): MODEL_ROWS}), queries, contract, unit, draws
+        )
     else:
         train = PrivateTable(random_table(contract, 50, 9))
         benchmark = small_contract()
@@ -70,37 +76,66 @@ def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell
     return prompts
 
 
-def counts_of(rows: pa.Table, contract: Contract, unit: Unit, most: int | None = None) -> np.ndarray:
+def counts_of(
+    rows: pa.Table, contract: Contract, unit: Unit, most: int | None = None
+) -> np.ndarray:
     split = split_table(rows, contract, key=KEY, most=most)
     prompts = prompts_of(split.queries, contract, unit)
-    said = {cell: ask_cell(HashScorer(), texts, contract, cell) for cell, texts in prompts.items() if texts}
+    said = {
+        cell: ask_cell(HashScorer(), texts, contract, cell)
+        for cell, texts in prompts.items()
+        if texts
+    }
     return np.array(evaluation.right_counts(said, truth_of(split.queries, contract), unit))
 
 
 @pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-@given(seed=st.integers(0, 99), place=st.integers(0, 30), kind=st.sampled_from(["more", "less", "twice"]), most=st.sampled_from([None, 5]))
+@given(
+    seed=st.integers(0, 99),
+    place=st.integers(0, 30),
+    kind=st.sampled_from(["more", "less", "twice"]),
+    most=st.sampled_from([None, 5]),
+)
 @settings(max_examples=15, deadline=None)
-def test_one_row_moves_every_count_by_one_at_most(unit: Unit, seed: int, place: int, kind: str, most: int | None) -> None:
+def test_one_row_moves_every_count_by_one_at_most(
+    unit: Unit, seed: int, place: int, kind: str, most: int | None
+) -> None:
     contract = contract_of()
     rows, one = random_table(contract, 31, seed), random_table(contract, 1, seed + 1000)
     before, after = rows.slice(0, place), rows.slice(place)
-    changed = {"more": [before, one, after], "less": [before, after.slice(1)], "twice": [before, after.slice(0, 1), after]}[kind]
-    there, then = counts_of(rows, contract, unit, most), counts_of(pa.concat_tables(changed), contract, unit, most)
-    assert np.abs(there - then).max() <= 1 and len(there) == len(evaluation.measured_cells(unit)) + 1
+    changed = {
+        "more": [before, one, after],
+        "less": [before, after.slice(1)],
+        "twice": [before, after.slice(0, 1), after],
+    }[kind]
+    there, then = (
+        counts_of(rows, contract, unit, most),
+        counts_of(pa.concat_tables(changed), contract, unit, most),
+    )
+    assert (
+        np.abs(there - then).max() <= 1 and len(there) == len(evaluation.measured_cells(unit)) + 1
+    )
 
 
 @given(st.integers(0, 99), st.integers(1, 9), st.sampled_from([None, 5]))
 @settings(max_examples=15, deadline=None)
-def test_a_person_moves_every_count_by_as_many_rows_as_are_charged(seed: int, own: int, most: int | None) -> None:
+def test_a_person_moves_every_count_by_as_many_rows_as_are_charged(
+    seed: int, own: int, most: int | None
+) -> None:
     contract, unit = contract_of(as_persons), UNITS["gdp_tabicl"]
 
     def of(rows: pa.Table, ids: list[int]) -> pa.Table:
         return rows.append_column("who", pa.array(np.array(ids, dtype=np.int64)))
 
     rows = of(random_table(contract, 40, seed), [number % 13 for number in range(40)])
-    after = pa.concat_tables([rows.slice(0, 7), of(random_table(contract, own, seed + 1000), [99] * own), rows.slice(7)])
-    assert np.abs(counts_of(rows, contract, unit, most) - counts_of(after, contract, unit, most)).max() <= MOST
+    after = pa.concat_tables(
+        [rows.slice(0, 7), of(random_table(contract, own, seed + 1000), [99] * own), rows.slice(7)]
+    )
+    assert (
+        np.abs(counts_of(rows, contract, unit, most) - counts_of(after, contract, unit, most)).max()
+        <= MOST
+    )
 
 
 def test_a_place_that_matters_fails_the_same_check() -> None:
@@ -110,7 +145,10 @@ def test_a_place_that_matters_fails_the_same_check() -> None:
     moved = QueryTable(pa.concat_tables([random_table(benchmark, 1, 7), queries.data]))
     cell = Cell("icl", 1.0, 2)
     for contract, same in ((contract_of(), True), (benchmark, False)):
-        before, after = prompts_of(queries, contract, unit)[cell], prompts_of(moved, contract, unit)[cell]
+        before, after = (
+            prompts_of(queries, contract, unit)[cell],
+            prompts_of(moved, contract, unit)[cell],
+        )
         assert (before == after[1:]) == same
 
 
@@ -122,29 +160,56 @@ def test_a_place_that_matters_fails_the_same_check() -> None:
         (as_persons, "person", "add-or-remove-one"),
     ],
 )
-def test_all_counts_together_cost_what_the_contract_says(change: Callable[[dict[str, Any]], None], unit: str, neighbours: str) -> None:
+def test_all_counts_together_cost_what_the_contract_says(
+    change: Callable[[dict[str, Any]], None], unit: str, neighbours: str
+) -> None:
     cost = evaluation.cost(contract_of(change), UNITS["mst_tabicl"])
-    assert cost.epsilon == pytest.approx(2, rel=1e-12) and (cost.unit, cost.neighbours.value, cost.delta) == (unit, neighbours, 0)
+    assert cost.epsilon == pytest.approx(2, rel=1e-12) and (
+        cost.unit,
+        cost.neighbours.value,
+        cost.delta,
+    ) == (unit, neighbours, 0)
 
 
 def test_noise_is_as_wide_as_stated_and_nothing_but_accuracy_is_told() -> None:
     contract, unit, draws = contract_of(), UNITS["gdp_tabicl"], stream(0, "test", "", "")
-    drawn = np.array([evaluation.released_counts([60, 30, 100], contract, unit, draws) for _ in range(4000)])
+    drawn = np.array(
+        [evaluation.released_counts([60, 30, 100], contract, unit, draws) for _ in range(4000)]
+    )
     assert np.abs(drawn.std(axis=0) / evaluation.deviation(contract, unit) - 1).max() < 0.1
-    assert np.abs(drawn.mean(axis=0) - [60, 30, 100]).max() < 5 * evaluation.deviation(contract, unit) / 4000**0.5
+    assert (
+        np.abs(drawn.mean(axis=0) - [60, 30, 100]).max()
+        < 5 * evaluation.deviation(contract, unit) / 4000**0.5
+    )
     for one in evaluation.metrics_of([60, 130, 100], unit).values():
-        assert 0 <= one.accuracy <= 1 and one.query_count == 100 and one.balanced_accuracy is None and one.auc is None
+        assert (
+            0 <= one.accuracy <= 1
+            and one.query_count == 100
+            and one.balanced_accuracy is None
+            and one.auc is None
+        )
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_no_held_out_row_at_all_is_noise_like_any_other_number(unit: Unit) -> None:
     contract = contract_of(lambda content: content["split"].update(test_fraction=1e-9))
     assert not counts_of(random_table(contract, 20, 0), contract, unit).any()
-    assert all(0 <= one.accuracy <= 1 for one in evaluation.metrics_of([-3] * (len(evaluation.measured_cells(unit)) + 1), unit).values())
+    assert all(
+        0 <= one.accuracy <= 1
+        for one in evaluation.metrics_of(
+            [-3] * (len(evaluation.measured_cells(unit)) + 1), unit
+        ).values()
+    )
 
 
 def test_held_out_rows_are_shown_to_a_local_model_only() -> None:
-    remote = ModelSpec(name="far", kind="endpoint", id="m", url="https://far.example/v1", trust="remote")
-    with pytest.raises(PrivacyError, match=r"shop: model 'far' has trust 'remote', and `split.evaluation_epsilon` asks it held-out"):
+    remote = ModelSpec(
+        name="far", kind="endpoint", id="m", url="https://far.example/v1", trust="remote"
+    )
+    with pytest.raises(
+        PrivacyError,
+        match=r"shop: model 'far' has trust 'remote', and `split.evaluation_epsilon` asks it "
+        r"held-out",
+    ):
         check_egress(contract_of(), UNITS["gdp_tabicl"], remote)
     check_egress(contract_of(), UNITS["gdp_tabicl"], ModelSpec(name="fake", kind="fake"))

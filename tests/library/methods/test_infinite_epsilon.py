@@ -1,4 +1,6 @@
-"""Epsilon = infinity is each mechanism's own limit: what a finite epsilon does, without noise, and nothing of its own."""
+"""Epsilon = infinity is each mechanism's own limit: what a finite epsilon does, without noise, and
+nothing of its own.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,28 @@ def chosen(votes: list[int], kind: NoiseKind, amount: Fraction | None, draws: St
 
 
 SELECTIONS: dict[str, Callable[[bool, Stream], Hashable]] = {
-    "exponential": lambda finite, draws: exponential_max([2, 5, 5, 1], epsilon=Fraction(1000) if finite else None, spread=1, stream=draws),
-    "range": lambda finite, draws: bounded_range_max([2, 5, 5, 1], epsilon=Fraction(1000) if finite else None, spread=1, stream=draws),
-    "gaussian": lambda finite, draws: gaussian_max([2, 5, 5, 1], variance=Fraction(1, 1000) if finite else None, stream=draws),
-    "joint": lambda finite, draws: joint_top(
-        [1, 4, 4, 9, 4], length=3, epsilon=Fraction(LARGEST_EPSILON) if finite else None, sensitivity=2, stream=draws
+    "exponential": lambda finite, draws: exponential_max(
+        [2, 5, 5, 1], epsilon=Fraction(1000) if finite else None, spread=1, stream=draws
     ),
-    "votes, gaussian": lambda finite, draws: chosen([5, 5, 0], "gaussian", CLEAR if finite else None, draws),
-    "votes, exponential": lambda finite, draws: chosen([5, 5, 0], "exponential", 1 / CLEAR if finite else None, draws),
+    "range": lambda finite, draws: bounded_range_max(
+        [2, 5, 5, 1], epsilon=Fraction(1000) if finite else None, spread=1, stream=draws
+    ),
+    "gaussian": lambda finite, draws: gaussian_max(
+        [2, 5, 5, 1], variance=Fraction(1, 1000) if finite else None, stream=draws
+    ),
+    "joint": lambda finite, draws: joint_top(
+        [1, 4, 4, 9, 4],
+        length=3,
+        epsilon=Fraction(LARGEST_EPSILON) if finite else None,
+        sensitivity=2,
+        stream=draws,
+    ),
+    "votes, gaussian": lambda finite, draws: chosen(
+        [5, 5, 0], "gaussian", CLEAR if finite else None, draws
+    ),
+    "votes, exponential": lambda finite, draws: chosen(
+        [5, 5, 0], "exponential", 1 / CLEAR if finite else None, draws
+    ),
 }
 """A draw each, with equals among the largest."""
 
@@ -73,23 +89,38 @@ def test_of_equals_each_is_selected_as_often_as_with_next_to_no_noise(name: str)
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("counts", [{"a": 9, "b": 4}, {"a": 9, "b": 8, "c": 7}, {"a": 3, "b": 3, "c": 2}, {"a": 2}, {"a": 1}, {}])
+@pytest.mark.parametrize(
+    "counts",
+    [{"a": 9, "b": 4}, {"a": 9, "b": 8, "c": 7}, {"a": 3, "b": 3, "c": 2}, {"a": 2}, {"a": 1}, {}],
+)
 def test_words_leave_and_are_withheld_as_with_next_to_no_noise(counts: dict[str, int]) -> None:
     amounts = (Fraction(LARGEST_EPSILON), None)
     rules = [StableTop(amount, amount, Fraction(1, 100), 2) for amount in amounts]
-    found = [{rule.choose(counts, stream(seed, "limit", "", ""), stream(seed, "test", "", "")) for seed in range(20)} for rule in rules]
+    found = [
+        {
+            rule.choose(counts, stream(seed, "limit", "", ""), stream(seed, "test", "", ""))
+            for seed in range(20)
+        }
+        for rule in rules
+    ]
     assert found[0] == found[1]
 
 
 def test_embeddings_are_summed_as_with_next_to_no_noise() -> None:
     vectors, draws = np.array([[3, -4], [5, 6]]), stream(0, "limit", "", "")
-    clear, silent = (EmbeddingNoise(sigma).release(vectors, draws) for sigma in (Fraction(1, 10**9), None))
+    clear, silent = (
+        EmbeddingNoise(sigma).release(vectors, draws) for sigma in (Fraction(1, 10**9), None)
+    )
     assert clear == silent == [8, 2]
 
 
 @pytest.mark.parametrize("tau", [Fraction(1, 2), Fraction(3, 2)])
-def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_temperature(tau: Fraction) -> None:
-    """The law of a finite epsilon whose clip is beyond every difference, and that of equation (3) without a clip."""
+def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_temperature(
+    tau: Fraction,
+) -> None:
+    """The law of a finite epsilon whose clip is beyond every difference, and that of equation (3)
+    without a clip.
+    """
     generator, voters = stream(0, "ink", "", "").generator(), 3
     public, private = generator.normal(0, 2, 5), generator.normal(0, 2, (voters, 5))
     chances = [row - np.logaddexp.reduce(row) for row in (public, *private)]
@@ -105,13 +136,26 @@ def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_tempe
 
 def test_a_plan_at_infinity_has_the_temperature_of_its_finite_ones_and_no_clip_that_binds() -> None:
     trec = TEXT_CONTRACTS["trec"]
-    options = Options(few_shot_generation=FewShotOptions(mechanism="invisible-ink", batches="fixed", voters=8, temperature=1.5))
+    options = Options(
+        few_shot_generation=FewShotOptions(
+            mechanism="invisible-ink", batches="fixed", voters=8, temperature=1.5
+        )
+    )
     unit = unit_of("few_shot_generation", "trec", 0, (8.0, math.inf), (4,), (), False, options)
     finite, silent = (plan_cell(trec, unit, Cell("icl", epsilon, 4)) for epsilon in unit.epsilons)
     tokens = [next(iter(plan.drawings.values())).noise.token for plan in (finite, silent)]
-    assert all(isinstance(token, DifferenceToken) and token.temperature == Fraction(3, 2) for token in tokens)
-    assert rule_of(silent.shape, silent).clip == UNCLIPPED > (rule_of(finite.shape, finite).clip or math.inf)
-    assert [plan.drawings.keys() for plan in (finite, silent)] == [finite.drawings.keys()] * 2 and finite.shape == silent.shape
+    assert all(
+        isinstance(token, DifferenceToken) and token.temperature == Fraction(3, 2)
+        for token in tokens
+    )
+    assert (
+        rule_of(silent.shape, silent).clip
+        == UNCLIPPED
+        > (rule_of(finite.shape, finite).clip or math.inf)
+    )
+    assert [plan.drawings.keys() for plan in (finite, silent)] == [
+        finite.drawings.keys()
+    ] * 2 and finite.shape == silent.shape
 
 
 RELEASES = [(name, {}) for name in TABLES if name != "tab_pate"]
@@ -123,26 +167,50 @@ def test_a_table_is_released_as_with_next_to_no_noise(name: str, options: dict[s
     """All rows take part; what is told of the noise's size beside a number is no part of it."""
     contract, method = small_contract(), tabular(name)
     rates = (Fraction(1),) if name == "gdp_tabicl" else ()
-    unit = unit_of(name, contract.name, 0, (HUGE, math.inf), (2,), rates, False, Options.model_validate({name: options}))
+    unit = unit_of(
+        name,
+        contract.name,
+        0,
+        (HUGE, math.inf),
+        (2,),
+        rates,
+        False,
+        Options.model_validate({name: options}),
+    )
     draws = release(PrivateTable(random_table(contract, 300, 0)), contract, unit).draws
     ordered = sorted(draws, key=lambda cell: cell.epsilon or 0.0)
     assert [cell.epsilon for cell in ordered] == [HUGE, math.inf]
-    finite, silent = (re.sub(rb'"scale": [^,}]+', b"", method.encode(draws[cell])) for cell in ordered)
+    finite, silent = (
+        re.sub(rb'"scale": [^,}]+', b"", method.encode(draws[cell])) for cell in ordered
+    )
     assert finite == silent
 
 
 @pytest.mark.parametrize("measure", [spanning_tree.measure, adaptive.measure], ids=["MST", "AIM"])
-def test_gaussian_steps_choose_and_count_as_with_next_to_no_noise(measure: Callable[..., list[NoisyMarginal]]) -> None:
+def test_gaussian_steps_choose_and_count_as_with_next_to_no_noise(
+    measure: Callable[..., list[NoisyMarginal]],
+) -> None:
     exact = counts(300, 0)
-    finite, silent = (measure(exact, budget=GaussianBudget(one), stream=stream(0, "limit", "", "")) for one in (Fraction(10**6), None))
+    finite, silent = (
+        measure(exact, budget=GaussianBudget(one), stream=stream(0, "limit", "", ""))
+        for one in (Fraction(10**6), None)
+    )
     assert [one.columns for one in finite] == [one.columns for one in silent]
-    assert all(np.abs(one.counts - other.counts).max() < 1 for one, other in zip(finite, silent, strict=True))
+    assert all(
+        np.abs(one.counts - other.counts).max() < 1
+        for one, other in zip(finite, silent, strict=True)
+    )
 
 
 def test_teachers_are_as_many_and_counted_as_with_next_to_no_noise() -> None:
-    """Which rows they are taught by is drawn anew for every epsilon, so that whole releases differ."""
+    """Which rows they are taught by is drawn anew for every epsilon, so that whole releases
+    differ.
+    """
     finite, silent = (Sizes.of(PateOptions(), epsilon, 300) for epsilon in (HUGE, math.inf))
     assert (finite.teachers, finite.queries) == (silent.teachers, silent.queries)
     exact = np.array([[5, 7], [9, 3]], dtype=np.int64)
-    one, other = (noisy_votes(exact, epsilon=amount, stream=stream(0, "limit", "", "")) for amount in (Fraction(10**6), None))
+    one, other = (
+        noisy_votes(exact, epsilon=amount, stream=stream(0, "limit", "", ""))
+        for amount in (Fraction(10**6), None)
+    )
     assert one.tolist() == other.tolist() == exact.tolist()

@@ -1,4 +1,6 @@
-"""Ways beside each other in one run share what clients sent where they can; wide tables run from contract to answers."""
+"""Ways beside each other in one run share what clients sent where they can; wide tables run from
+contract to answers.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def wide_contract() -> Contract:
             "columns": dict.fromkeys([*names, "y"], yes_or_no),
             "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},
             "groups": {2: ["label"]},
-            "local": [{"name": name, "column": name, "parts": [["no"], ["yes"]], "texts": ["no", "yes"]} for name in names],
+            "local": [
+                {"name": name, "column": name, "parts": [["no"], ["yes"]], "texts": ["no", "yes"]}
+                for name in names
+            ],
             "prompts": {
                 "local": {"text": " ".join(f"{{{name}}}" for name in names)},
                 "central": {"text": "{column_0}"},
@@ -55,10 +60,14 @@ def wide_contract() -> Contract:
 
 
 @pytest.mark.parametrize("design", [pytest.param("subset", marks=pytest.mark.exhaustive), "pairs"])
-def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_modelled_and_asked_about(design: Any) -> None:
+def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_modelled_and_asked_about(  # noqa: E501
+    design: Any,
+) -> None:
     contract = wide_contract()
     split = split_table(random_table(contract, 800, 0), contract)
-    results = run_method(split, contract, _unit("wide", LdpOptions(design=design, estimator="tree")), HashScorer())
+    results = run_method(
+        split, contract, _unit("wide", LdpOptions(design=design, estimator="tree")), HashScorer()
+    )
     found = {result.system: result for result in results}
     assert {"icl", "lr", "gnb", "zero-shot"} <= set(found)
     assert found["icl"].accuracy is not None and found["lr"].epsilon == 2.0
@@ -73,13 +82,23 @@ def test_an_estimator_over_all_cells_is_refused_for_a_wide_table_before_anything
 def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() -> None:
     contract = private_contract()
     options = LdpOptions(
-        estimator="log-linear", also={"em": LdpVariant(estimator="em"), "asked": LdpVariant(design="pairs", estimator="em")}
+        estimator="log-linear",
+        also={
+            "em": LdpVariant(estimator="em"),
+            "asked": LdpVariant(design="pairs", estimator="em"),
+        },
     )
     unit = _unit(contract.name, options)
-    found = ldp_tabicl.collect(PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0))
-    one, same, other = (found[Cell(name, 2.0)] for name in ("reports", "reports-em", "reports-asked"))
+    found = ldp_tabicl.collect(
+        PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0)
+    )
+    one, same, other = (
+        found[Cell(name, 2.0)] for name in ("reports", "reports-em", "reports-asked")
+    )
     assert same is one and other.stored.shape != one.stored.shape
-    again = ldp_tabicl.collect(PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0))
+    again = ldp_tabicl.collect(
+        PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0)
+    )
     assert not np.array_equal(again[Cell("reports", 2.0)].stored, one.stored)
 
 
@@ -90,7 +109,9 @@ def test_of_columns_that_nobody_is_asked_for_nothing_is_learned() -> None:
     method, draws = METHODS["ldp_tabicl"], draws_for(contract, 0)
     cell = Cell("reports", 2.0)
     (collected,) = ldp_tabicl.collect(table, contract, unit, draws).values()
-    assert method.encode(collected) == method.encode(method.decode(method.encode(collected), contract, unit, cell))  # type: ignore[attr-defined]
+    assert method.encode(collected) == method.encode(
+        method.decode(method.encode(collected), contract, unit, cell)
+    )  # type: ignore[attr-defined]
     rows = ldp_tabicl.estimated_rows(collected, "tree", draws.public("rows", "x")).codes
     bonds = [abs((rows[:, column] == rows[:, -1]).mean() - 0.5) for column in range(WIDE)]
     assert max(bond for column, bond in enumerate(bonds) if column not in (3, 30)) < 0.03
@@ -100,9 +121,20 @@ def test_of_columns_that_nobody_is_asked_for_nothing_is_learned() -> None:
 
 def test_what_is_asked_about_makes_another_release_in_whatever_order_it_is_named() -> None:
     contract, cell = wide_contract(), Cell("reports", 2.0)
-    ways: list[dict[str, Any]] = [{}, {"about": []}, {"about": ["column_1", "column_2"]}, {"about": ["column_2", "column_1", "column_1"]}]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"about": []},
+        {"about": ["column_1", "column_2"]},
+        {"about": ["column_2", "column_1", "column_1"]},
+    ]
     named = [
-        parameters_of(contract, _unit("wide", LdpOptions.model_validate({"design": "pairs", "estimator": "tree", **way})), cell)
+        parameters_of(
+            contract,
+            _unit(
+                "wide", LdpOptions.model_validate({"design": "pairs", "estimator": "tree", **way})
+            ),
+            cell,
+        )
         for way in ways
     ]
     assert named[0] == named[1] != named[2] == named[3] and "about" not in named[0]
@@ -110,21 +142,33 @@ def test_what_is_asked_about_makes_another_release_in_whatever_order_it_is_named
 
 def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> None:
     unit = _unit("wide", LdpOptions(design="pairs", estimator="tree", about=("column_1", "age")))
-    with pytest.raises(ParameterError, match="about.*age.*expected attributes of this table: column_0, column_1"):
+    with pytest.raises(
+        ParameterError, match="about.*age.*expected attributes of this table: column_0, column_1"
+    ):
         METHODS["ldp_tabicl"].releases(wide_contract(), unit)
     with pytest.raises(ValueError, match="about with design all-columns"):
         LdpOptions(about=("column_1",))
 
 
 @pytest.mark.parametrize(
-    "options", [LdpOptions(design="all-columns", estimator="simplex"), LdpOptions(design="subset", estimator="log-linear")]
+    "options",
+    [
+        LdpOptions(design="all-columns", estimator="simplex"),
+        LdpOptions(design="subset", estimator="log-linear"),
+    ],
 )
 def test_a_collection_has_the_same_bytes_wherever_it_comes_from(options: LdpOptions) -> None:
     contract = private_contract()
-    unit, method, draws = _unit(contract.name, options), ldp_tabicl.LdpTabicl(), draws_for(contract, 0)
+    unit, method, draws = (
+        _unit(contract.name, options),
+        ldp_tabicl.LdpTabicl(),
+        draws_for(contract, 0),
+    )
     table = PrivateTable(random_table(contract, 40, 0))
     for cell, collected in collect(table, contract, unit, draws).items():
         content = method.encode(collected)
         read = method.decode(content, contract, unit, cell)
-        assert b"'fortran_order': False" in content, "clients one after another, as in releases of earlier versions"
+        assert b"'fortran_order': False" in content, (
+            "clients one after another, as in releases of earlier versions"
+        )
         assert method.encode(read) == method.encode(merged([read])) == content

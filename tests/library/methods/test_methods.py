@@ -1,4 +1,6 @@
-"""Methods: a benchmark run repeats bit for bit, a real one never does, and what cannot be guaranteed is refused."""
+"""Methods: a benchmark run repeats bit for bit, a real one never does, and what cannot be
+guaranteed is refused.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,20 @@ Splitter = Callable[..., SplitTable]
 
 def _unit(method: str, **changes: Any) -> Unit:
     known: dict[str, Any] = {
-        "seed": 0, "epsilons": (1.0, math.inf), "shots": (1, 2, 4), "sampling_rates": (), "baselines": True, "options": Options(), **changes,
-    }  # fmt: skip
+        "seed": 0,
+        "epsilons": (1.0, math.inf),
+        "shots": (1, 2, 4),
+        "sampling_rates": (),
+        "baselines": True,
+        "options": Options(),
+        **changes,
+    }
     return unit_of(method, "shop", **known)  # type: ignore[arg-type]
 
 
-def _run(method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any) -> list[Result]:
+def _run(
+    method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any
+) -> list[Result]:
     return run(split, contract, _unit(method, **changes), HashScorer())
 
 
@@ -52,7 +62,11 @@ def test_a_benchmark_run_repeats_bit_for_bit(method: str, small_split: Splitter)
 @every_method
 def test_another_seed_gives_another_run(method: str, small_split: Splitter) -> None:
     one, other = (
-        [replace(result, seed=0) for result in _run(method, small_split(), seed=seed, baselines=False) if result.system == "icl"]
+        [
+            replace(result, seed=0)
+            for result in _run(method, small_split(), seed=seed, baselines=False)
+            if result.system == "icl"
+        ]
         for seed in (0, 1)
     )
     assert one != other
@@ -67,7 +81,9 @@ def test_cells_do_not_depend_on_which_others_are_run(method: str, small_split: S
 
 
 @every_method
-def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small_split: Splitter) -> None:
+def test_every_cell_and_what_it_is_compared_with_has_a_result(
+    method: str, small_split: Splitter
+) -> None:
     results = _run(method, small_split())
     systems = {(result.system, result.epsilon, result.shots) for result in results}
     assert len(systems) == len(results)
@@ -75,7 +91,10 @@ def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small
         ("zero-shot", None, 0),
         ("majority", None, None),
     }
-    names = {"ldp_tabicl": ("lr", "gnb", "gb"), "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive")}[method]
+    names = {
+        "ldp_tabicl": ("lr", "gnb", "gb"),
+        "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive"),
+    }[method]
     expected |= {(name, epsilon, None) for name in names for epsilon in (1.0, math.inf)}
     if method == "ldp_tabicl":
         expected |= {("raw-rows", 1.0, shots) for shots in (1, 2, 4)}
@@ -84,26 +103,45 @@ def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small
 
 
 @every_method
-def test_answers_are_those_of_the_scorer_on_the_asked_queries(method: str, small_split: Splitter) -> None:
+def test_answers_are_those_of_the_scorer_on_the_asked_queries(
+    method: str, small_split: Splitter
+) -> None:
     split = small_split()
-    zero_shot = next(result for result in _run(method, split, baselines=False) if result.system == "zero-shot")
+    zero_shot = next(
+        result for result in _run(method, split, baselines=False) if result.system == "zero-shot"
+    )
     assert zero_shot.query_count == split.queries.row_count == 40
     share = label_codes(split.queries, CONTRACT).mean()
-    majority = next(result for result in _run(method, split, baselines=False) if result.system == "majority")
+    majority = next(
+        result for result in _run(method, split, baselines=False) if result.system == "majority"
+    )
     assert majority.accuracy == pytest.approx(max(share, 1 - share))
 
 
 def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
     for result in _run("gdp_tabicl", small_split(), baselines=False):
-        amplified = None if result.system != "icl" else math.log1p(math.expm1(1) / 2) if result.epsilon == 1 else math.inf
+        amplified = (
+            None
+            if result.system != "icl"
+            else math.log1p(math.expm1(1) / 2)
+            if result.epsilon == 1
+            else math.inf
+        )
         assert result.amplified_epsilon == (None if amplified is None else pytest.approx(amplified))
-    assert all(result.amplified_epsilon is None for result in _run("ldp_tabicl", small_split(), baselines=False))
+    assert all(
+        result.amplified_epsilon is None
+        for result in _run("ldp_tabicl", small_split(), baselines=False)
+    )
 
 
 @every_method
-def test_no_noise_is_refused_where_something_is_at_stake(method: str, small_split: Splitter) -> None:
+def test_no_noise_is_refused_where_something_is_at_stake(
+    method: str, small_split: Splitter
+) -> None:
     with pytest.raises(
-        PrivacyError, match="shop: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"
+        PrivacyError,
+        match="shop: epsilon=inf releases rows without noise; only a contract with `benchmark: "
+        "true` allows it",
     ):
         _run(method, small_split(), PRIVATE, baselines=False)
 
@@ -113,7 +151,9 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
     """Before a row is looked at: there is none here."""
     unit = _unit(method, epsilons=(1.0,), baselines=False)
     with pytest.raises(
-        PrivacyError, match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or `dpicl protect`"
+        PrivacyError,
+        match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or "
+        r"`dpicl protect`",
     ):
         METHODS[method].check_free(PRIVATE, unit)
 
@@ -128,7 +168,9 @@ def _averages(contract: Contract, split: SplitTable) -> tuple[Any, Any]:
     unit, draws = _unit("gdp_tabicl", epsilons=(1.0,)), draws_for(contract, 0)
     cells = list(unit.cells("icl"))
     members = GDP.prepare(split.train, contract, unit, draws, cells)
-    return GDP.draw(split.train, contract, unit, draws, cells, members), {cell.key: rows.tolist() for cell, rows in members.items()}
+    return GDP.draw(split.train, contract, unit, draws, cells, members), {
+        cell.key: rows.tolist() for cell, rows in members.items()
+    }
 
 
 def test_real_releases_draw_fresh_noise_every_time(small_split: Splitter) -> None:
@@ -147,23 +189,37 @@ def test_cells_draw_independent_subsamples(small_split: Splitter) -> None:
     assert all(0.3 < np.mean(rows) < 0.7 for rows in kept.values())
 
 
-@pytest.mark.parametrize("options", [LdpOptions(), LdpOptions(encoding="one-hot", estimator="clip"), LdpOptions(estimator="none")])
+@pytest.mark.parametrize(
+    "options",
+    [LdpOptions(), LdpOptions(encoding="one-hot", estimator="clip"), LdpOptions(estimator="none")],
+)
 def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitter) -> None:
     assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
 
 
 @pytest.mark.parametrize(
     "options",
-    [GdpOptions(), GdpOptions(allocation="all-columns", sum_origin="lower"), GdpOptions(allocation="shared-count", spent="in-all")],
+    [
+        GdpOptions(),
+        GdpOptions(allocation="all-columns", sum_origin="lower"),
+        GdpOptions(allocation="shared-count", spent="in-all"),
+    ],
 )
 def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
-    assert _run("gdp_tabicl", small_split(), options=Options(gdp_tabicl=options), sampling_rates=(Fraction(1, 3),))
+    assert _run(
+        "gdp_tabicl",
+        small_split(),
+        options=Options(gdp_tabicl=options),
+        sampling_rates=(Fraction(1, 3),),
+    )
 
 
 @pytest.mark.parametrize("encoding", ["k-ary", "one-hot"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
 def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilon: float) -> None:
-    unit = _unit("ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding)))
+    unit = _unit(
+        "ldp_tabicl", epsilons=(epsilon,), options=Options(ldp_tabicl=LdpOptions(encoding=encoding))
+    )
     for cost in METHODS["ldp_tabicl"].costs(CONTRACT, unit).values():
         assert 0.9 * epsilon < cost.nominal.epsilon <= epsilon and cost.amplified is None
         assert cost.nominal.unit == "client"
@@ -172,7 +228,9 @@ def test_all_reports_of_a_client_cost_no_more_than_epsilon(encoding: Any, epsilo
 def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Splitter) -> None:
     split, unit = small_split(), _unit("ldp_tabicl")
     draws = draws_for(CONTRACT, 0)
-    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)
+    prompts = LDP.prompts(
+        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
+    )
     asked = next(texts for cell, texts in prompts.items() if cell.system == "zero-shot")
     for cell, texts in prompts.items():
         lines = [text.split("\n") for text in texts]
@@ -185,9 +243,17 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
 
 def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
     """With as many shots as rows and no noise, every prompt holds every row once."""
-    split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)), draws_for(CONTRACT, 0)
+    split, unit, draws = (
+        small_split(row_count=10),
+        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)),
+        draws_for(CONTRACT, 0),
+    )
     released = LDP.in_memory(split.train, CONTRACT, unit, draws)
-    every = local_demonstrations(released.rows[Cell("reports", math.inf)], encoding_of(CONTRACT, unit.options.ldp_tabicl).decode, CONTRACT)
+    every = local_demonstrations(
+        released.rows[Cell("reports", math.inf)],
+        encoding_of(CONTRACT, unit.options.ldp_tabicl).decode,
+        CONTRACT,
+    )
     (cell,) = unit.cells("icl")
     prompts = LDP.prompts(released, split.queries, CONTRACT, unit, draws)[cell]
     shown = [text.split("\n")[:-1] for text in prompts]
@@ -204,18 +270,34 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
 
 def test_of_fewer_rows_than_shots_some_demonstrate_twice(small_split: Splitter) -> None:
     """How many rows there are decides nothing: 16 shots of 8."""
-    split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(16,)), draws_for(CONTRACT, 0)
+    split, unit, draws = (
+        small_split(row_count=10),
+        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(16,)),
+        draws_for(CONTRACT, 0),
+    )
     (cell,) = unit.cells("icl")
-    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)[cell]
+    prompts = LDP.prompts(
+        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
+    )[cell]
     assert all(len(text.split("\n")[:-1]) == 16 for text in prompts)
 
 
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:
     """The demonstrations of every query, by number of shots."""
     split, draws = small_split(row_count=400), draws_for(CONTRACT, 0)
-    unit = _unit("ldp_tabicl", epsilons=(5.0,), options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))))
-    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)
-    return {cell.shots or 0: [text.split("\n")[:-1] for text in texts] for cell, texts in prompts.items() if cell.system == system}
+    unit = _unit(
+        "ldp_tabicl",
+        epsilons=(5.0,),
+        options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))),
+    )
+    prompts = LDP.prompts(
+        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
+    )
+    return {
+        cell.shots or 0: [text.split("\n")[:-1] for text in texts]
+        for cell, texts in prompts.items()
+        if cell.system == system
+    }
 
 
 def test_nested_shots_begin_with_the_fewer_ones(small_split: Splitter) -> None:
@@ -228,13 +310,30 @@ def test_nested_shots_begin_with_the_fewer_ones(small_split: Splitter) -> None:
 def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None:
     shared = _demonstrated("icl-shared", small_split)
     for shots, texts in shared.items():
-        assert texts[SHARED_SETS:] == texts[: len(texts) - SHARED_SETS] and {len(demonstrations) for demonstrations in texts} == {shots}
+        assert texts[SHARED_SETS:] == texts[: len(texts) - SHARED_SETS] and {
+            len(demonstrations) for demonstrations in texts
+        } == {shots}
     assert len({tuple(demonstrations) for demonstrations in shared[4]}) > SHARED_SETS / 2
 
 
-def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_split: Splitter) -> None:
+def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(
+    small_split: Splitter,
+) -> None:
     plain, more = LdpOptions(), LdpOptions(shot_selection=("nested", "shared"))
-    one, other = (_run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options)) for options in (plain, more))
+    one, other = (
+        _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
+        for options in (plain, more)
+    )
     assert [result for result in other if result.system in {result.system for result in one}] == one
-    assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}
-    assert len(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
+    assert {result.system for result in other} - {result.system for result in one} == {
+        "icl-nested",
+        "icl-shared",
+    }
+    assert (
+        len(
+            METHODS["ldp_tabicl"].releases(
+                CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more))
+            )
+        )
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""MST-TabICL: what one row moves, what every path costs, and models that find the population again."""
+"""MST-TabICL: what one row moves, what every path costs, and models that find the population
+again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ EPSILONS = st.sampled_from([0.05, 1.0, 7.5])
 
 
 def population(count: int, seed: int = 0) -> np.ndarray:
-    """Columns that lean towards the label, the second also towards the first: shape (count, columns), uint8."""
+    """Columns that lean towards the label, the second also towards the first: shape (count,
+    columns), uint8.
+    """
     rng = np.random.default_rng(seed)
     label = rng.random(count) < 0.4
     columns: list[np.ndarray] = []
@@ -55,19 +59,33 @@ def counts(rows: np.ndarray) -> ExactCounts:
 @settings(max_examples=20, deadline=None)
 def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
     rows = population(count)
-    both, read = counts(rows[:first]) + counts(rows[first:]), ExactCounts.read(counts(rows).arrays())
+    both, read = (
+        counts(rows[:first]) + counts(rows[first:]),
+        ExactCounts.read(counts(rows).arrays()),
+    )
     assert both.sizes == read.sizes == SIZES
-    assert all(np.array_equal(both.tables[columns], read.tables[columns]) for columns in counts(rows).tables)
+    assert all(
+        np.array_equal(both.tables[columns], read.tables[columns])
+        for columns in counts(rows).tables
+    )
 
 
 @given(st.integers(0, 40), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
-def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(count: int, seed: int) -> None:
+def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(
+    count: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
-    star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
+    star = [
+        NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0)
+        for column in range(4)
+    ]
     more, less = counts(rows), counts(rows[1:])
-    with_row, without = pair_scores(more, star, PureBudget(Fraction(1))), pair_scores(less, star, PureBudget(Fraction(1)))
+    with_row, without = (
+        pair_scores(more, star, PureBudget(Fraction(1))),
+        pair_scores(less, star, PureBudget(Fraction(1))),
+    )
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     for columns, table in more.tables.items():
         assert np.abs(table - less.tables[columns]).sum() == 1
@@ -75,27 +93,44 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
 
 @given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
 @settings(max_examples=40, deadline=None)
-def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: int, epsilon: float) -> None:
+def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(
+    count: int, seed: int, epsilon: float
+) -> None:
     with spending() as (spent, spreads):
-        measure(counts(population(count, seed)), budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", ""))
+        measure(
+            counts(population(count, seed)),
+            budget=PureBudget.of(epsilon),
+            stream=stream(seed, "measure", "", ""),
+        )
     assert {*spreads} == {2}
     assert sum(spent) == Fraction(epsilon)
 
 
 def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
     stated = PureBudget.of(2.0).guarantee()
-    assert stated.epsilon == 2.0 and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    assert PureBudget.of(math.inf).guarantee().epsilon == math.inf and Shares.of(PureBudget.of(math.inf), 3).first.amount is None
+    assert (
+        stated.epsilon == 2.0
+        and stated.delta == 0
+        and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    )
+    assert (
+        PureBudget.of(math.inf).guarantee().epsilon == math.inf
+        and Shares.of(PureBudget.of(math.inf), 3).first.amount is None
+    )
 
 
 def test_more_counts_than_fit_into_memory_are_refused_by_their_number() -> None:
     check_counts((100,) * 40 + (2,), "wide")
-    with pytest.raises(ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has 19,809,000"):
+    with pytest.raises(
+        ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has 19,809,000"
+    ):
         check_counts((100,) * 45 + (2,), "wide")
 
 
 def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
-    """A filter's steps depend on the rows; it is priced as one mechanism, not as the steps of one path."""
+    """A filter's steps depend on the rows; it is priced as one mechanism, not as the steps of one
+    path.
+    """
 
     def priced(*steps: Guarantee) -> float:
         return compose([beside, *steps], delta=2e-6).epsilon
@@ -106,13 +141,22 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
     columns, noise = 12, gaussian(sigma=2.0)
     beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
     shares = Shares.of(PureBudget.of(2.0), columns)
-    stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(shares.rest(columns - 1, columns))] * columns]
-    goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
+    stops = [
+        *[step(shares.first)] * columns,
+        step(shares.choice),
+        *[step(shares.rest(columns - 1, columns))] * columns,
+    ]
+    goes_on = [
+        *[step(shares.first)] * columns,
+        *[step(shares.choice), step(shares.second)] * (columns - 1),
+    ]
     assert priced(PureBudget.of(2.0).guarantee()) >= max(priced(*stops), priced(*goes_on))
 
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
-    found = measure(counts(population(20_000)), budget=PureBudget.of(5.0), stream=stream(0, "measure", "", ""))
+    found = measure(
+        counts(population(20_000)), budget=PureBudget.of(5.0), stream=stream(0, "measure", "", "")
+    )
     pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
     assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
     seen: list[set[int]] = []
@@ -123,21 +167,32 @@ def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
 
 
 def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
-    found = measure(counts(population(5)), budget=PureBudget.of(0.5), stream=stream(1, "measure", "", ""))
+    found = measure(
+        counts(population(5)), budget=PureBudget.of(0.5), stream=stream(1, "measure", "", "")
+    )
     assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
     merged = added(found)
     assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
-    assert all(one.scale < min(first.scale, second.scale) for one, first, second in zip(merged, found[:4], found[4:], strict=True))
+    assert all(
+        one.scale < min(first.scale, second.scale)
+        for one, first, second in zip(merged, found[:4], found[4:], strict=True)
+    )
 
 
 def test_a_model_of_exact_counts_draws_the_population_again() -> None:
     rows = population(20_000)
-    model = graphical_model(SIZES, measure(counts(rows), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", "")))
+    model = graphical_model(
+        SIZES,
+        measure(counts(rows), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", "")),
+    )
     drawn = model.rows(40_000, np.random.default_rng(0))
     for columns in ((0, 4), (3, 4), (0, 1, 4)):
         shape = [SIZES[column] for column in columns]
         true, found = (
-            np.bincount(np.ravel_multi_index(tuple(codes[:, c].astype(int) for c in columns), shape), minlength=math.prod(shape))
+            np.bincount(
+                np.ravel_multi_index(tuple(codes[:, c].astype(int) for c in columns), shape),
+                minlength=math.prod(shape),
+            )
             / len(codes)
             for codes in (rows, drawn)
         )
@@ -146,32 +201,59 @@ def test_a_model_of_exact_counts_draws_the_population_again() -> None:
 
 def test_columns_without_a_pair_are_drawn_from_the_label_alone() -> None:
     rng = np.random.default_rng(0)
-    marginals = [NoisyMarginal((column, 2), np.array([[900, 100], [100, 900]]) + rng.integers(-5, 5, (2, 2)), 2.0) for column in range(2)]
+    marginals = [
+        NoisyMarginal(
+            (column, 2), np.array([[900, 100], [100, 900]]) + rng.integers(-5, 5, (2, 2)), 2.0
+        )
+        for column in range(2)
+    ]
     drawn = graphical_model((2, 2, 2), marginals).rows(30_000, rng)
     assert (drawn[:, 0] == drawn[:, 2]).mean() == pytest.approx(0.9, abs=0.02)
     assert (drawn[:, 0] == drawn[:, 1]).mean() == pytest.approx(0.82, abs=0.02)
 
 
 def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
-    return unit_of("mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options)))
+    return unit_of(
+        "mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options))
+    )
 
 
 def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
     contract = small_contract()
-    split, unit = split_table(random_table(contract, 300, 0), contract), _unit(contract.name, 2.0, shot_selection=("near",))
+    split, unit = (
+        split_table(random_table(contract, 300, 0), contract),
+        _unit(contract.name, 2.0, shot_selection=("near",)),
+    )
     results = run_method(split, contract, unit, HashScorer())
     assert results == run_method(split, contract, unit, HashScorer())
     assert {(result.system, result.epsilon, result.shots) for result in results} == {
-        ("zero-shot", None, 0), ("majority", None, None), ("lr", 2.0, None), ("gnb", 2.0, None), ("gb", 2.0, None),
+        ("zero-shot", None, 0),
+        ("majority", None, None),
+        ("lr", 2.0, None),
+        ("gnb", 2.0, None),
+        ("gb", 2.0, None),
         *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),
-    }  # fmt: skip
+    }
 
 
 def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
     contract = private_contract()
-    table, unit, cell = PrivateTable(random_table(contract, 300, 0)), _unit(contract.name, 2.0), Cell("counts", 2.0)
-    one, other = (tabular("mst_tabicl").draw(table, contract, unit, draws_for(contract, 0), [cell], {})[cell] for _ in range(2))
+    table, unit, cell = (
+        PrivateTable(random_table(contract, 300, 0)),
+        _unit(contract.name, 2.0),
+        Cell("counts", 2.0),
+    )
+    one, other = (
+        tabular("mst_tabicl").draw(table, contract, unit, draws_for(contract, 0), [cell], {})[cell]
+        for _ in range(2)
+    )
     assert not np.array_equal(one[0].counts, other[0].counts)
-    assert METHODS["mst_tabicl"].costs(contract, unit)[Cell("icl", 2.0, 1)].charged.epsilon == pytest.approx(2.0)
-    replaced = contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})})
-    assert METHODS["mst_tabicl"].releases(replaced, unit)[Cell("counts", 2.0)].charged.epsilon == pytest.approx(4.0)
+    assert METHODS["mst_tabicl"].costs(contract, unit)[
+        Cell("icl", 2.0, 1)
+    ].charged.epsilon == pytest.approx(2.0)
+    replaced = contract.model_copy(
+        update={"privacy": contract.privacy.model_copy(update={"neighbours": "replace-one"})}
+    )
+    assert METHODS["mst_tabicl"].releases(replaced, unit)[
+        Cell("counts", 2.0)
+    ].charged.epsilon == pytest.approx(4.0)

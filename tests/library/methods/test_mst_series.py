@@ -1,4 +1,6 @@
-"""MST-TabICL of a horizon: exact without noise, within its budget with it, whatever a unit does in which period."""
+"""MST-TabICL of a horizon: exact without noise, within its budget with it, whatever a unit does in
+which period.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,15 @@ ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 PERIODS, STRUCTURE = 5, 2
 
 
-def series(*, sigma: Fraction | None = None, rows: Contribution = Contribution(3, 2), neighbours: Neighbours = ADD) -> Series:  # noqa: B008 - frozen
-    return Series(SIZES, PERIODS, rows, GaussianTotal(sigma, 1, neighbours, "person", 1e-6), STRUCTURE)
+def series(
+    *,
+    sigma: Fraction | None = None,
+    rows: Contribution = Contribution(3, 2),  # noqa: B008
+    neighbours: Neighbours = ADD,
+) -> Series:  # noqa: B008 - frozen
+    return Series(
+        SIZES, PERIODS, rows, GaussianTotal(sigma, 1, neighbours, "person", 1e-6), STRUCTURE
+    )
 
 
 def counted(codes: np.ndarray) -> ExactCounts:
@@ -41,7 +50,9 @@ def released(one: Series, deliveries: list[np.ndarray]) -> list[Arrays]:
     history: list[ExactCounts] = []
     made: list[Arrays] = []
     for period, codes in enumerate(deliveries, 1):
-        chosen = [tuple(pair) for pair in made[STRUCTURE - 1][CHOSEN]] if period > STRUCTURE else None
+        chosen = (
+            [tuple(pair) for pair in made[STRUCTURE - 1][CHOSEN]] if period > STRUCTURE else None
+        )
         history.append(one.kept(counted(codes), period, chosen))  # type: ignore[arg-type]
         made.append(one.draw(history, made, stream(0, "test", "", str(period))))
     return made
@@ -57,12 +68,17 @@ def rows(seed: int, count: int = 60) -> np.ndarray:
 def test_windows_are_exact_without_noise() -> None:
     one, deliveries = series(), [rows(seed) for seed in range(PERIODS)]
     made = released(one, deliveries)
-    assert (0, 1) in [tuple(pair) for pair in made[STRUCTURE - 1][CHOSEN]], "the one pair that says something"
+    assert (0, 1) in [tuple(pair) for pair in made[STRUCTURE - 1][CHOSEN]], (
+        "the one pair that says something"
+    )
     for first, last in ((1, 5), (1, 2), (1, 1), (3, 5), (4, 4), (2, 4)):
         truth = counted(np.concatenate(deliveries[first - 1 : last]))
         window = one.window(made, first, last)
         pairs = [marginal for marginal in window if len(marginal.columns) == 3]
-        assert bool(pairs) == (last >= STRUCTURE and (first == 1 or first > STRUCTURE)), (first, last)
+        assert bool(pairs) == (last >= STRUCTURE and (first == 1 or first > STRUCTURE)), (
+            first,
+            last,
+        )
         for marginal in window:
             assert marginal.counts == pytest.approx(truth.tables[marginal.columns], abs=1e-6)
 
@@ -75,12 +91,22 @@ def test_windows_are_exact_without_noise() -> None:
 )
 @settings(max_examples=80, deadline=None)
 def test_a_unit_moves_what_is_counted_by_no_more_than_its_budget(
-    mine: list[tuple[int, int]], others: list[tuple[int, int]], neighbours: Neighbours, rows: Contribution
+    mine: list[tuple[int, int]],
+    others: list[tuple[int, int]],
+    neighbours: Neighbours,
+    rows: Contribution,
 ) -> None:
-    """Movement over noise, squared, of all sums of all periods together: at most the counters' part of mu^2. The pairs are the same."""
-    mine, others = (_within(places, rows) for places in (mine, others if neighbours is REPLACE else []))
+    """Movement over noise, squared, of all sums of all periods together: at most the counters' part
+    of mu^2. The pairs are the same.
+    """
+    mine, others = (
+        _within(places, rows) for places in (mine, others if neighbours is REPLACE else [])
+    )
     sigma = Fraction(3)
-    noisy, exact = series(sigma=sigma, rows=rows, neighbours=neighbours), series(rows=rows, neighbours=neighbours)
+    noisy, exact = (
+        series(sigma=sigma, rows=rows, neighbours=neighbours),
+        series(rows=rows, neighbours=neighbours),
+    )
     moved = [_difference(mine, others, period) for period in range(1, PERIODS + 1)]
     base = [counted(np.zeros((50, len(SIZES)), dtype=np.int64)) for _ in range(PERIODS)]
     chosen = [(0, 1), (1, 2)]
@@ -91,14 +117,24 @@ def test_a_unit_moves_what_is_counted_by_no_more_than_its_budget(
             given_pairs = {COLUMNS: np.zeros(0), CHOSEN: np.array(chosen)}
             before = [given_pairs] * (period - 1)
             if period == STRUCTURE:
-                columns = exact.counters.release((_flat(one) for one in histories[:period]), period=period, stream=_stream())
-                pairs = exact.pairs(2).release([_pairs(histories[0]) + _pairs(histories[1])], period=1, stream=_stream())
+                columns = exact.counters.release(
+                    (_flat(one) for one in histories[:period]), period=period, stream=_stream()
+                )
+                pairs = exact.pairs(2).release(
+                    [_pairs(histories[0]) + _pairs(histories[1])], period=1, stream=_stream()
+                )
                 sums.append({COLUMNS: columns, PAIRS: pairs})
             else:
                 sums.append(exact.draw(histories[:period], before, _stream()))
-        for name, variance in ((COLUMNS, noisy.counters.variance), (PAIRS, noisy.pairs(2).variance)):
+        for name, variance in (
+            (COLUMNS, noisy.counters.variance),
+            (PAIRS, noisy.pairs(2).variance),
+        ):
             if name in sums[0]:
-                total += float(np.square((sums[0][name] - sums[1][name]).astype(float)).sum() / float(variance or 1))
+                total += float(
+                    np.square((sums[0][name] - sums[1][name]).astype(float)).sum()
+                    / float(variance or 1)
+                )
     twice = 4 if neighbours is REPLACE else 1
     assert total <= float((FIRST + SECOND) * twice / sigma**2)
 
@@ -112,13 +148,17 @@ def _within(places: list[tuple[int, int]], rows: Contribution) -> list[tuple[int
     return kept
 
 
-def _difference(mine: list[tuple[int, int]], others: list[tuple[int, int]], period: int) -> ExactCounts:
+def _difference(
+    mine: list[tuple[int, int]], others: list[tuple[int, int]], period: int
+) -> ExactCounts:
     def one(places: list[tuple[int, int]]) -> ExactCounts:
         cells = [np.unravel_index(cell, SIZES) for own, cell in places if own == period]
         return counted(np.array(cells, dtype=np.int64).reshape(-1, len(SIZES)))
 
     more, less = one(mine), one(others)
-    return replace(more, tables={scope: table - less.tables[scope] for scope, table in more.tables.items()})
+    return replace(
+        more, tables={scope: table - less.tables[scope] for scope, table in more.tables.items()}
+    )
 
 
 def _flat(counts: ExactCounts) -> np.ndarray:
@@ -133,14 +173,20 @@ def _stream() -> object:
     return stream(0, "test", "", "")
 
 
-def test_a_choice_is_spread_by_a_units_rows_of_the_whole_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_choice_is_spread_by_a_units_rows_of_the_whole_horizon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One that is replaced moves twice as many."""
     from dpicl.mechanisms.noisy_steps import GaussianBudget
 
     asked: list[int] = []
-    monkeypatch.setattr(GaussianBudget, "chosen", lambda self, scores, *, spread, stream: asked.append(spread) or 0)
+    monkeypatch.setattr(
+        GaussianBudget, "chosen", lambda self, scores, *, spread, stream: asked.append(spread) or 0
+    )
     for neighbours in (ADD, REPLACE):
-        released(series(sigma=Fraction(1), neighbours=neighbours), [rows(seed) for seed in range(2)])
+        released(
+            series(sigma=Fraction(1), neighbours=neighbours), [rows(seed) for seed in range(2)]
+        )
     assert asked == [6, 12]
 
 
@@ -152,8 +198,13 @@ def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
 
     one = counted(rows(seed))
     more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))
-    star = [NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True) for column in range(3)]
-    before, after = (pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more))
+    star = [
+        NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True)
+        for column in range(3)
+    ]
+    before, after = (
+        pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more)
+    )
     assert all(abs(before[pair] - after[pair]) <= 1 for pair in before)
 
 
@@ -161,7 +212,13 @@ def test_the_noise_is_what_it_is_said_to_be() -> None:
     """Of counts of no rows, in every cell of a window."""
     one = series(sigma=Fraction(1, 2))
     windows = [
-        np.concatenate([marginal.counts.ravel() / marginal.scale for marginal in one.window(_empty(one, seed), 2, 4)]) for seed in range(60)
+        np.concatenate(
+            [
+                marginal.counts.ravel() / marginal.scale
+                for marginal in one.window(_empty(one, seed), 2, 4)
+            ]
+        )
+        for seed in range(60)
     ]
     spread = np.concatenate(windows)
     assert abs(spread.mean()) < 0.15 and spread.std() == pytest.approx(1, abs=0.1)
@@ -177,10 +234,17 @@ def _empty(one: Series, seed: int) -> list[Arrays]:
 def test_a_contract_says_how_many_rows_enter_and_when_pairs_are_chosen() -> None:
     person = Series.of(series_contract(), SIZES, epsilon=2, delta=1e-6, structure=None)
     assert (person.periods, person.contribution, person.structure) == (12, Contribution(3, 1), 1)
-    assert Series.of(series_contract(of_rows()), SIZES, epsilon=2, delta=1e-6, structure=4).contribution == Contribution(1, 1)
+    assert Series.of(
+        series_contract(of_rows()), SIZES, epsilon=2, delta=1e-6, structure=4
+    ).contribution == Contribution(1, 1)
     year = series_tree(releases={"every": "day", "horizon": 365, "first": "2027-01-01"})
-    assert Series.of(series_contract(year), SIZES, epsilon=2, delta=1e-6, structure=None).structure == 30
-    assert person.guarantee.epsilon == pytest.approx(2, rel=0.01) and person.guarantee.unit == "person"
+    assert (
+        Series.of(series_contract(year), SIZES, epsilon=2, delta=1e-6, structure=None).structure
+        == 30
+    )
+    assert (
+        person.guarantee.epsilon == pytest.approx(2, rel=0.01) and person.guarantee.unit == "person"
+    )
     with pytest.raises(ParameterError, match="one of the 12 periods of visits"):
         Series.of(series_contract(), SIZES, epsilon=2, delta=1e-6, structure=13)
 

@@ -1,4 +1,6 @@
-"""The paper's printed numbers are carried over whole, slips included, with what is meant beside them where it can be shown."""
+"""The paper's printed numbers are carried over whole, slips included, with what is meant beside
+them where it can be shown.
+"""
 
 import math
 
@@ -18,9 +20,17 @@ EPSILONS = (1, 5, 10, 25, 50, math.inf)
 def test_every_cell_of_the_four_accuracy_tables_is_there(model, method):
     for dataset in DATASETS:
         for epsilon in EPSILONS:
-            cells = [paper_accuracy(model, method, dataset, "icl", shots, epsilon) for shots in (1, 2, 4, 8)]
-            cells += [paper_accuracy(model, method, dataset, system, None, epsilon) for system in ("lr", "gnb")]
-            assert all(cell is not None and 0 < cell[0] <= 1 and 0 <= cell[1] < 0.4 for cell in cells)
+            cells = [
+                paper_accuracy(model, method, dataset, "icl", shots, epsilon)
+                for shots in (1, 2, 4, 8)
+            ]
+            cells += [
+                paper_accuracy(model, method, dataset, system, None, epsilon)
+                for system in ("lr", "gnb")
+            ]
+            assert all(
+                cell is not None and 0 < cell[0] <= 1 and 0 <= cell[1] < 0.4 for cell in cells
+            )
 
 
 @pytest.mark.parametrize(
@@ -60,13 +70,21 @@ def test_another_model_is_refused():
 
 @pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
 def test_baselines_are_the_same_beside_both_models(method):
-    """They ask no language model; only naive Bayes on car and calhousing is printed otherwise, where Table XII swaps its rows."""
+    """They ask no language model; only naive Bayes on car and calhousing is printed otherwise,
+    where Table XII swaps its rows.
+    """
     other = {
         (dataset, system)
         for dataset in DATASETS
         for epsilon in EPSILONS
         for system in ("lr", "gnb")
-        if len({paper_accuracy(model, method, dataset, system, None, epsilon) for model in ("13b", "7b")}) > 1
+        if len(
+            {
+                paper_accuracy(model, method, dataset, system, None, epsilon)
+                for model in ("13b", "7b")
+            }
+        )
+        > 1
     }
     assert other == ({("car", "gnb"), ("calhousing", "gnb")} if method == "ldp_tabicl" else set())
 
@@ -76,7 +94,9 @@ def test_what_table_xii_means_of_the_swapped_baselines_is_what_table_ii_prints()
     assert len(rows) == 12
     for row in rows:
         meant = (float(row["mean_corrected"]), float(row["std_corrected"]))
-        assert meant == paper_accuracy("13b", "ldp_tabicl", row["dataset"], row["system"], None, float(row["epsilon"]))
+        assert meant == paper_accuracy(
+            "13b", "ldp_tabicl", row["dataset"], row["system"], None, float(row["epsilon"])
+        )
 
 
 def test_corrected_table_v_follows_from_its_formula():
@@ -88,29 +108,50 @@ def test_corrected_table_v_follows_from_its_formula():
 
 def test_table_v_keeps_the_misprints_and_nothing_else():
     misprints = {
-        (row.dataset, row.epsilon): (row.amplified_epsilon, row.corrected) for row in table_v() if row.amplified_epsilon != row.corrected
+        (row.dataset, row.epsilon): (row.amplified_epsilon, row.corrected)
+        for row in table_v()
+        if row.amplified_epsilon != row.corrected
     }
     assert misprints == {("calhousing", 5.0): (4.416, 3.416), ("bank", 50.0): (47.370, 47.697)}
-    assert {row.amplified_epsilon for row in table_v() if (row.dataset, row.epsilon) == ("jungle", 50.0)} == {47.698}
+    assert {
+        row.amplified_epsilon for row in table_v() if (row.dataset, row.epsilon) == ("jungle", 50.0)
+    } == {47.698}
 
 
 def test_table_v_row_counts_are_the_training_sizes_of_table_vi():
     sizes = {row["dataset"]: int(row["train_row_count"]) for row in read_table("table-VI")}
     assert {row.dataset: row.row_count_corrected for row in table_v()} == sizes
-    assert {row.dataset for row in table_v() if row.row_count != row.row_count_corrected} == {"diabetes"}
+    assert {row.dataset for row in table_v() if row.row_count != row.row_count_corrected} == {
+        "diabetes"
+    }
 
 
 def test_corrected_energy_tables_follow_from_equation_2():
-    watts, kg_per_kwh, queries = 300, 0.3633, {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")}
+    watts, kg_per_kwh, queries = (
+        300,
+        0.3633,
+        {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")},
+    )
     hours = {(row["dataset"], row["shots"]): row for row in read_table("table-X")}
     rows = list(read_table("table-XI"))
     assert len(hours) == len(rows) == 32
-    for row in [{**row, **{name: row[f"{name}_corrected"] or row[name] for name in ("seconds", "grams_co2")}} for row in rows]:
+    for row in [
+        {
+            **row,
+            **{name: row[f"{name}_corrected"] or row[name] for name in ("seconds", "grams_co2")},
+        }
+        for row in rows
+    ]:
         whole = hours[row["dataset"], row["shots"]]
-        assert abs(float(whole["kg_co2"]) - float(whole["hours"]) * watts / 1000 * kg_per_kwh) < 0.0011
+        assert (
+            abs(float(whole["kg_co2"]) - float(whole["hours"]) * watts / 1000 * kg_per_kwh) < 0.0011
+        )
         seconds = float(whole["hours"]) * 3600 / 6 / queries[row["dataset"]]
         assert abs(float(row["seconds"]) - seconds) < 0.005 + 0.005 * 600 / queries[row["dataset"]]
-        assert abs(float(row["grams_co2"]) - float(row["seconds"]) / 3600 * watts * kg_per_kwh) < 0.0011
+        assert (
+            abs(float(row["grams_co2"]) - float(row["seconds"]) / 3600 * watts * kg_per_kwh)
+            < 0.0011
+        )
 
 
 def test_errata_agree_with_the_tables():
@@ -120,7 +161,10 @@ def test_errata_agree_with_the_tables():
     for row in table_v():
         if row.amplified_epsilon != row.corrected:
             erratum = by_cell["V", row.dataset, f"epsilon = {row.epsilon:g}"]
-            assert (float(erratum.printed), float(erratum.corrected)) == (row.amplified_epsilon, row.corrected)
+            assert (float(erratum.printed), float(erratum.corrected)) == (
+                row.amplified_epsilon,
+                row.corrected,
+            )
     for row in read_table("table-XI"):
         for column, unit in (("seconds", "seconds"), ("grams_co2", "g CO2")):
             erratum = by_cell.get(("XI", row["dataset"], f"k = {row['shots']}, {unit}"))
@@ -131,9 +175,22 @@ def test_errata_agree_with_the_tables():
 def test_half_of_table_iii_without_noise_is_the_other_models():
     """The erratum that cannot be mended, shown from the tables themselves."""
     cells = [(dataset, shots) for dataset in DATASETS for shots in (1, 2, 4, 8)]
-    same = [cell for cell in cells if len({paper_accuracy(m, "gdp_tabicl", cell[0], "icl", cell[1], math.inf) for m in ("13b", "7b")}) == 1]
+    same = [
+        cell
+        for cell in cells
+        if len(
+            {
+                paper_accuracy(m, "gdp_tabicl", cell[0], "icl", cell[1], math.inf)
+                for m in ("13b", "7b")
+            }
+        )
+        == 1
+    ]
     assert len(same) == 16
 
 
 def test_every_table_named_in_the_loader_is_packaged():
-    assert all(any(True for _ in read_table(f"table-{name}")) for name in published.ACCURACY_TABLES.values())
+    assert all(
+        any(True for _ in read_table(f"table-{name}"))
+        for name in published.ACCURACY_TABLES.values()
+    )

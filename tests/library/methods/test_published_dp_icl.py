@@ -9,15 +9,25 @@ import pytest
 from dpicl.methods.published import ensemble_number, read_table
 
 EPSILONS = (0, 1, 3, 8, math.inf)
-LABELS = {"sst2": ("babbage", "davinci"), "amazon": ("babbage",), "agnews": ("babbage",), "trec": ("babbage", "davinci")}
+LABELS = {
+    "sst2": ("babbage", "davinci"),
+    "amazon": ("babbage",),
+    "agnews": ("babbage",),
+    "trec": ("babbage", "davinci"),
+}
 PARTS = {"classification": 6 * 5, "docvqa": 3 + 6 * 4, "samsum": 5 * 3}
 
 
 @pytest.mark.parametrize(("dataset", "models"), LABELS.items())
 def test_every_accuracy_is_there(dataset: str, models: tuple[str, ...]) -> None:
     for model in models:
-        assert all(0.2 < (ensemble_number(dataset, "accuracy", "votes", epsilon, model) or 0) < 1 for epsilon in EPSILONS)
-    assert (ensemble_number(dataset, "accuracy", "votes", 1, "davinci") is not None) == ("davinci" in models)
+        assert all(
+            0.2 < (ensemble_number(dataset, "accuracy", "votes", epsilon, model) or 0) < 1
+            for epsilon in EPSILONS
+        )
+    assert (ensemble_number(dataset, "accuracy", "votes", 1, "davinci") is not None) == (
+        "davinci" in models
+    )
 
 
 @pytest.mark.parametrize("metric", ["rouge1", "bleu", "levenshtein"])

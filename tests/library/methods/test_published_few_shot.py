@@ -1,4 +1,6 @@
-"""The few-shot paper's printed numbers are carried over whole, and its tables agree where they meet."""
+"""The few-shot paper's printed numbers are carried over whole, and its tables agree where they
+meet.
+"""
 
 import math
 
@@ -19,10 +21,16 @@ DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_cell_of_table_1_is_there(dataset):
     cells = [few_shot_accuracy(dataset, "icl", 4, epsilon) for epsilon in (0, 1, 2, 4, 8)]
-    cells.append(few_shot_accuracy(dataset, "random-rows" if dataset == "mit_director" else "icl", 4, math.inf))
+    cells.append(
+        few_shot_accuracy(
+            dataset, "random-rows" if dataset == "mit_director" else "icl", 4, math.inf
+        )
+    )
     cells.append(few_shot_accuracy(dataset, "zero-shot", None, None))
     assert all(cell is not None and 0.1 < cell[0] < 1 and 0 <= cell[1] < 0.15 for cell in cells)
-    assert few_shot_accuracy(dataset, "zero-shot", 4, 1.0) == few_shot_accuracy(dataset, "zero-shot", 0, None)
+    assert few_shot_accuracy(dataset, "zero-shot", 4, 1.0) == few_shot_accuracy(
+        dataset, "zero-shot", 0, None
+    )
 
 
 @pytest.mark.parametrize("shots", [1, 2, 4, 8, 12])
@@ -71,7 +79,9 @@ def test_a_cell_that_the_paper_lacks_is_none(cell):
 
 
 def test_another_mechanism_is_refused():
-    with pytest.raises(ParameterError, match="mechanism=laplace: expected one of gaussian, exponential"):
+    with pytest.raises(
+        ParameterError, match="mechanism=laplace: expected one of gaussian, exponential"
+    ):
         few_shot_accuracy("dbpedia", "icl", 4, 4, "laplace")
 
 
@@ -85,11 +95,23 @@ def test_the_three_tables_agree_on_what_they_share():
 
 
 def test_table_9_is_whole_and_its_noise_falls_with_the_target():
-    assert [(cell.dataset, cell.epsilon) for cell in table_nine()] == [(name, target) for name in DATASETS for target in (1, 2, 4, 8)]
+    assert [(cell.dataset, cell.epsilon) for cell in table_nine()] == [
+        (name, target) for name in DATASETS for target in (1, 2, 4, 8)
+    ]
     for dataset in DATASETS:
         cells = [cell for cell in table_nine() if cell.dataset == dataset]
-        assert sorted((cell.sigma for cell in cells), reverse=True) == [cell.sigma for cell in cells]
-        assert len({(cell.class_row_count, cell.subset_count, cell.rows_per_subset, cell.max_tokens) for cell in cells}) == 1
+        assert sorted((cell.sigma for cell in cells), reverse=True) == [
+            cell.sigma for cell in cells
+        ]
+        assert (
+            len(
+                {
+                    (cell.class_row_count, cell.subset_count, cell.rows_per_subset, cell.max_tokens)
+                    for cell in cells
+                }
+            )
+            == 1
+        )
 
 
 def test_table_9_composes_the_four_shots_of_sets_without_labels():
@@ -99,23 +121,40 @@ def test_table_9_composes_the_four_shots_of_sets_without_labels():
 
 def test_only_trec_draws_from_the_whole_vocabulary():
     assert {cell.dataset for cell in table_nine() if not cell.reduced_vocabulary} == {"trec"}
-    assert {float(cell.sampling_rate) for cell in table_nine() if cell.dataset == "trec"} == {80 / 835}
+    assert {float(cell.sampling_rate) for cell in table_nine() if cell.dataset == "trec"} == {
+        80 / 835
+    }
 
 
-@pytest.mark.parametrize("name", ["few-shot-table-1", "few-shot-table-2", "few-shot-table-3", "few-shot-table-4"])
+@pytest.mark.parametrize(
+    "name", ["few-shot-table-1", "few-shot-table-2", "few-shot-table-3", "few-shot-table-4"]
+)
 def test_a_pipeline_writes_with_the_sizes_of_table_9(name):
     """M, N and T_max; texts end before T_max where the model ends them."""
     pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines[name]
-    printed = {cell.dataset: (cell.subset_count, cell.rows_per_subset, cell.max_tokens) for cell in table_nine()}
+    printed = {
+        cell.dataset: (cell.subset_count, cell.rows_per_subset, cell.max_tokens)
+        for cell in table_nine()
+    }
     for dataset in pipeline.datasets:
         unit = unit_of("few_shot_generation", dataset, 0, (4.0,), (4,), (), False, pipeline.options)
-        for system in ("icl", *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants)):
+        for system in (
+            "icl",
+            *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants),
+        ):
             shape = Shape.of(TEXT_CONTRACTS[dataset], unit, system)
-            assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (dataset, system)
+            assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (
+                dataset,
+                system,
+            )
 
 
 def test_invisible_ink_has_as_many_voters_as_the_papers_subsets_have_texts():
     pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines["few-shot-invisible-ink"]
     (dataset,) = pipeline.datasets
-    (sizes,) = {(cell.subset_count, cell.rows_per_subset) for cell in table_nine() if cell.dataset == dataset}
+    (sizes,) = {
+        (cell.subset_count, cell.rows_per_subset)
+        for cell in table_nine()
+        if cell.dataset == dataset
+    }
     assert pipeline.options.few_shot_generation.voters == math.prod(sizes)

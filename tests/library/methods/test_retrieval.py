@@ -1,4 +1,6 @@
-"""DP-ICL by nearness: one text changes one prompt of the queries that it takes part in, and nobody else's."""
+"""DP-ICL by nearness: one text changes one prompt of the queries that it takes part in, and nobody
+else's.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ MOST = 2
 SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3, similarity=0.4, participations=MOST)
 ALONE = replace(SHAPE, aggregation="soft-votes", gaussian=False)
 KEY, CELL = bytes(range(32)), Cell("icl", 1.0, 2)
-WORDS = st.sampled_from(["red apple", "red pear", "green pear", "green apple pie", "grey stone", "old grey stone wall"])
+WORDS = st.sampled_from(
+    ["red apple", "red pear", "green pear", "green apple pie", "grey stone", "old grey stone wall"]
+)
 FRUIT = ["red apple", "green pear", "grey stone", "red pear", "red apple"]
 
 
@@ -44,7 +48,12 @@ def memory() -> Memory:
     return Memory(Draws(0, "mail", simulated=True))
 
 
-def takers(private: PrivateTable, queries: Sequence[str], shape: Shape = SHAPE, most_rows: int | None = None) -> list[set[bytes]]:
+def takers(
+    private: PrivateTable,
+    queries: Sequence[str],
+    shape: Shape = SHAPE,
+    most_rows: int | None = None,
+) -> list[set[bytes]]:
     """Marks of the units that take part, query by query."""
     placement = Placement(private, KEY, Fraction(1), shape, most_rows)
     taking = admitted(placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL)
@@ -58,19 +67,30 @@ def mark_of_new(texts: Sequence[str], new: str) -> bytes:
 
 
 @settings(deadline=None)
-@given(st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, max_size=8), st.sampled_from([SHAPE, ALONE]))
+@given(
+    st.lists(WORDS, max_size=12),
+    WORDS,
+    st.integers(0, 12),
+    st.lists(WORDS, max_size=8),
+    st.sampled_from([SHAPE, ALONE]),
+)
 def test_a_text_more_changes_nobody_else_s_part_in_any_query(
     texts: list[str], new: str, place: int, queries: list[str], shape: Shape
 ) -> None:
     texts = ["blue", *texts]
-    without, more = takers(table(texts), queries, shape), takers(table([*texts[:place], new, *texts[place:]]), queries, shape)
+    without, more = (
+        takers(table(texts), queries, shape),
+        takers(table([*texts[:place], new, *texts[place:]]), queries, shape),
+    )
     own = mark_of_new(texts, new)
     assert [one - {own} for one in more] == without
     assert sum(own in one for one in more) <= MOST
 
 
 @settings(deadline=None)
-@given(st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, min_size=1, max_size=6))
+@given(
+    st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, min_size=1, max_size=6)
+)
 def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
     texts: list[str], new: str, place: int, queries: list[str]
 ) -> None:
@@ -78,8 +98,18 @@ def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
     prompts = []
     for private in (table(texts), table([*texts[:place], new, *texts[place:]])):
         placement = Placement(private, KEY, Fraction(1), SHAPE)
-        placement = replace(placement, taking=admitted(placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL))
-        prompts.append([Voters(contract(), Reader()).prompts(placement, number, query) for number, query in enumerate(queries)])
+        placement = replace(
+            placement,
+            taking=admitted(
+                placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL
+            ),
+        )
+        prompts.append(
+            [
+                Voters(contract(), Reader()).prompts(placement, number, query)
+                for number, query in enumerate(queries)
+            ]
+        )
     for one, other in zip(*prompts, strict=True):
         assert len(one) == len(other) == SHAPE.subsets
         changed.append(sum(before != after for before, after in zip(one, other, strict=True)))
@@ -88,13 +118,22 @@ def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from("pqrs"), WORDS), max_size=12), st.lists(WORDS, min_size=1, max_size=4), st.lists(WORDS, max_size=8)
+    st.lists(st.tuples(st.sampled_from("pqrs"), WORDS), max_size=12),
+    st.lists(WORDS, min_size=1, max_size=4),
+    st.lists(WORDS, max_size=8),
 )
-def test_all_texts_of_a_person_have_their_uses_together(others: list[tuple[str, str]], own: list[str], queries: list[str]) -> None:
+def test_all_texts_of_a_person_have_their_uses_together(
+    others: list[tuple[str, str]], own: list[str], queries: list[str]
+) -> None:
     found = []
-    for rows in ([("z", "blue"), *others], [*[("own", text) for text in own], ("z", "blue"), *others]):
+    for rows in (
+        [("z", "blue"), *others],
+        [*[("own", text) for text in own], ("z", "blue"), *others],
+    ):
         people, texts = zip(*rows, strict=True)
-        private = PrivateTable(table(texts).data.append_column("person", pa.array(list(people), pa.string())))
+        private = PrivateTable(
+            table(texts).data.append_column("person", pa.array(list(people), pa.string()))
+        )
         found.append(takers(private, queries, most_rows=2))
     mark = record_marks([b"own"], key=KEY)[0].tobytes()
     assert [one - {mark} for one in found[1]] == found[0]
@@ -102,14 +141,24 @@ def test_all_texts_of_a_person_have_their_uses_together(others: list[tuple[str, 
 
 
 def test_a_text_takes_part_where_it_is_near_until_its_uses_are_spent() -> None:
-    assert [len(one) for one in takers(table(FRUIT), ["red apple"] * 4 + ["grey stone"])] == [3, 3, 0, 0, 1]
+    assert [len(one) for one in takers(table(FRUIT), ["red apple"] * 4 + ["grey stone"])] == [
+        3,
+        3,
+        0,
+        0,
+        1,
+    ]
 
 
 def test_where_nobody_takes_part_the_prompts_are_asked_without_texts() -> None:
     placement = Placement(table(FRUIT), KEY, Fraction(1), SHAPE)
     taking = admitted(placement, [(0, "nothing alike")], HashedNGrams(), None, memory(), CELL)
-    prompts = Voters(contract(), Reader()).prompts(replace(placement, taking=taking), 0, "nothing alike")
-    assert len(prompts) == SHAPE.subsets and len({*prompts}) == 1 and prompts[0].count("Letter:") == 1
+    prompts = Voters(contract(), Reader()).prompts(
+        replace(placement, taking=taking), 0, "nothing alike"
+    )
+    assert (
+        len(prompts) == SHAPE.subsets and len({*prompts}) == 1 and prompts[0].count("Letter:") == 1
+    )
 
 
 class _Fragile(HashedNGrams):
@@ -128,7 +177,9 @@ class _Fragile(HashedNGrams):
 
 def test_a_text_that_cannot_be_placed_takes_no_part_and_leaves_the_others_alone() -> None:
     rows = table(FRUIT).data.column("text")
-    points, whole = (row_points(rows, one, memory(), CELL) for one in (_Fragile("green"), HashedNGrams()))
+    points, whole = (
+        row_points(rows, one, memory(), CELL) for one in (_Fragile("green"), HashedNGrams())
+    )
     assert not points[1].any()
     assert np.array_equal(np.delete(points, 1, axis=0), np.delete(whole, 1, axis=0))
 
@@ -142,11 +193,15 @@ def test_texts_are_placed_once() -> None:
     embedder, stored, rows = _Fragile(), memory(), table(FRUIT).data.column("text")
     first = row_points(rows, embedder, stored, CELL)
     asked = embedder.asked
-    assert np.array_equal(row_points(rows, embedder, stored, CELL), first) and embedder.asked == asked
+    assert (
+        np.array_equal(row_points(rows, embedder, stored, CELL), first) and embedder.asked == asked
+    )
 
 
 def unit(*epsilons: float, **options: Any) -> Unit:
-    return unit_of("dp_icl", "mail", 0, epsilons, (2,), (), False, Options(dp_icl=EnsembleOptions(**options)))
+    return unit_of(
+        "dp_icl", "mail", 0, epsilons, (2,), (), False, Options(dp_icl=EnsembleOptions(**options))
+    )
 
 
 def test_a_resumed_release_asks_the_same_prompts() -> None:
@@ -167,15 +222,28 @@ def test_a_resumed_release_asks_the_same_prompts() -> None:
 def test_retrieval_costs_its_participations_whatever_the_number_of_queries() -> None:
     declared = contract().model_copy(update={"query_count": 1000})
     found = plan_cell(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
-    few = plan_cell(declared.model_copy(update={"query_count": 4}), unit(2.0, similarity=0.4, participations=9), Cell("icl", 2.0, 2))
+    few = plan_cell(
+        declared.model_copy(update={"query_count": 4}),
+        unit(2.0, similarity=0.4, participations=9),
+        Cell("icl", 2.0, 2),
+    )
     assert found.rate == 1 and found.noise == few.noise and found.guarantee == few.guarantee
     assert 1.98 <= found.guarantee.epsilon <= 2.0 and found.per_query.epsilon < 1.2
     said = statement(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
-    assert "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said and "1001st query is refused" in said
+    assert (
+        "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said
+        and "1001st query is refused" in said
+    )
 
 
 @pytest.mark.parametrize(
-    "options", [{"participations": 3}, {"similarity": 0.0}, {"similarity": 1.0}, {"similarity": 0.5, "participations": 0}]
+    "options",
+    [
+        {"participations": 3},
+        {"similarity": 0.0},
+        {"similarity": 1.0},
+        {"similarity": 0.5, "participations": 0},
+    ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="participations|similarity"):
@@ -195,7 +263,9 @@ def test_ten_thousand_texts_overspend_in_no_query(capsys: pytest.CaptureFixture[
     words = [f"word{number}" for number in range(200)]
     texts = [" ".join(chance.choice(words, 8)) for _ in range(10_000)]
     began = time.perf_counter()
-    placement = Placement(table(texts), KEY, Fraction(1), replace(SHAPE, similarity=0.15, participations=8))
+    placement = Placement(
+        table(texts), KEY, Fraction(1), replace(SHAPE, similarity=0.15, participations=8)
+    )
     queries = [(number, texts[number % 50]) for number in range(200)]
     taking = admitted(placement, queries, HashedNGrams(), None, memory(), CELL)
     took = time.perf_counter() - began
@@ -203,9 +273,16 @@ def test_ten_thousand_texts_overspend_in_no_query(capsys: pytest.CaptureFixture[
     free = admitted(placement, queries, HashedNGrams(), _Unbounded(), memory(), CELL)
     wanted = sum(rows.astype(int) for rows in free.values())
     assert isinstance(uses, np.ndarray) and isinstance(wanted, np.ndarray)
-    assert uses.max() == 8 and np.array_equal(uses, np.minimum(wanted, 8)) and (wanted > 8).sum() > 1000
+    assert (
+        uses.max() == 8
+        and np.array_equal(uses, np.minimum(wanted, 8))
+        and (wanted > 8).sum() > 1000
+    )
     with capsys.disabled():
-        print(f"10,000 texts, 200 queries: {took:.0f} s, {(wanted > 8).sum()} texts near to more than 8, overspent {(uses > 8).sum()}")
+        print(
+            f"10,000 texts, 200 queries: {took:.0f} s, {(wanted > 8).sum()} texts near to more "
+            f"than 8, overspent {(uses > 8).sum()}"
+        )
 
 
 class _Unbounded(Counted):

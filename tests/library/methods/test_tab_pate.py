@@ -1,4 +1,6 @@
-"""TabPATE: one row changes one teacher and one vote on each query, wherever it stands; what votes cost; rows that say what teachers say."""
+"""TabPATE: one row changes one teacher and one vote on each query, wherever it stands; what votes
+cost; rows that say what teachers say.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,12 @@ def codes(count: int, seed: int, of: tuple[int, ...] = SIZES) -> np.ndarray:
     return np.stack([rng.integers(size, size=count) for size in of], axis=1).astype(np.uint8)
 
 
-def voted(rows: np.ndarray, taught: np.ndarray, of: tuple[int, ...], teachers: int, seed: int = 0) -> np.ndarray:
-    return votes(rows, taught, public_queries(of, 12, np.random.default_rng(seed)), of, teachers=teachers)
+def voted(
+    rows: np.ndarray, taught: np.ndarray, of: tuple[int, ...], teachers: int, seed: int = 0
+) -> np.ndarray:
+    return votes(
+        rows, taught, public_queries(of, 12, np.random.default_rng(seed)), of, teachers=teachers
+    )
 
 
 @given(sizes, st.integers(0, 60), st.integers(1, 9), st.integers(0, 60), st.integers(0, 999))
@@ -64,11 +70,19 @@ def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
     def taught(rows: np.ndarray, of_rows: np.ndarray) -> list[list[Any]]:
         return [sorted(rows[of_rows == teacher].tolist()) for teacher in range(teachers)]
 
-    changed = [(one, other) for one, other in zip(taught(less, before), taught(more, after), strict=True) if one != other]
+    changed = [
+        (one, other)
+        for one, other in zip(taught(less, before), taught(more, after), strict=True)
+        if one != other
+    ]
     assert len(changed) == 1 and len(changed[0][1]) == len(changed[0][0]) + 1
-    one, other = (voted(rows, of_rows, of, teachers) for rows, of_rows in ((less, before), (more, after)))
+    one, other = (
+        voted(rows, of_rows, of, teachers) for rows, of_rows in ((less, before), (more, after))
+    )
     moved = np.abs(one - other)
-    assert moved.max() <= 1 and (moved.sum(axis=1) <= 2).all() and (one.sum(axis=1) == teachers).all()
+    assert (
+        moved.max() <= 1 and (moved.sum(axis=1) <= 2).all() and (one.sum(axis=1) == teachers).all()
+    )
     released = moved[:, 1:] if of[-1] == 2 else moved
     assert released.sum(axis=1).max() <= moved_by_one(of[-1])
 
@@ -76,7 +90,10 @@ def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
 def test_a_person_more_teaches_one_teacher_with_all_rows() -> None:
     persons, rows = np.repeat(np.arange(20, dtype=np.int64) * 7919, 3), codes(60, 0)
     less = persons != 7919 * 4
-    all_rows, without = (teachers_of(rows[some], persons[some], teachers=5, key=KEY) for some in (np.full(60, True), less))
+    all_rows, without = (
+        teachers_of(rows[some], persons[some], teachers=5, key=KEY)
+        for some in (np.full(60, True), less)
+    )
     assert (all_rows[less] == without).all() and len({*all_rows[~less]}) == 1
 
 
@@ -84,7 +101,10 @@ def test_the_mutant_that_deals_rows_out_in_turn_moves_many_votes() -> None:
     """What the property above would be blind to, were the places of rows no part of it."""
     rows = np.array([[0, 1], [0, 0]] * 16, dtype=np.uint8)
     more = np.insert(rows, 16, rows[:1], axis=0)
-    one, other = (votes(some, in_turn(some, stream(0, "", "", "")), np.zeros((1, 1), int), (2, 2), teachers=8) for some in (rows, more))
+    one, other = (
+        votes(some, in_turn(some, stream(0, "", "", "")), np.zeros((1, 1), int), (2, 2), teachers=8)
+        for some in (rows, more)
+    )
     assert np.abs(one - other).max() > 1
 
 
@@ -99,13 +119,18 @@ def test_a_teacher_says_what_naive_bayes_says() -> None:
             odds.append(len(mine) + 1 / SIZES[-1])
             for column, size in enumerate(SIZES[:-1]):
                 odds[-1] *= (np.sum(mine[:, column] == query[column]) + 1 / size) / (len(mine) + 1)
-        assert of_query.tolist() == [int(label == int(np.argmax(odds))) for label in range(SIZES[-1])]
+        assert of_query.tolist() == [
+            int(label == int(np.argmax(odds))) for label in range(SIZES[-1])
+        ]
 
 
 def test_teachers_with_and_without_rows_vote_as_each_does_alone() -> None:
     rows, queries = codes(9, 2), public_queries(SIZES, 20, np.random.default_rng(2))
     taught = teachers_of(rows, None, teachers=30, key=KEY)
-    alone = [votes(rows[taught == one], taught[taught == one] * 0, queries, SIZES, teachers=1) for one in range(30)]
+    alone = [
+        votes(rows[taught == one], taught[taught == one] * 0, queries, SIZES, teachers=1)
+        for one in range(30)
+    ]
     assert (votes(rows, taught, queries, SIZES, teachers=30) == sum(alone)).all()
     assert (alone[next(one for one in range(30) if one not in taught)][:, 0] == 1).all()
 
@@ -120,47 +145,100 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("queries", ["public", "released"])
 @pytest.mark.parametrize(("label", "moved"), [("binary", 1), ("classes", 2)])
-def test_the_noise_of_all_counts_and_votes_is_what_is_charged(label: str, moved: int, queries: str) -> None:
-    """A closed form: every column's counts once, and what one changed vote moves on every query, by the epsilon of each."""
+def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
+    label: str, moved: int, queries: str
+) -> None:
+    """A closed form: every column's counts once, and what one changed vote moves on every query, by
+    the epsilon of each.
+    """
     contract, epsilon = kind_contract(label), 0.75
     unit = unit_of(
-        TabPate.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({TabPate.name: {"queries": queries}})
+        TabPate.name,
+        contract.name,
+        0,
+        (epsilon,),
+        (1,),
+        (),
+        False,
+        Options.model_validate({TabPate.name: {"queries": queries}}),
     )
     ((cell, cost),) = METHODS[TabPate.name].releases(contract, unit).items()
     labelled = METHODS[TabPate.name].identity(contract, unit, cell)["labelled"]
     with spending("dpicl.methods.tab_pate", "dpicl.tabular.central.teachers") as (spent, _):
-        tabular(TabPate.name).draw(PrivateTable(random_table(contract, 50, 0)), contract, unit, draws_for(contract, 0), [cell], {})
+        tabular(TabPate.name).draw(
+            PrivateTable(random_table(contract, 50, 0)),
+            contract,
+            unit,
+            draws_for(contract, 0),
+            [cell],
+            {},
+        )
     *of_columns, of_votes = spent
     assert len(of_columns) == (len(contract.features) if queries == "released" else 0)
     total = sum(of_columns) + labelled * moved * of_votes
-    assert total == pytest.approx(Fraction(epsilon), rel=1e-15) and cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
+    assert total == pytest.approx(
+        Fraction(epsilon), rel=1e-15
+    ) and cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
 
 
 def unit(contract: Any, **chosen: Any) -> Unit:
-    return unit_of(TabPate.name, contract.name, 0, (2.0,), (1,), (), False, Options.model_validate({TabPate.name: chosen}))
+    return unit_of(
+        TabPate.name,
+        contract.name,
+        0,
+        (2.0,),
+        (1,),
+        (),
+        False,
+        Options.model_validate({TabPate.name: chosen}),
+    )
 
 
 def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_row() -> None:
     cell = Cell("votes", 2.0)
     for max_rows in (1, 5):
         contract = owned(max_rows)
-        for queries, epsilon in (("public", 2.0), ("released", 2.0 * float(1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE))):
-            charged = METHODS[TabPate.name].releases(contract, unit(contract, queries=queries))[cell].charged
-            assert charged.epsilon == pytest.approx(epsilon) and charged.unit == "person" and charged.delta == 0
+        for queries, epsilon in (
+            ("public", 2.0),
+            ("released", 2.0 * float(1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE)),
+        ):
+            charged = (
+                METHODS[TabPate.name]
+                .releases(contract, unit(contract, queries=queries))[cell]
+                .charged
+            )
+            assert (
+                charged.epsilon == pytest.approx(epsilon)
+                and charged.unit == "person"
+                and charged.delta == 0
+            )
     row = small_contract()
-    replaced = row.model_copy(update={"privacy": row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})})
-    assert METHODS[TabPate.name].releases(replaced, unit(replaced))[cell].charged.epsilon == pytest.approx(4.0)
+    replaced = row.model_copy(
+        update={"privacy": row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})}
+    )
+    assert METHODS[TabPate.name].releases(replaced, unit(replaced))[
+        cell
+    ].charged.epsilon == pytest.approx(4.0)
 
 
 def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
-    """Of 40 equal rows of one person as many enter as the contract says, all in one of many parts: one vote, whatever they are."""
+    """Of 40 equal rows of one person as many enter as the contract says, all in one of many parts:
+    one vote, whatever they are.
+    """
     contract = owned(3)
     plain = random_table(contract.model_copy(update={"privacy": small_contract().privacy}), 40, 0)
     table = PrivateTable(plain.append_column("who", pa.array(np.full(40, 5, dtype=np.int64))))
     both = {}
-    for which, rows in {"with": joined(table), "without": PrivateTable(table.data.slice(0, 0))}.items():
+    for which, rows in {
+        "with": joined(table),
+        "without": PrivateTable(table.data.slice(0, 0)),
+    }.items():
         asked = unit_of(TabPate.name, contract.name, 0, (math.inf,), (1,), (), False, Options())
-        (drawn,) = tabular(TabPate.name).draw(rows, contract, asked, draws_for(contract, 0), [Cell("votes", math.inf)], {}).values()
+        (drawn,) = (
+            tabular(TabPate.name)
+            .draw(rows, contract, asked, draws_for(contract, 0), [Cell("votes", math.inf)], {})
+            .values()
+        )
         both[which] = drawn.votes
     assert np.abs(both["with"] - both["without"]).max() == 1
 
@@ -171,8 +249,12 @@ def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
     for population in (None, 100, 1_000_000):
         stated = contract.model_copy(update={"population": population})
         names.append(METHODS[TabPate.name].identity(stated, unit(stated), Cell("votes", 2.0)))
-    assert len({name["teachers"] for name in names}) == 3, "a contract's digest leaves its population out"
-    chosen = METHODS[TabPate.name].identity(contract, unit(contract, teachers=7, labelled=9), Cell("votes", 2.0))
+    assert len({name["teachers"] for name in names}) == 3, (
+        "a contract's digest leaves its population out"
+    )
+    chosen = METHODS[TabPate.name].identity(
+        contract, unit(contract, teachers=7, labelled=9), Cell("votes", 2.0)
+    )
     assert (chosen["teachers"], chosen["labelled"]) == (7, 9)
     assert usual_teachers(1) == 2 and usual_teachers(10**9) == 10_000
     assert usual_queries(2, 0.001) == 8 and usual_queries(10_000, math.inf) == 512
@@ -190,7 +272,11 @@ def test_rows_have_the_labels_of_the_votes(labels: int) -> None:
     rng = np.random.default_rng(0)
     queries = np.arange(5)[:, np.newaxis]
     exact = rng.multinomial(100, rng.dirichlet(np.ones(labels)), size=5)
-    rows = labelled_rows(queries, noisy_votes(exact, epsilon=None, stream=stream(0, "", "", "")), 10_000, rng)
-    found = np.array([np.bincount(rows[rows[:, 0] == query, 1], minlength=labels) for query in range(5)])
+    rows = labelled_rows(
+        queries, noisy_votes(exact, epsilon=None, stream=stream(0, "", "", "")), 10_000, rng
+    )
+    found = np.array(
+        [np.bincount(rows[rows[:, 0] == query, 1], minlength=labels) for query in range(5)]
+    )
     assert (found.sum(axis=1) == 2000).all() and np.abs(found / 2000 - exact / 100).max() < 0.01
     assert {*labelled_rows(queries, exact, 3, rng)[:, 0]} < {*range(5)}

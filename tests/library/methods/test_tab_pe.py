@@ -1,4 +1,6 @@
-"""Tab-PE: what one row moves whatever the candidates are, what every path costs, and structure of many columns."""
+"""Tab-PE: what one row moves whatever the candidates are, what every path costs, and structure of
+many columns.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,22 @@ from hypothesis import strategies as st
 from dpicl.mechanisms import noisy_count
 from dpicl.randomness import stream
 from dpicl.tabular.central.candidates import Space, every_row, nearest
-from dpicl.tabular.central.evolution import Histogram, Voters, evolve, expected_errors, is_small, label_counts, voted_rows
+from dpicl.tabular.central.evolution import (
+    Histogram,
+    Voters,
+    evolve,
+    expected_errors,
+    is_small,
+    label_counts,
+    voted_rows,
+)
 from dpicl.types import PrivateCodes
 from tests.library.methods.spending import spending
 
 SMALL, LARGE = Space((2, 3, 2, 2), (0, 3, 0)), Space((9, 4, 8, 7, 3), (9, 0, 7, 0))
-"""All of whose rows are candidates; and one with numbers, a number that may be missing, and categories."""
+"""All of whose rows are candidates; and one with numbers, a number that may be missing, and
+categories.
+"""
 SPACES = pytest.mark.parametrize("space", [SMALL, LARGE], ids=["small", "large"])
 
 
@@ -37,20 +49,34 @@ def public(seed: int = 0) -> np.random.Generator:
 
 
 def evolved(rows: np.ndarray, space: Space, epsilon: float, seed: int = 0) -> list[Histogram]:
-    return evolve(voters(rows), space, epsilon=epsilon, stream=stream(seed, "evolve", "", ""), chance=public(seed))
+    return evolve(
+        voters(rows),
+        space,
+        epsilon=epsilon,
+        stream=stream(seed, "evolve", "", ""),
+        chance=public(seed),
+    )
 
 
 @given(st.integers(1, 60), st.integers(1, 90), st.integers(1, 4), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
-def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(count: int, candidates: int, more: int, seed: int) -> None:
-    """Candidates that hold what rows hold, equals, and labels that have no candidate; every row but these votes once."""
+def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(
+    count: int, candidates: int, more: int, seed: int
+) -> None:
+    """Candidates that hold what rows hold, equals, and labels that have no candidate; every row but
+    these votes once.
+    """
     rows = drawn(LARGE, count + more, seed)
     chosen = np.vstack([drawn(LARGE, candidates, seed + 1), rows[: more // 2]])
     without, with_them = (voters(some).votes(chosen, LARGE) for some in (rows[:count], rows))
     moved = with_them - without
-    assert moved.min() >= 0 and moved.sum() == np.isin(rows[count:, -1], chosen[:, -1]).sum() <= more
+    assert (
+        moved.min() >= 0 and moved.sum() == np.isin(rows[count:, -1], chosen[:, -1]).sum() <= more
+    )
     for columns in ([4], [1, 4], [*range(5)]):
-        cells = voters(rows).over(columns, LARGE.sizes) - voters(rows[:count]).over(columns, LARGE.sizes)
+        cells = voters(rows).over(columns, LARGE.sizes) - voters(rows[:count]).over(
+            columns, LARGE.sizes
+        )
         assert cells.min() >= 0 and cells.sum() == more
 
 
@@ -60,8 +86,14 @@ def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(co
 def test_with_the_same_noisy_votes_one_row_moves_one_number_of_every_histogram_by_one(
     space: Space, count: int, seed: int, epsilon: float
 ) -> None:
-    """Adaptively: the second table's noise is what makes its noisy votes those of the first, so that its candidates are the same."""
-    rows, released, exact = drawn(space, count + 1, seed), list[list[int]](), dict[bool, list[list[int]]]({True: [], False: []})
+    """Adaptively: the second table's noise is what makes its noisy votes those of the first, so
+    that its candidates are the same.
+    """
+    rows, released, exact = (
+        drawn(space, count + 1, seed),
+        list[list[int]](),
+        dict[bool, list[list[int]]]({True: [], False: []}),
+    )
 
     def drawn_again(counts: Sequence[int], *, epsilon: Fraction, stream: object) -> list[int]:
         exact[which].append(list(counts))
@@ -81,7 +113,10 @@ def test_with_the_same_noisy_votes_one_row_moves_one_number_of_every_histogram_b
         patch.setattr(noisy_count, "noisy_counts", drawn_again)
         after = evolved(rows[1:], space, epsilon, seed)
     assert [one.candidates.tolist() for one in before] == [one.candidates.tolist() for one in after]
-    lost, cost = [np.subtract(one, other) for one, other in zip(exact[True], exact[False], strict=True)], Fraction(0)
+    lost, cost = (
+        [np.subtract(one, other) for one, other in zip(exact[True], exact[False], strict=True)],
+        Fraction(0),
+    )
     for moved, histogram in zip(lost, before, strict=True):
         assert moved.min() >= 0 and moved.sum() <= 1
         cost += Fraction(int(np.abs(moved).sum())) / Fraction(histogram.scale)
@@ -97,14 +132,25 @@ def test_what_a_row_votes_for_depends_on_no_other_row(count: int, seed: int) -> 
     assert (together == alone).all()
     places, theirs = (LARGE.places(some).astype(np.int64) for some in (rows, candidates))
     for row, chosen, place in zip(rows, together, places, strict=True):
-        distances = np.where(candidates[:, -1] == row[-1], ((theirs - place) ** 2).sum(axis=1), 1 << 40)
-        assert chosen == -1 if row[-1] not in candidates[:, -1] else distances[chosen] == distances.min()
+        distances = np.where(
+            candidates[:, -1] == row[-1], ((theirs - place) ** 2).sum(axis=1), 1 << 40
+        )
+        assert (
+            chosen == -1
+            if row[-1] not in candidates[:, -1]
+            else distances[chosen] == distances.min()
+        )
 
 
 def test_equals_share_the_votes_of_different_rows() -> None:
-    """By the row alone: none of two candidates that are as far from all rows gets all of their votes."""
+    """By the row alone: none of two candidates that are as far from all rows gets all of their
+    votes.
+    """
     space = Space((64, 3, 2), (64, 0))
-    rows, candidates = np.array([[place, 0, 0] for place in range(64)]), np.array([[5, 1, 0], [5, 2, 0]])
+    rows, candidates = (
+        np.array([[place, 0, 0] for place in range(64)]),
+        np.array([[5, 1, 0], [5, 2, 0]]),
+    )
     votes = voters(rows).votes(candidates, space)
     assert votes.sum() == 64 and votes.min() > 8
 
@@ -112,19 +158,25 @@ def test_equals_share_the_votes_of_different_rows() -> None:
 @SPACES
 @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
 @settings(max_examples=20, deadline=None)
-def test_whatever_is_drawn_the_histograms_spend_exactly_epsilon(space: Space, count: int, seed: int, epsilon: float) -> None:
+def test_whatever_is_drawn_the_histograms_spend_exactly_epsilon(
+    space: Space, count: int, seed: int, epsilon: float
+) -> None:
     with spending() as (spent, _):
         histograms = evolved(drawn(space, count, seed), space, epsilon, seed)
     assert sum(spent) == Fraction(epsilon) and len(spent) == len(histograms)
     assert [one.scale for one in histograms] == [pytest.approx(float(1 / each)) for each in spent]
-    assert len(histograms) == (2 if is_small(space, Fraction(epsilon), label_counts(histograms[:1]).sum()) else 1 + 4 + 2)
+    assert len(histograms) == (
+        2 if is_small(space, Fraction(epsilon), label_counts(histograms[:1]).sum()) else 1 + 4 + 2
+    )
 
 
 def test_without_noise_a_small_table_is_counted_as_it_is() -> None:
     rows = drawn(SMALL, 500, 0)
     last = evolved(rows, SMALL, math.inf)[-1]
     assert (last.candidates == every_row(SMALL.sizes)).all() and last.scale == 0
-    assert sorted(map(tuple, np.repeat(last.candidates, last.votes, axis=0).tolist())) == sorted(map(tuple, rows.tolist()))
+    assert sorted(map(tuple, np.repeat(last.candidates, last.votes, axis=0).tolist())) == sorted(
+        map(tuple, rows.tolist())
+    )
 
 
 def test_four_columns_of_which_no_three_say_anything_of_the_label_are_found() -> None:
@@ -136,21 +188,28 @@ def test_four_columns_of_which_no_three_say_anything_of_the_label_are_found() ->
 
 
 def test_the_second_iteration_says_more_than_the_first() -> None:
-    """Three numbers in a large space, of which no two say anything of the label: votes find them, and variations of the best find more."""
+    """Three numbers in a large space, of which no two say anything of the label: votes find them,
+    and variations of the best find more.
+    """
     space = Space((4,) * 10 + (2,), (4,) * 10)
     rows = drawn(space, 20_000, 0)
     rows[:, -1] = (rows[:, [1, 4, 7]] >= 2).sum(axis=1) % 2
     histograms = evolved(rows, space, 10.0)
     right = [
         (made[:, -1] == (made[:, [1, 4, 7]] >= 2).sum(axis=1) % 2).mean()
-        for made in (voted_rows(histograms[:last], 20_000, public()) for last in (len(histograms) - 1, len(histograms)))
+        for made in (
+            voted_rows(histograms[:last], 20_000, public())
+            for last in (len(histograms) - 1, len(histograms))
+        )
     ]
     assert 0.6 < right[0] < right[1] - 0.05
 
 
 def test_rows_have_labels_as_all_histograms_say_and_candidates_below_zero_are_none() -> None:
     few = Histogram((1,), np.array([[0], [1]]), np.array([90, -40]), 50.0)
-    last = Histogram((0, 1), np.array([[0, 0], [1, 0], [2, 0], [1, 1]]), np.array([30, -5, 10, 60]), 1.0)
+    last = Histogram(
+        (0, 1), np.array([[0, 0], [1, 0], [2, 0], [1, 1]]), np.array([30, -5, 10, 60]), 1.0
+    )
     assert label_counts([few, last]) == pytest.approx([35.1, 59.96], abs=0.3)
     made = voted_rows([few, last], 40_000, public())
     assert made[:, -1].mean() == pytest.approx(60 / 95, abs=0.01)
@@ -161,7 +220,11 @@ def test_rows_have_labels_as_all_histograms_say_and_candidates_below_zero_are_no
 def test_variations_stay_among_the_codes_and_bins_move_to_the_next() -> None:
     rows = drawn(LARGE, 5000, 0)
     varied = LARGE.varied(rows, public())
-    assert (varied < LARGE.sizes).all() and (varied >= 0).all() and (varied[:, -1] == rows[:, -1]).all()
+    assert (
+        (varied < LARGE.sizes).all()
+        and (varied >= 0).all()
+        and (varied[:, -1] == rows[:, -1]).all()
+    )
     assert np.abs(varied[:, 0] - rows[:, 0]).max() == 1
     assert 0.1 < (varied[:, 3] != rows[:, 3]).mean() < 0.3, "one in four, to one of seven"
     assert (varied[rows[:, 2] < 7, 2] < 7).all(), "a number is not lost"

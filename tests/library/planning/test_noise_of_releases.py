@@ -1,4 +1,6 @@
-"""Whether a release would be little but noise, by the contract and a stated number of rows; no row is read."""
+"""Whether a release would be little but noise, by the contract and a stated number of rows; no row
+is read.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def payments(rows: int | None, rate: str = "1/10") -> Contract:
         },
         "label": {"column": "late", "parts": [["no"], ["yes"]], "question": "Was it late?"},
     }
-    return parse_contract({**content, **({} if rows is None else {"population": rows})}, "payments.yaml")
+    return parse_contract(
+        {**content, **({} if rows is None else {"population": rows})}, "payments.yaml"
+    )
 
 
 def unit(method: str, *epsilons: float, **options: Any) -> Unit:
@@ -44,30 +48,46 @@ def unit(method: str, *epsilons: float, **options: Any) -> Unit:
 
 
 def test_a_followed_draft_at_epsilon_1_is_refused() -> None:
-    """Of a table of two hundred rows a tenth is sampled, in four groups of five: its averages were the bounds."""
-    with pytest.raises(PrivacyError, match=r"payments: at 200 rows and epsilon 1, .* would be noise; expected epsilon .*--anyway"):
+    """Of a table of two hundred rows a tenth is sampled, in four groups of five: its averages were
+    the bounds.
+    """
+    with pytest.raises(
+        PrivacyError,
+        match=r"payments: at 200 rows and epsilon 1, .* would be noise; expected epsilon .*--anyway",  # noqa: E501
+    ):
         check_noise(payments(200), unit("gdp_tabicl", 1.0), anyway=False)
     (noisy,) = noisy_releases(payments(200), unit("gdp_tabicl", 1.0))
-    assert noisy.hopeless and not any(one.hopeless for one in noisy_releases(payments(200), unit("gdp_tabicl", noisy.enough)))
+    assert noisy.hopeless and not any(
+        one.hopeless for one in noisy_releases(payments(200), unit("gdp_tabicl", noisy.enough))
+    )
 
 
-def test_more_rows_epsilon_or_the_person_s_word_lets_it_pass(caplog: pytest.LogCaptureFixture) -> None:
+def test_more_rows_epsilon_or_the_person_s_word_lets_it_pass(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     check_noise(payments(50_000), unit("gdp_tabicl", 1.0), anyway=False)
     check_noise(payments(None), unit("gdp_tabicl", 0.01), anyway=False)
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
         check_noise(payments(200), unit("gdp_tabicl", 1.0), anyway=True)
         check_noise(payments(200), unit("gdp_tabicl", 3.0), anyway=False)
-    assert len(caplog.records) == 2 and all("would be noise" in one.getMessage() for one in caplog.records)
+    assert len(caplog.records) == 2 and all(
+        "would be noise" in one.getMessage() for one in caplog.records
+    )
 
 
-@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.data == "table"])
+@pytest.mark.parametrize(
+    "method", [name for name, method in METHODS.items() if method.data == "table"]
+)
 def test_of_every_method_noise_falls_with_rows_and_epsilon(method: str) -> None:
     def worst(rows: int, epsilon: float) -> float:
-        options = {"tab_pate": PateOptions(queries="released")} if method == "tab_pate" else {}  # else it counts no column
+        options = (
+            {"tab_pate": PateOptions(queries="released")} if method == "tab_pate" else {}
+        )  # else it counts no column
         contract, asked = payments(rows), unit(method, epsilon, **options)
         return max(
-            max(tabular(method).column_errors(contract, asked, cell, rows).values()) for cell in METHODS[method].releases(contract, asked)
+            max(tabular(method).column_errors(contract, asked, cell, rows).values())
+            for cell in METHODS[method].releases(contract, asked)
         )
 
     assert worst(50, 0.01) == 1.0 and worst(2000, 1.0) > worst(4000, 1.0) > worst(4000, 2.0) > 0
@@ -77,14 +97,23 @@ def test_of_every_method_noise_falls_with_rows_and_epsilon(method: str) -> None:
 def test_counts_are_about_as_noisy_as_it_says() -> None:
     contract, asked, rows = payments(None), unit("mst_tabicl", 0.5), 1000
     table = PrivateTable(random_table(contract, rows, 0))
-    codes, sizes, method = row_bins(table, contract), row_encoding(contract).sizes, tabular("mst_tabicl")
+    codes, sizes, method = (
+        row_bins(table, contract),
+        row_encoding(contract).sizes,
+        tabular("mst_tabicl"),
+    )
     found: dict[str, list[float]] = {name: [] for name in contract.features}
     for seed in range(12):
         draws = Draws(seed, "payments", simulated=True)
         (cell,) = method.releases(contract, asked)
-        (released,) = method.derive(method.draw(table, contract, asked, draws, [cell], {}), contract, asked, draws).values()
+        (released,) = method.derive(
+            method.draw(table, contract, asked, draws, [cell], {}), contract, asked, draws
+        ).values()
         for place, name in enumerate(contract.features):
-            shares = [np.bincount(one[:, place], minlength=sizes[place]) / len(one) for one in (codes, released.codes)]
+            shares = [
+                np.bincount(one[:, place], minlength=sizes[place]) / len(one)
+                for one in (codes, released.codes)
+            ]
             found[name].append(float(np.abs(shares[0] - shares[1]).sum() / 2))
     expected = method.column_errors(contract, asked, cell, rows)
     for name, errors in found.items():
@@ -102,9 +131,16 @@ def test_averages_are_about_as_noisy_as_it_says() -> None:
         )
         (cell,) = method.releases(contract, asked)
         prepared = method.prepare(table, contract, asked, draws, [cell])
-        return [float(group.values["age"]) for group in method.draw(table, contract, asked, draws, [cell], prepared)[cell].groups]
+        return [
+            float(group.values["age"])
+            for group in method.draw(table, contract, asked, draws, [cell], prepared)[cell].groups
+        ]
 
     errors = [np.abs(np.subtract(ages(0.2, seed), ages(math.inf, 0))).mean() for seed in range(12)]
     asked = unit("gdp_tabicl", 0.2, gdp_tabicl=GdpOptions(allocation="shared-count"))
     (cell,) = method.releases(contract, asked)
-    assert 0.6 < np.mean(errors) / (90 * method.column_errors(contract, asked, cell, rows)["age"]) < 1.6
+    assert (
+        0.6
+        < np.mean(errors) / (90 * method.column_errors(contract, asked, cell, rows)["age"])
+        < 1.6
+    )

@@ -30,7 +30,10 @@ FEATURES: dict[str, dict[str, Any]] = {
     "size": {"type": "category", "categories": ["s", "m", "l", "xl"]},
 }
 LABELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "binary": ({"type": "category", "categories": ["no", "yes"]}, {"parts": [["no"], ["yes"]], "question": "Left?"}),
+    "binary": (
+        {"type": "category", "categories": ["no", "yes"]},
+        {"parts": [["no"], ["yes"]], "question": "Left?"},
+    ),
     "classes": ({"type": "category", "categories": ["a", "b", "c"]}, {}),
     "number": ({"type": "integer", "bounds": [0, 40], "bins": [10, 20, 30]}, {}),
 }
@@ -42,15 +45,24 @@ def contract_of(kind: str, **privacy: Any) -> Contract:
     content["privacy"] = {"budget": {"epsilon": 10}, **privacy}
     column, label = LABELS.get(kind, (None, None))
     content["columns"] = FEATURES if column is None else {**FEATURES, "answer": column}
-    return parse_contract(content if label is None else {**content, "label": {"column": "answer", **label}}, "planned.yaml")
+    return parse_contract(
+        content if label is None else {**content, "label": {"column": "answer", **label}},
+        "planned.yaml",
+    )
 
 
 @pytest.mark.parametrize("kind", [*LABELS, "none"])
 def test_a_population_has_the_contract_s_shape_and_the_stated_signal(kind: str) -> None:
     contract = contract_of(kind)
     made = population(contract, 4000, 0.8, np.random.default_rng(3))
-    assert np.array_equal(row_bins(made.table, contract), made.codes) and len(made.codes) == 4000 + FRESH
-    assert all(codes.max() < size for codes, size in zip(made.codes.T, row_encoding(contract).sizes, strict=True))
+    assert (
+        np.array_equal(row_bins(made.table, contract), made.codes)
+        and len(made.codes) == 4000 + FRESH
+    )
+    assert all(
+        codes.max() < size
+        for codes, size in zip(made.codes.T, row_encoding(contract).sizes, strict=True)
+    )
     if kind == "none":
         assert made.truth is None
     else:
@@ -58,7 +70,10 @@ def test_a_population_has_the_contract_s_shape_and_the_stated_signal(kind: str) 
 
 
 def test_a_published_split_and_persons_are_made_up_too() -> None:
-    for contract in (*CONTRACTS.values(), contract_of("binary", unit="person", person={"id_column": "who", "max_rows": 2})):
+    for contract in (
+        *CONTRACTS.values(),
+        contract_of("binary", unit="person", person={"id_column": "who", "max_rows": 2}),
+    ):
         made = population(contract, 300, 0.75, np.random.default_rng(0))
         assert np.array_equal(row_bins(made.table, contract), made.codes)
 
@@ -73,7 +88,11 @@ def test_quality_is_scikit_learn_s() -> None:
 def test_an_interval_is_where_one_more_population_would_fall() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(4000, 7))
-    inside = [abs(row[-1] - one.mean) <= one.half for row in values for one in [Interval.of(row[:-1].tolist())]]
+    inside = [
+        abs(row[-1] - one.mean) <= one.half
+        for row in values
+        for one in [Interval.of(row[:-1].tolist())]
+    ]
     assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
 
 
@@ -81,19 +100,41 @@ def plan_of(contract: Contract, rows: int = 4000, *epsilons: float, **how: Any) 
     return plan_table(contract, rows, epsilons or (1.0,), populations=2, **how)
 
 
-@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in LABELS), "none"])
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in LABELS), "none"]
+)
 def test_every_method_is_simulated_whatever_is_predicted(kind: str) -> None:
     told: list[tuple[int, int]] = []
     signal = "medium" if kind == "number" else None
-    plan = plan_of(contract_of(kind), signal=signal, progress=lambda done, total: told.append((done, total)))
-    weighed = {name for name, method in METHODS.items() if method.data == "table" and method.alternatives(contract_of(kind))}
-    assert {one.method for one in plan.outlooks} == weighed >= {"ldp_tabicl", "gdp_tabicl", "mst_tabicl", "aim_tabicl"}
-    assert len(plan.signals) == {"none": 0, "number": 1}.get(kind, 3) and told[-1][0] == told[-1][1] == len(told)
+    plan = plan_of(
+        contract_of(kind), signal=signal, progress=lambda done, total: told.append((done, total))
+    )
+    weighed = {
+        name
+        for name, method in METHODS.items()
+        if method.data == "table" and method.alternatives(contract_of(kind))
+    }
+    assert (
+        {one.method for one in plan.outlooks}
+        == weighed
+        >= {"ldp_tabicl", "gdp_tabicl", "mst_tabicl", "aim_tabicl"}
+    )
+    assert len(plan.signals) == {"none": 0, "number": 1}.get(kind, 3) and told[-1][0] == told[-1][
+        1
+    ] == len(told)
     for one in plan.outlooks:
-        assert (one.auc is None) == (kind == "none") and set(one.columns) == set(FEATURES) and 0 <= one.column_error <= 1
+        assert (
+            (one.auc is None) == (kind == "none")
+            and set(one.columns) == set(FEATURES)
+            and 0 <= one.column_error <= 1
+        )
         assert one.pair_error is None or one.pair_error > one.column_error
     chosen = plan.recommended
-    assert chosen is not None and METHODS[chosen.method].trust == "central" and "Recommended" in plan.sentence
+    assert (
+        chosen is not None
+        and METHODS[chosen.method].trust == "central"
+        and "Recommended" in plan.sentence
+    )
 
 
 @pytest.mark.exhaustive
@@ -106,23 +147,38 @@ def test_the_same_question_gets_the_same_plan() -> None:
 def test_more_epsilon_and_rows_lose_less() -> None:
     plan = plan_of(contract_of("binary"), 2000, 0.1, 10.0, signal=0.85)
     for method in ("mst_tabicl", "ldp_tabicl"):
-        little, much = (min(one.column_error for one in plan.outlooks if (one.method, one.epsilon) == (method, at)) for at in (0.1, 10.0))
+        little, much = (
+            min(
+                one.column_error
+                for one in plan.outlooks
+                if (one.method, one.epsilon) == (method, at)
+            )
+            for at in (0.1, 10.0)
+        )
         assert much < little / 2
     assert plan.best(10.0, 0.85).value > plan.best(0.1, 0.85).value + 0.05
 
 
 def test_at_a_small_epsilon_one_question_is_worth_more_than_all_columns() -> None:
     plan = plan_of(CONTRACTS["breast_cancer"], 5000, 1.0, signal="strong", trust="local")
-    by_design = {one.options.get("design", "all-columns"): one.value for one in sorted(plan.outlooks, key=lambda one: one.value)}
+    by_design = {
+        one.options.get("design", "all-columns"): one.value
+        for one in sorted(plan.outlooks, key=lambda one: one.value)
+    }
     chosen = plan.best(1.0, plan.middle)
     assert (
-        chosen.options["design"] in ("subset", "pairs") and max(by_design["subset"], by_design["pairs"]) > by_design["all-columns"] + 0.05
+        chosen.options["design"] in ("subset", "pairs")
+        and max(by_design["subset"], by_design["pairs"]) > by_design["all-columns"] + 0.05
     )
 
 
 def test_nothing_useful_is_an_answer() -> None:
     plan = plan_of(contract_of("binary"), 150, 0.01, signal="medium")
-    assert plan.recommended is None and plan.command is None and plan.sentence.startswith("Nothing useful at epsilon 0.01 and 150 rows")
+    assert (
+        plan.recommended is None
+        and plan.command is None
+        and plan.sentence.startswith("Nothing useful at epsilon 0.01 and 150 rows")
+    )
 
 
 @pytest.mark.exhaustive
@@ -132,8 +188,13 @@ def test_the_command_names_what_was_simulated() -> None:
     words = shlex.split(plan.command)
     assert words[:3] == ["dpicl", "synth", "planned"] and "--option" in words
     assert all(f"{name}={value}" in words for name, value in plan.recommended.options.items())
-    averages = next(one for one in plan_of(contract_of("binary")).outlooks if one.method == "gdp_tabicl")
-    assert averages.command("planned").startswith("dpicl protect planned") and averages.options["epsilon_is"] == "amplified"
+    averages = next(
+        one for one in plan_of(contract_of("binary")).outlooks if one.method == "gdp_tabicl"
+    )
+    assert (
+        averages.command("planned").startswith("dpicl protect planned")
+        and averages.options["epsilon_is"] == "amplified"
+    )
     assert averages.charged == pytest.approx(1.0)
 
 
@@ -144,7 +205,11 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
         content["privacy"].update(budget={"epsilon": 100})
 
     ways, refused = candidates(small_contract(with_split), (1.0,))
-    assert set(refused) == {"ldp_tabicl"} and "split" in refused["ldp_tabicl"] and "ldp_tabicl" not in {way.method for way in ways}
+    assert (
+        set(refused) == {"ldp_tabicl"}
+        and "split" in refused["ldp_tabicl"]
+        and "ldp_tabicl" not in {way.method for way in ways}
+    )
     assert not candidates(private_contract(), (1.0,))[1]
 
 
@@ -160,7 +225,9 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
         (10, 1.0, {"trust": "nobody"}, "trust="),
     ],
 )
-def test_what_cannot_be_planned_is_refused(rows: int | None, epsilon: float, how: dict[str, Any], phrase: str) -> None:
+def test_what_cannot_be_planned_is_refused(
+    rows: int | None, epsilon: float, how: dict[str, Any], phrase: str
+) -> None:
     with pytest.raises(ParameterError, match=phrase):
         plan_table(contract_of("binary"), rows, [epsilon], **how)
 
@@ -173,10 +240,15 @@ def test_what_cannot_be_planned_is_refused(rows: int | None, epsilon: float, how
         (("heart", "--rows", "0"), "greater than or equal to 1"),
         (
             ("breast_cancer",),
-            "rows=unknown: expected --rows NUMBER, as it is publicly known, or `population: NUMBER`, which breast_cancer does not state",
+            (
+                "rows=unknown: expected --rows NUMBER, as it is publicly known, or `population: "
+                "NUMBER`, which breast_cancer does not state"
+            ),
         ),
         (("heart", "--rows", "10", "--signal", "1"), "signal='1'"),
     ],
 )
-def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], phrase: str) -> None:
+def test_a_mistake_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], phrase: str
+) -> None:
     assert phrase in complaint(call_main(["plan", *arguments], capsys))

@@ -1,4 +1,6 @@
-"""Made-up tables of six columns and a label that some of them say something about, and releases of these."""
+"""Made-up tables of six columns and a label that some of them say something about, and releases of
+these.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def contract(*, benchmark: bool = True) -> Contract:
     columns: dict[str, Any] = {}
     for i, (name, size) in enumerate(zip(names, SIZES, strict=True)):
         columns[name] = (
-            {"type": "integer", "bounds": [0, size - 1]} if i in (2, 3) else {"type": "category", "categories": [*map(str, range(size))]}
+            {"type": "integer", "bounds": [0, size - 1]}
+            if i in (2, 3)
+            else {"type": "category", "categories": [*map(str, range(size))]}
         )
     columns["y"] = {"type": "category", "categories": ["no", "yes"]}
     return parse_contract(
@@ -36,7 +40,10 @@ def contract(*, benchmark: bool = True) -> Contract:
             "name": "made_up",
             "description": "Made-up rows.",
             "source": {"title": "t", "licence": "l", "citation": "c", "file": "made-up.csv"},
-            "privacy": {"sampling_rate": "1", "budget": {"benchmark": True} if benchmark else {"epsilon": 10}},
+            "privacy": {
+                "sampling_rate": "1",
+                "budget": {"benchmark": True} if benchmark else {"epsilon": 10},
+            },
             **({"split": {"test_fraction": 0.5}} if benchmark else {}),
             "columns": columns,
             "label": {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"},
@@ -45,7 +52,11 @@ def contract(*, benchmark: bool = True) -> Contract:
                 {
                     "name": name,
                     "column": name,
-                    **({"cuts": [*range(1, size)]} if i in (2, 3) else {"parts": [[str(code)] for code in range(size)]}),
+                    **(
+                        {"cuts": [*range(1, size)]}
+                        if i in (2, 3)
+                        else {"parts": [[str(code)] for code in range(size)]}
+                    ),
                     "texts": [*map(str, range(size))],
                 }
                 for i, (name, size) in enumerate(zip(names, SIZES, strict=True))
@@ -61,7 +72,9 @@ def contract(*, benchmark: bool = True) -> Contract:
 
 
 def rows(count: int, seed: int, strength: float) -> pa.Table:
-    """Cut normal numbers that depend on each other; the label follows their weighted sum, and a product of two."""
+    """Cut normal numbers that depend on each other; the label follows their weighted sum, and a
+    product of two.
+    """
     rng = np.random.default_rng(seed)
     mixing = np.eye(len(SIZES)) + 0.5 * rng.normal(size=(len(SIZES),) * 2)
     hidden = rng.normal(size=(count, len(SIZES))) @ mixing
@@ -71,7 +84,9 @@ def rows(count: int, seed: int, strength: float) -> pa.Table:
     declared, columns = contract().columns, {}
     for i, size in enumerate(SIZES):
         codes = np.searchsorted(np.sort(rng.normal(size=size - 1)), hidden[:, i])
-        columns[f"c{i}"] = pa.array(codes) if i in (2, 3) else _coded(codes, declared[f"c{i}"].categories)  # type: ignore[union-attr]
+        columns[f"c{i}"] = (
+            pa.array(codes) if i in (2, 3) else _coded(codes, declared[f"c{i}"].categories)
+        )  # type: ignore[union-attr]
     return pa.table({**columns, "y": _coded(label, ("no", "yes"))})
 
 
@@ -82,13 +97,30 @@ def _coded(codes: np.ndarray, categories: tuple[str, ...]) -> pa.DictionaryArray
 def split(count: int, seed: int, strength: float = 1.0, held_out: int = 4000) -> SplitTable:
     """So many rows to release, and others of the same population."""
     table = rows(count + held_out, seed, strength)
-    return SplitTable(PrivateTable(table.slice(0, count)), QueryTable(table.slice(count)), np.arange(held_out))
+    return SplitTable(
+        PrivateTable(table.slice(0, count)), QueryTable(table.slice(count)), np.arange(held_out)
+    )
 
 
-def release(train: PrivateTable, method: str, epsilon: float, seed: int, options: dict[str, Any] | None = None) -> tuple[Any, ...]:
+def release(
+    train: PrivateTable,
+    method: str,
+    epsilon: float,
+    seed: int,
+    options: dict[str, Any] | None = None,
+) -> tuple[Any, ...]:
     """The method, its unit and cell, and what it drew."""
     chosen = tabular(method)
-    unit = unit_of(method, "made_up", seed, (epsilon,), (2,), (), False, Options.model_validate({method: options} if options else {}))
+    unit = unit_of(
+        method,
+        "made_up",
+        seed,
+        (epsilon,),
+        (2,),
+        (),
+        False,
+        Options.model_validate({method: options} if options else {}),
+    )
     draws = Draws(seed, "made_up", simulated=True)
     cells = list(chosen.releases(contract(), unit))
     prepared = chosen.prepare(train, contract(), unit, draws, cells) if chosen.prepare_stage else {}
@@ -96,7 +128,15 @@ def release(train: PrivateTable, method: str, epsilon: float, seed: int, options
     return chosen, unit, cell, drawn
 
 
-def quality(table: SplitTable, method: str, epsilon: float, *, seed: int = 0, count: int = 30, options: Any = None) -> Quality:
+def quality(
+    table: SplitTable,
+    method: str,
+    epsilon: float,
+    *,
+    seed: int = 0,
+    count: int = 30,
+    options: Any = None,
+) -> Quality:
     """Of one release, with what is true beside it."""
     chosen: TabularMethod[Any]
     unit: Unit

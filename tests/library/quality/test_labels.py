@@ -24,7 +24,12 @@ def table_of(label: str | None) -> tuple[Contract, SplitTable]:
         "size": {"type": "integer", "bounds": [0, 9]},
         "height": {"type": "real", "bounds": [0, 2], "nullable": True},
     }
-    content: dict[str, Any] = {"version": 2, "name": "made_up", "source": {"file": "none.csv"}, "columns": columns}
+    content: dict[str, Any] = {
+        "version": 2,
+        "name": "made_up",
+        "source": {"file": "none.csv"},
+        "columns": columns,
+    }
     content |= {"privacy": {"budget": {"benchmark": True}}, "split": {"test_fraction": 0.5}}
     contract = parse_contract(content | ({"label": label} if label else {}), "made_up.yaml")
     assert isinstance(contract, Contract)
@@ -40,13 +45,24 @@ def table_of(label: str | None) -> tuple[Contract, SplitTable]:
             "height": pa.array(height),
         }
     )
-    return contract, SplitTable(PrivateTable(rows.slice(0, 800)), QueryTable(rows.slice(800)), np.arange(400))
+    return contract, SplitTable(
+        PrivateTable(rows.slice(0, 800)), QueryTable(rows.slice(800)), np.arange(400)
+    )
 
 
 def quality(label: str | None, method: str, options: Any = None) -> Quality:
     contract, split = table_of(label)
     chosen = tabular(method)
-    unit = unit_of(method, "made_up", 0, (4.0,), (2,), (), False, Options.model_validate({method: options} if options else {}))
+    unit = unit_of(
+        method,
+        "made_up",
+        0,
+        (4.0,),
+        (2,),
+        (),
+        False,
+        Options.model_validate({method: options} if options else {}),
+    )
     draws, cells = Draws(0, "made_up", simulated=True), list(chosen.releases(contract, unit))
     ((cell, drawn),) = chosen.draw(split.train, contract, unit, draws, cells, {}).items()
     return quality_of(chosen, contract, unit, cell, drawn, test=split, count=6)
@@ -67,17 +83,32 @@ CENTRAL = "mst_tabicl", None
 )
 def test_every_label_has_a_quality(method: str, options: Any, label: str | None) -> None:
     found = quality(label, method, options)
-    assert len(found.columns) == 3 and len(found.with_label) == (2 if label else 0) and found.effective_rows
-    assert all(0 < one.expected < 0.5 and one.true is not None for one in (*found.columns, *found.with_label))
+    assert (
+        len(found.columns) == 3
+        and len(found.with_label) == (2 if label else 0)
+        and found.effective_rows
+    )
+    assert all(
+        0 < one.expected < 0.5 and one.true is not None
+        for one in (*found.columns, *found.with_label)
+    )
     assert [one.measure for one in found.scores] == (["AUC", "accuracy"] if label else [])
     assert all(one.low <= one.estimate <= one.high for one in found.scores)
-    assert found.actual is not None and len(found.actual.trained) == (4 if label else 0) and set(found.actual.total_variation) == {1, 2, 3}
+    assert (
+        found.actual is not None
+        and len(found.actual.trained) == (4 if label else 0)
+        and set(found.actual.total_variation) == {1, 2, 3}
+    )
 
 
 def test_it_reads_as_lines_and_as_a_page() -> None:
     found = quality("kind", "mst_tabicl")
     lines, page = str(found), quality_page(found)
-    assert lines.startswith("made_up, MST-TabICL, epsilon 4\n  as exact as ") and "these rows promise" in lines and "pMSE" in lines
+    assert (
+        lines.startswith("made_up, MST-TabICL, epsilon 4\n  as exact as ")
+        and "these rows promise" in lines
+        and "pMSE" in lines
+    )
     for text in (
         "Quality of made_up",
         "Effective rows",

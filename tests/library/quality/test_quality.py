@@ -20,12 +20,22 @@ def mean(marginals: tuple[Marginal, ...], which: str) -> float:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("method", "epsilon", "options"), [(MST, 0.5, None), (MST, 2.0, None), (LDP, 4.0, SUBSET)])
-def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(method: str, epsilon: float, options: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "epsilon", "options"), [(MST, 0.5, None), (MST, 2.0, None), (LDP, 4.0, SUBSET)]
+)
+def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(
+    method: str, epsilon: float, options: Any
+) -> None:
     """On average over tables: each has one draw of noise."""
-    found = [quality(split(1000, seed), method, epsilon, seed=seed, count=8, options=options) for seed in range(12)]
+    found = [
+        quality(split(1000, seed), method, epsilon, seed=seed, count=8, options=options)
+        for seed in range(12)
+    ]
     for kind in ("columns", "with_label", "pairs"):
-        said, true = (np.mean([mean(getattr(one, kind), which) for one in found if getattr(one, kind)]) for which in ("expected", "true"))
+        said, true = (
+            np.mean([mean(getattr(one, kind), which) for one in found if getattr(one, kind)])
+            for which in ("expected", "true")
+        )
         assert said == pytest.approx(true, rel=0.15), kind
 
 
@@ -35,9 +45,14 @@ def test_of_columns_that_a_release_did_not_count_nothing_is_promised() -> None:
     chosen, unit, cell, drawn = release(table.train, AIM, 0.3, 0)
     missing = chosen.uncounted(drawn, contract())
     found = quality(table, AIM, 0.3, count=4)
-    assert missing and [one.expected == 1 for one in found.columns[:-1]] == [column in missing for column in range(len(SIZES))]
+    assert missing and [one.expected == 1 for one in found.columns[:-1]] == [
+        column in missing for column in range(len(SIZES))
+    ]
     names = tuple(f"c{column}" for column in sorted(missing))
-    assert found.untold == names and f"nothing is known of {len(names)} of {len(SIZES) + 1} columns" in str(found)
+    assert (
+        found.untold == names
+        and f"nothing is known of {len(names)} of {len(SIZES) + 1} columns" in str(found)
+    )
     assert found.effective_rows is not None and found.effective_rows < 120
 
 
@@ -50,15 +65,27 @@ def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
 
     def error(rows: np.ndarray) -> float:
         pairs = [(column, len(SIZES)) for column in range(len(SIZES))]
-        return float(np.mean([total_variation(marginal(rows, pair, sizes), marginal(bins, pair, sizes)) for pair in pairs]))
+        return float(
+            np.mean(
+                [
+                    total_variation(marginal(rows, pair, sizes), marginal(bins, pair, sizes))
+                    for pair in pairs
+                ]
+            )
+        )
 
-    drawn = np.mean([error(bins[rng.integers(len(bins), size=round(found.effective_rows))]) for _ in range(50)])
+    drawn = np.mean(
+        [error(bins[rng.integers(len(bins), size=round(found.effective_rows))]) for _ in range(50)]
+    )
     assert drawn == pytest.approx(mean(found.with_label, "expected"), rel=0.2)
 
 
 @pytest.mark.exhaustive
 def test_more_epsilon_is_worth_more_rows() -> None:
-    few, some, many = (quality(split(1000, 5), MST, epsilon, count=6).effective_rows or 0 for epsilon in (0.3, 1.0, 10.0))
+    few, some, many = (
+        quality(split(1000, 5), MST, epsilon, count=6).effective_rows or 0
+        for epsilon in (0.3, 1.0, 10.0)
+    )
     assert few < some < many
 
 
@@ -67,7 +94,9 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
     """Twenty tables that nothing was chosen on, of weak to strong signals."""
     covered, promised, estimated = [], [], []
     for seed in range(20):
-        auc, accuracy = quality(split(800, 100 + seed, strength=0.1 + 0.1 * seed), MST, 1.0, seed=seed, count=20).scores
+        auc, accuracy = quality(
+            split(800, 100 + seed, strength=0.1 + 0.1 * seed), MST, 1.0, seed=seed, count=20
+        ).scores
         covered += [score.low <= (score.true or 0) <= score.high for score in (auc, accuracy)]
         promised.append(auc.promised - (auc.true or 0))
         estimated.append(auc.estimate - (auc.true or 0))
@@ -79,8 +108,13 @@ def test_nothing_true_is_said_of_a_private_table() -> None:
     table, private = split(300, 7), contract(benchmark=False)
     chosen, unit, cell, drawn = release(table.train, MST, 1.0, 0)
     found = quality_of(chosen, private, unit, cell, drawn, test=None, count=4)
-    assert found.actual is None and {one.true for one in (*found.columns, *found.with_label, *found.scores)} == {None}
-    with pytest.raises(PrivacyError, match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true"):
+    assert found.actual is None and {
+        one.true for one in (*found.columns, *found.with_label, *found.scores)
+    } == {None}
+    with pytest.raises(
+        PrivacyError,
+        match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true",  # noqa: E501
+    ):
         quality_of(chosen, private, unit, cell, drawn, test=table, count=4)
 
 
@@ -91,8 +125,12 @@ def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
     nothing = quality_of(chosen, contract(), unit, cell, drawn, test=None)
     assert not nothing.noise and "state `population`" in str(nothing)
     found = quality_of(chosen, stated, unit, cell, drawn, test=None)
-    assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(found.noise) == set(contract().features)
-    assert all(f"averages of {name}: {share:.3f}" in str(found) for name, share in found.noise.items())
+    assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(
+        found.noise
+    ) == set(contract().features)
+    assert all(
+        f"averages of {name}: {share:.3f}" in str(found) for name, share in found.noise.items()
+    )
 
 
 def test_scores_are_those_of_scikit_learn() -> None:

@@ -1,4 +1,6 @@
-"""What published sums of a series say: rows with true noise beside them, and drift that noise does not feign."""
+"""What published sums of a series say: rows with true noise beside them, and drift that noise does
+not feign.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,25 @@ NAMES = [f"day {number}" for number in range(1, PERIODS + 1)]
 
 
 def nights(seed: int, *, sigma: Fraction, drift: float) -> tuple[Series, list[Arrays]]:
-    """Rows of which the first column's share of its first bin grows by `drift` in the second half."""
+    """Rows of which the first column's share of its first bin grows by `drift` in the second
+    half.
+    """
     total = GaussianTotal(sigma, 1, Neighbours.ADD_OR_REMOVE_ONE, "row", 1e-6)
-    series, chance = Series(SIZES, PERIODS, Contribution(1, 1), total, 1), np.random.default_rng(seed)
+    series, chance = (
+        Series(SIZES, PERIODS, Contribution(1, 1), total, 1),
+        np.random.default_rng(seed),
+    )
     history: list[ExactCounts] = []
     released: list[Arrays] = []
     for period in range(1, PERIODS + 1):
         codes = np.stack([chance.integers(size, size=ROWS) for size in SIZES], axis=1)
         if period > PERIODS // 2:
             codes[chance.random(ROWS) < drift, 0] = 0
-        history.append(series.kept(ExactCounts.of(PrivateCodes(codes), SIZES), period, None if period == 1 else []))
+        history.append(
+            series.kept(
+                ExactCounts.of(PrivateCodes(codes), SIZES), period, None if period == 1 else []
+            )
+        )
         released.append(series.draw(history, released, stream(seed, "test", "", str(period))))
     return series, released
 
@@ -41,9 +52,15 @@ def nights(seed: int, *, sigma: Fraction, drift: float) -> tuple[Series, list[Ar
 @pytest.mark.quick("sigma1")
 @pytest.mark.parametrize("sigma", [Fraction(1, 10), Fraction(3)])
 def test_noise_alone_is_no_drift(sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chances are uniform: with little noise, and with much more than rows vary by. Pairs are left out."""
+    """Chances are uniform: with little noise, and with much more than rows vary by. Pairs are left
+    out.
+    """
     monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
-    found = [one.chance for seed in range(60) for one in drifts(*nights(seed, sigma=sigma, drift=0.0), ["a", "b"], PERIODS // 2)]
+    found = [
+        one.chance
+        for seed in range(60)
+        for one in drifts(*nights(seed, sigma=sigma, drift=0.0), ["a", "b"], PERIODS // 2)
+    ]
     chances = np.array([one for one in found if one is not None])
     assert len(chances) > 100
     assert (chances < 0.05).mean() < 0.14 and abs(chances.mean() - 0.5) < 0.12
@@ -68,12 +85,19 @@ def test_rows_are_within_the_noise_that_stands_beside_them(monkeypatch: pytest.M
     monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
     off = []
     for seed in range(20):
-        for number, one in enumerate(rows_by_period(*nights(seed, sigma=Fraction(2), drift=0.0), NAMES), 1):
-            off += [(one.arrived - ROWS) / one.arrived_deviation, (one.total - number * ROWS) / one.total_deviation]
+        for number, one in enumerate(
+            rows_by_period(*nights(seed, sigma=Fraction(2), drift=0.0), NAMES), 1
+        ):
+            off += [
+                (one.arrived - ROWS) / one.arrived_deviation,
+                (one.total - number * ROWS) / one.total_deviation,
+            ]
     assert np.std(off) == pytest.approx(1, abs=0.12) and abs(np.mean(off)) < 0.25
 
 
-def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Beside counts of the same rows with a hundredth of the noise."""
     monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
     stated, measured = [], []
@@ -81,13 +105,19 @@ def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(
         series, released = nights(seed, sigma=Fraction(5), drift=0.0)
         fine, exact = nights(seed, sigma=Fraction(1, 20), drift=0.0)
         found = errors_by_period(series, released, NAMES, ["a", "b"], 5)
-        assert (found[0].total, found[0].total_worst) == (found[0].recent, found[0].recent_worst), "of the same rows"
+        assert (found[0].total, found[0].total_worst) == (found[0].recent, found[0].recent_worst), (
+            "of the same rows"
+        )
         assert {one.worst_column for one in found} == {"a"}, "which has more bins"
         stated.append([(one.total, one.recent, one.total_worst) for one in found])
-        noise = series.window(released, 1, PERIODS)[0].counts - fine.window(exact, 1, PERIODS)[0].counts
+        noise = (
+            series.window(released, 1, PERIODS)[0].counts - fine.window(exact, 1, PERIODS)[0].counts
+        )
         measured.append(np.abs(noise.sum(axis=1)).sum() / 2 / (ROWS * PERIODS))
     total, recent, worst = np.mean(stated, axis=0).T
-    assert (np.diff(total) < 0).all() and (recent[9:] > 1.5 * total[9:]).all(), "a window has fewer rows, and more noise"
+    assert (np.diff(total) < 0).all() and (recent[9:] > 1.5 * total[9:]).all(), (
+        "a window has fewer rows, and more noise"
+    )
     assert np.mean(measured) == pytest.approx(worst[-1], rel=0.3)
 
 

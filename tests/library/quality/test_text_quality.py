@@ -1,4 +1,6 @@
-"""Quality of released texts: the distance is the energy distance, a classifier learns what labels say, and chance is stated beside both."""
+"""Quality of released texts: the distance is the energy distance, a classifier learns what labels
+say, and chance is stated beside both.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from scipy.stats import energy_distance as of_numbers
 
 from dpicl.quality.texts import Labelled, energy_distance, text_quality
 
-WORDS = {"sports": ["match", "goal", "team", "coach"], "money": ["bank", "share", "profit", "market"]}
+WORDS = {
+    "sports": ["match", "goal", "team", "coach"],
+    "money": ["bank", "share", "profit", "market"],
+}
 
 
 def texts(count: int, seed: int, *, shuffled: bool = False) -> Labelled:
@@ -18,24 +23,44 @@ def texts(count: int, seed: int, *, shuffled: bool = False) -> Labelled:
     chance = np.random.default_rng(seed)
     kinds = [("sports", "money")[number % 2] for number in range(count)]
     written = [" ".join(chance.choice(WORDS[kind], 6)) for kind in kinds]
-    return list(zip(chance.permutation(kinds).tolist() if shuffled else kinds, written, strict=True))
+    return list(
+        zip(chance.permutation(kinds).tolist() if shuffled else kinds, written, strict=True)
+    )
 
 
 def quality(released: Labelled, **more: object) -> object:
     return text_quality("notes", "a method", 1.0, released, texts(60, 0), classifies=True, **more)  # type: ignore[arg-type]
 
 
-@given(st.lists(st.integers(-5, 5), min_size=4, max_size=30), st.lists(st.integers(-5, 5), min_size=4, max_size=30))
-def test_the_distance_is_the_energy_distance_without_pairs_of_a_point_with_itself(one: list[int], other: list[int]) -> None:
+@given(
+    st.lists(st.integers(-5, 5), min_size=4, max_size=30),
+    st.lists(st.integers(-5, 5), min_size=4, max_size=30),
+)
+def test_the_distance_is_the_energy_distance_without_pairs_of_a_point_with_itself(
+    one: list[int], other: list[int]
+) -> None:
     n, m = len(one), len(other)
-    among = [float(np.abs(np.subtract.outer(part, part)).mean()) for part in (one, other)]  # with these pairs, as scipy has them
-    squared = of_numbers(one, other) ** 2 + among[0] + among[1] - among[0] * n / (n - 1) - among[1] * m / (m - 1)
+    among = [
+        float(np.abs(np.subtract.outer(part, part)).mean()) for part in (one, other)
+    ]  # with these pairs, as scipy has them
+    squared = (
+        of_numbers(one, other) ** 2
+        + among[0]
+        + among[1]
+        - among[0] * n / (n - 1)
+        - among[1] * m / (m - 1)
+    )
     found = energy_distance(np.array(one, float)[:, None], np.array(other, float)[:, None])
     assert found == pytest.approx(np.sqrt(max(0.0, squared)), abs=1e-4)
 
 
-def test_texts_of_the_same_law_are_as_near_as_halves_of_the_public_ones_and_others_are_far() -> None:
-    near, far = quality(texts(60, 1)), quality([("sports", "rain wind sun cloud storm") for _ in range(60)])
+def test_texts_of_the_same_law_are_as_near_as_halves_of_the_public_ones_and_others_are_far() -> (
+    None
+):
+    near, far = (
+        quality(texts(60, 1)),
+        quality([("sports", "rain wind sun cloud storm") for _ in range(60)]),
+    )
     assert near.distance < near.floor + 0.15 < far.distance  # type: ignore[attr-defined]
     assert near.known[0] == 1 and far.known == (0, 0, 0) and far.distinct == 0  # type: ignore[attr-defined]
 

@@ -18,8 +18,12 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 
 
 def asking(sql: str, **source: object) -> Contract:
-    """The small contract, on the database at PEOPLE_DATABASE; `source` is what more stands there."""
-    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}, **source})
+    """The small contract, on the database at PEOPLE_DATABASE; `source` is what more stands
+    there.
+    """
+    return small_contract(
+        source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}, **source}
+    )
 
 
 def load(sql: str) -> int:

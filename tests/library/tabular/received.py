@@ -23,7 +23,14 @@ MIXED = questionnaire((3, 40, 2), "pairs", 1.0)
 CHECKER = Checker(COLLECTION, MIXED)
 
 
-def report(client: int, question: int, cells: Iterable[int], *, period: str = "once", collection: str = COLLECTION) -> dict[str, Any]:
+def report(
+    client: int,
+    question: int,
+    cells: Iterable[int],
+    *,
+    period: str = "once",
+    collection: str = COLLECTION,
+) -> dict[str, Any]:
     """What a client sends that answers with these cells: the one, or the bits."""
     is_cell = isinstance(MIXED.questions[question].law, Response)
     answer = {"answer": next(iter(cells))} if is_cell else {"bits": sorted(cells)}
@@ -35,7 +42,11 @@ def some_reports(count: int, seed: int = 0) -> list[dict[str, Any]]:
     rng, reports = np.random.default_rng(seed), []
     for client in range(count):
         question = int(rng.integers(2))
-        cells = [int(rng.integers(6))] if not question else np.flatnonzero(rng.random(80) < 0.3).tolist()
+        cells = (
+            [int(rng.integers(6))]
+            if not question
+            else np.flatnonzero(rng.random(80) < 0.3).tolist()
+        )
         reports.append(report(client, question, cells))
     return reports
 
@@ -45,15 +56,21 @@ def text(reports: Iterable[Mapping[str, Any]]) -> str:
     return "".join(f"{json.dumps(one)}\n" for one in reports)
 
 
-def received(folder: Path, *files: str | bytes, checker: Checker = CHECKER) -> tuple[Tally, Received]:
+def received(
+    folder: Path, *files: str | bytes, checker: Checker = CHECKER
+) -> tuple[Tally, Received]:
     """What is counted of files with this content."""
     folder.mkdir(exist_ok=True)
     for number, content in enumerate(files):
-        (folder / f"{number}.jsonl").write_bytes(content.encode() if isinstance(content, str) else content)
+        (folder / f"{number}.jsonl").write_bytes(
+            content.encode() if isinstance(content, str) else content
+        )
     return count_reports(str(folder), checker)
 
 
-def count_reports(place: str, checker: Checker, *, close: Path | None = None) -> tuple[Tally, Received]:
+def count_reports(
+    place: str, checker: Checker, *, close: Path | None = None
+) -> tuple[Tally, Received]:
     """What is counted at a place, whose period is closed where it is to be."""
     counts = count_open(place, checker, close=close).closed()
     return counts.tally, counts.received

@@ -1,4 +1,6 @@
-"""However rows are cut into batches: the same facts, the same digest, the same exact sums, the same release for the same draws."""
+"""However rows are cut into batches: the same facts, the same digest, the same exact sums, the same
+release for the same draws.
+"""
 
 from __future__ import annotations
 
@@ -46,21 +48,30 @@ def table(seed: int = 0, beyond: float = 0.3) -> pa.Table:
 
 def unit(method: str, **options: Any) -> Unit:
     rates = (Fraction(1),) if method == "gdp_tabicl" else ()
-    return unit_of(method, "shop", 0, (1.0, math.inf), (1, 2, 8), rates, False, Options.model_validate(options))
+    return unit_of(
+        method, "shop", 0, (1.0, math.inf), (1, 2, 8), rates, False, Options.model_validate(options)
+    )
 
 
 @given(cuts, st.integers(0, 50))
 @settings(max_examples=40, deadline=None)
 def test_facts_of_any_batches_are_those_of_the_table(at: list[int], seed: int) -> None:
     rows = table(seed)
-    whole, added = prepare(rows, CONTRACT), Facts.added(prepare(part, CONTRACT).facts for part in parts(rows, at))
-    assert added == Facts.added([whole.facts]) and added.digest(CONTRACT) == whole.facts.digest(CONTRACT)
+    whole, added = (
+        prepare(rows, CONTRACT),
+        Facts.added(prepare(part, CONTRACT).facts for part in parts(rows, at)),
+    )
+    assert added == Facts.added([whole.facts]) and added.digest(CONTRACT) == whole.facts.digest(
+        CONTRACT
+    )
     assert merged_violations(added, CONTRACT) == violations(rows, CONTRACT)
 
 
 @given(st.permutations(range(ROWS)), cuts)
 @settings(max_examples=25, deadline=None)
-def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(order: list[int], at: list[int]) -> None:
+def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(
+    order: list[int], at: list[int]
+) -> None:
     rows = table()
     whole = prepare(rows, CONTRACT)
     made = [prepare(part, CONTRACT) for part in parts(rows.take(order), at)]
@@ -72,19 +83,27 @@ def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(order: list[int], 
 
 def test_other_rows_have_another_digest() -> None:
     rows = table()
-    digests = {prepare(one, CONTRACT).facts.digest(CONTRACT) for one in (rows, rows.slice(1), pa.concat_tables([rows, rows]), table(1))}
+    digests = {
+        prepare(one, CONTRACT).facts.digest(CONTRACT)
+        for one in (rows, rows.slice(1), pa.concat_tables([rows, rows]), table(1))
+    }
     assert len(digests) == 4
     hashes = row_hashes(rows, CONTRACT)
     assert len(np.unique(hashes, axis=0)) == ROWS
     ages = rows.column("age").to_pylist()
     moved = rows.set_column(0, "age", pa.array([ages[0] + 1, *ages[1:]]))
-    assert (row_hashes(moved, CONTRACT) == hashes).all(axis=1).tolist() == [False] + [True] * (ROWS - 1)
+    assert (row_hashes(moved, CONTRACT) == hashes).all(axis=1).tolist() == [False] + [True] * (
+        ROWS - 1
+    )
 
 
 def test_about_the_stated_part_is_held_out() -> None:
     rows = random_table(CONTRACT, 20_000, 0)
     made = prepare(rows, CONTRACT)
-    assert abs(made.test.num_rows / 20_000 - 0.2) < 0.015 and made.train.num_rows + made.test.num_rows == 20_000
+    assert (
+        abs(made.test.num_rows / 20_000 - 0.2) < 0.015
+        and made.train.num_rows + made.test.num_rows == 20_000
+    )
 
 
 def test_a_published_split_is_the_contract_s() -> None:
@@ -94,7 +113,9 @@ def test_a_published_split_is_the_contract_s() -> None:
         content["prompts"]["central"] = {"text": "Aged {age}."}
 
     made = prepare(table(), small_contract(published))
-    assert set(made.train.column("member").to_pylist()) == {"yes"} and set(made.test.column("member").to_pylist()) == {"no"}
+    assert set(made.train.column("member").to_pylist()) == {"yes"} and set(
+        made.test.column("member").to_pylist()
+    ) == {"no"}
 
 
 @given(cuts, st.integers(0, 20))
@@ -103,15 +124,22 @@ def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> N
     """Where every row enters, so that all that is drawn is the noise."""
     rows, wanted = table(seed), unit("gdp_tabicl")
     cells = list(wanted.cells("icl"))
-    counted = [GDP.count(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells) for part in parts(rows, at)]
+    counted = [
+        GDP.count(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS, cells)
+        for part in parts(rows, at)
+    ]
     whole = GDP.in_memory(PrivateTable(rows), CONTRACT, wanted, DRAWS)
     assert GDP.merge(counted, CONTRACT, wanted, DRAWS, cells) == whole.draws
 
 
 def test_a_subsample_is_drawn_by_the_batch_s_own_stream_and_grouped_as_ever() -> None:
-    wanted = unit_of("gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options())
+    wanted = unit_of(
+        "gdp_tabicl", "shop", 0, (math.inf,), (8,), (Fraction(1, 3),), False, Options()
+    )
     cells, rows = list(wanted.cells("icl")), PrivateTable(table())
-    first, again, other = (GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5))
+    first, again, other = (
+        GDP.count(rows, CONTRACT, wanted, DRAWS.of_batch(number), cells) for number in (4, 4, 5)
+    )
     for cell in cells:
         assert all((first[cell][name] == values).all() for name, values in again[cell].items())
         counts, others = (one[cell]["rows"] for one in (first, other))
@@ -126,20 +154,36 @@ def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     whole = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
     monkeypatch.setattr(gdp_tabicl, "_ROWS_PER_BLOCK", 7)
     blocks = GDP.count(rows, CONTRACT, wanted, DRAWS, cells)
-    assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge([whole], CONTRACT, wanted, DRAWS, cells)
+    assert GDP.merge([blocks], CONTRACT, wanted, DRAWS, cells) == GDP.merge(
+        [whole], CONTRACT, wanted, DRAWS, cells
+    )
 
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
 def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> None:
     chosen = {"design": design, "estimator": "log-linear"}
-    wanted = unit_of("ldp_tabicl", "shop", 0, (1.0,), (1,), (), False, Options(ldp_tabicl=LdpOptions.model_validate(chosen)))
+    wanted = unit_of(
+        "ldp_tabicl",
+        "shop",
+        0,
+        (1.0,),
+        (1,),
+        (),
+        False,
+        Options(ldp_tabicl=LdpOptions.model_validate(chosen)),
+    )
     made = [
-        ldp_tabicl.collect(PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number))
+        ldp_tabicl.collect(
+            PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number)
+        )
         for number, part in enumerate(parts(table(), [20, 55]))
     ]
     for cell in made[0]:
         whole, stored = merged([one[cell] for one in made]), [one[cell].stored for one in made]
-        assert whole.stored.tolist() == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
+        assert (
+            whole.stored.tolist()
+            == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
+        )
         assert whole.clients == ROWS
 
 
@@ -150,7 +194,9 @@ def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> No
     st.sampled_from(["lower", "centre"]),
     st.lists(st.integers(0, 2**32), max_size=8),
 )
-def test_totals_of_short_types_are_those_of_doubles(dtype: Any, low: int, width: int, origin: Any, raw: list[int]) -> None:
+def test_totals_of_short_types_are_those_of_doubles(
+    dtype: Any, low: int, width: int, origin: Any, raw: list[int]
+) -> None:
     values = np.array(raw, dtype=np.uint64).astype(dtype)
     grid = Grid(low, low + width, 1, origin)
     assert grid.total(values) == sum(grid.units(values.astype(np.float64)).tolist())
@@ -178,10 +224,22 @@ def test_a_split_that_leaves_nothing_is_refused() -> None:
 def test_every_rule_is_merged() -> None:
     """A table that breaks all rules but those that need it whole."""
     rows = table(beyond=2.0)
-    contract = CONTRACT.model_copy(update={"checks": (Check(rule="row_count", at_least=10**6), Check(rule="both_labels"))})
-    assert {rule.rule for rule in rules_of(contract)} == {"no_missing", "known_categories", "in_bounds", "row_count", "both_labels"}
+    contract = CONTRACT.model_copy(
+        update={"checks": (Check(rule="row_count", at_least=10**6), Check(rule="both_labels"))}
+    )
+    assert {rule.rule for rule in rules_of(contract)} == {
+        "no_missing",
+        "known_categories",
+        "in_bounds",
+        "row_count",
+        "both_labels",
+    }
     one_label = rows.set_column(
-        4, "bought", pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int16)), pa.array(["no", "yes", "twice"]))
+        4,
+        "bought",
+        pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(ROWS, np.int16)), pa.array(["no", "yes", "twice"])
+        ),
     )
     facts = Facts.added(prepare(part, contract).facts for part in parts(one_label, [1, 40]))
     assert merged_violations(facts, contract) == violations(one_label, contract) != ()

@@ -22,7 +22,9 @@ from tests.library.examples import CONTRACTS, ROOT, every_contract, random_table
 @pytest.mark.quick("blood")
 @every_contract
 @given(seed=st.integers(0, 2**32))
-def test_every_row_has_a_bin_of_each_column_and_its_label_last(contract: Contract, seed: int) -> None:
+def test_every_row_has_a_bin_of_each_column_and_its_label_last(
+    contract: Contract, seed: int
+) -> None:
     table = PrivateTable(random_table(contract, 40, seed))
     bins, encoding = row_bins(table, contract), row_encoding(contract)
     assert encoding.names[:-1] == contract.features and bins.shape == (40, len(encoding.sizes))
@@ -34,10 +36,15 @@ def test_contracts_without_bins_keep_their_digest() -> None:
     blood = CONTRACTS["blood"]
     assert "levels" not in blood.model_dump_json()
     column = blood.columns["time_months"].model_copy(update={"bins": (12.0,)})
-    assert contract_digest(blood.model_copy(update={"columns": {**blood.columns, "time_months": column}})) != contract_digest(blood)
+    assert contract_digest(
+        blood.model_copy(update={"columns": {**blood.columns, "time_months": column}})
+    ) != contract_digest(blood)
 
 
-@pytest.mark.parametrize(("bins", "phrase"), [([0], "rising cuts above 0 and up to 120"), ([9, 9], "rising cuts"), ([], "at least 1 item")])
+@pytest.mark.parametrize(
+    ("bins", "phrase"),
+    [([0], "rising cuts above 0 and up to 120"), ([9, 9], "rising cuts"), ([], "at least 1 item")],
+)
 def test_bins_outside_the_bounds_are_refused(bins: list[int], phrase: str) -> None:
     content = yaml.safe_load(Path(ROOT / "data_contracts" / "blood.yaml").read_text())
     content["columns"]["time_months"]["bins"] = bins

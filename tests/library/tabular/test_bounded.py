@@ -1,4 +1,6 @@
-"""A small file that would become a large table is refused before it does; what is no file is not opened."""
+"""A small file that would become a large table is refused before it does; what is no file is not
+opened.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,19 @@ def test_a_gzip_bomb_is_refused_and_honest_growth_is_not(tmp_path: Path) -> None
 
 
 def test_a_gzip_file_of_many_members_is_one_file(tmp_path: Path) -> None:
-    (tmp_path / "people.csv.gz").write_bytes(b"".join(gzip.compress(line.encode()) for line in GOOD_CSV.splitlines(keepends=True)))
+    (tmp_path / "people.csv.gz").write_bytes(
+        b"".join(gzip.compress(line.encode()) for line in GOOD_CSV.splitlines(keepends=True))
+    )
     assert read_table(tmp_path / "people.csv.gz", CONTRACT).num_rows == 4
 
 
 @pytest.mark.exhaustive
 def test_a_parquet_file_of_one_row_repeated_without_end_is_refused(tmp_path: Path) -> None:
     count = 8 * MIB
-    same = {name: pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
-            for name, value in {"age": 31, "height": 1.75, "colour": "red", "y": "no"}.items()}  # fmt: skip
+    same = {
+        name: pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
+        for name, value in {"age": 31, "height": 1.75, "colour": "red", "y": "no"}.items()
+    }
     path = parquet(tmp_path, **same)
     assert path.stat().st_size < MIB // 2
     assert "holds more than" in refusal(path)
@@ -57,8 +63,12 @@ def test_a_parquet_file_of_one_row_repeated_without_end_is_refused(tmp_path: Pat
 
 def test_one_long_text_that_many_rows_share_is_refused(tmp_path: Path) -> None:
     """As text, the column would take 100 GiB."""
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int8()), pa.array(["x" * MIB]))
-    path = parquet(tmp_path, age=[1] * 100_000, height=[1.0] * 100_000, colour=shared, y=["no"] * 100_000)
+    shared = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 100_000, pa.int8()), pa.array(["x" * MIB])
+    )
+    path = parquet(
+        tmp_path, age=[1] * 100_000, height=[1.0] * 100_000, colour=shared, y=["no"] * 100_000
+    )
     assert "column 'colour': has more than 65536 bytes (100000 values)" in refusal(path)
 
 
@@ -78,7 +88,11 @@ def test_nested_and_binary_columns_are_refused(tmp_path: Path, values: pa.Array)
 
 
 def test_text_that_is_no_utf8_inside_parquet_is_refused(tmp_path: Path) -> None:
-    broken = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0\6\0\0\0"), pa.py_buffer(b"\xff\xfe" * 3)])
+    broken = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0\6\0\0\0"), pa.py_buffer(b"\xff\xfe" * 3)],
+    )
     assert "is not a complete Parquet file" in refusal(parquet(tmp_path, colour=broken))
 
 

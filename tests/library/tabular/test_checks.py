@@ -32,7 +32,10 @@ def _table(**columns: object) -> pa.Table:
 
 
 def _found(table: pa.Table, *checks: dict[str, object]) -> list[tuple[str, str | None, str, int]]:
-    return [(v.rule.rule, v.rule.column, v.rule.severity, v.count) for v in violations(table, small_contract(checks=checks))]
+    return [
+        (v.rule.rule, v.rule.column, v.rule.severity, v.count)
+        for v in violations(table, small_contract(checks=checks))
+    ]
 
 
 def test_the_default_rules_cover_every_column_and_not_the_table() -> None:
@@ -49,7 +52,12 @@ def test_the_default_rules_cover_every_column_and_not_the_table() -> None:
     ]
     descriptions = [rule.description for rule in rules]
     assert descriptions[7] == "height lies between 0.5 and 2.5; values outside are clipped"
-    stated = [rule.description for rule in rules_of(small_contract(checks=({"rule": "row_count"}, {"rule": "both_labels"})))]
+    stated = [
+        rule.description
+        for rule in rules_of(
+            small_contract(checks=({"rule": "row_count"}, {"rule": "both_labels"}))
+        )
+    ]
     assert stated[-2:] == ["the table has at least 2 rows", "each label has at least 1 row"]
     assert len(set(descriptions)) == len(descriptions)
 
@@ -62,25 +70,42 @@ def test_a_good_table_breaks_nothing() -> None:
     ("table", "expected"),
     [
         (_table(age=pa.array([31, None, None])), ("no_missing", "age", "fail", 2)),
-        (_table(colour=_category(["red", None, "red"], ["red", "green", "blue"])), ("no_missing", "colour", "fail", 1)),
-        (_table(colour=_category(["red", "mauve", "pink"], ["pink", "mauve", "red"])), ("known_categories", "colour", "fail", 2)),
+        (
+            _table(colour=_category(["red", None, "red"], ["red", "green", "blue"])),
+            ("no_missing", "colour", "fail", 1),
+        ),
+        (
+            _table(colour=_category(["red", "mauve", "pink"], ["pink", "mauve", "red"])),
+            ("known_categories", "colour", "fail", 2),
+        ),
         (_table(age=pa.array([-1, 0, 121])), ("in_bounds", "age", "warn", 2)),
         (_table(height=pa.array([0.5, 2.5, 2.51])), ("in_bounds", "height", "warn", 1)),
     ],
 )
-def test_what_breaks_a_rule_is_counted(table: pa.Table, expected: tuple[str, str | None, str, int]) -> None:
+def test_what_breaks_a_rule_is_counted(
+    table: pa.Table, expected: tuple[str, str | None, str, int]
+) -> None:
     assert _found(table) == [expected]
 
 
 def test_how_many_rows_there_are_breaks_what_is_stated_alone() -> None:
     stated = ({"rule": "row_count"}, {"rule": "both_labels"})
-    for table in (_table().slice(0, 0), _table().slice(0, 1), _table(y=_category(["no", "no", "no"], ["no", "yes"]))):
+    for table in (
+        _table().slice(0, 0),
+        _table().slice(0, 1),
+        _table(y=_category(["no", "no", "no"], ["no", "yes"])),
+    ):
         assert _found(table) == []
-    assert _found(_table().slice(0, 0), *stated) == [("row_count", None, "fail", 2), ("both_labels", None, "fail", 2)]
+    assert _found(_table().slice(0, 0), *stated) == [
+        ("row_count", None, "fail", 2),
+        ("both_labels", None, "fail", 2),
+    ]
 
 
 def test_a_missing_label_is_no_label() -> None:
-    assert _found(_table(y=_category([None, "no", None], ["no", "yes"])), {"rule": "both_labels"}) == [
+    assert _found(
+        _table(y=_category([None, "no", None], ["no", "yes"])), {"rule": "both_labels"}
+    ) == [
         ("no_missing", "y", "fail", 2),
         ("both_labels", None, "fail", 1),
     ]
@@ -92,20 +117,29 @@ def test_a_numeric_label_counts_by_its_cut() -> None:
     content["checks"] = [{"rule": "both_labels"}]
     contract = type(CONTRACT).model_validate(content)
     assert violations(_table(), contract) == ()
-    assert [v.rule.rule for v in violations(_table(age=pa.array([40, 41, 42])), contract)] == ["both_labels"]
+    assert [v.rule.rule for v in violations(_table(age=pa.array([40, 41, 42])), contract)] == [
+        "both_labels"
+    ]
 
 
 def test_a_check_without_a_column_stands_for_all_that_it_suits() -> None:
     bad = _table(age=pa.array([-1, 0, 1]), height=pa.array([9.0, 1.0, 1.0]))
-    assert _found(bad, {"rule": "in_bounds", "severity": "fail"}) == [("in_bounds", "age", "fail", 1), ("in_bounds", "height", "fail", 1)]
+    assert _found(bad, {"rule": "in_bounds", "severity": "fail"}) == [
+        ("in_bounds", "age", "fail", 1),
+        ("in_bounds", "height", "fail", 1),
+    ]
     one = _found(bad, {"rule": "in_bounds", "column": "height", "severity": "fail"})
     assert one == [("in_bounds", "age", "warn", 1), ("in_bounds", "height", "fail", 1)]
 
 
 def test_counts_can_be_sharpened_and_uniqueness_added() -> None:
     repeated = pa.concat_tables([_table(), _table().slice(0, 1)])
-    assert _found(repeated, {"rule": "row_count", "at_least": 10}) == [("row_count", None, "fail", 6)]
-    assert _found(repeated, {"rule": "both_labels", "at_least": 3}) == [("both_labels", None, "fail", 2)]
+    assert _found(repeated, {"rule": "row_count", "at_least": 10}) == [
+        ("row_count", None, "fail", 6)
+    ]
+    assert _found(repeated, {"rule": "both_labels", "at_least": 3}) == [
+        ("both_labels", None, "fail", 2)
+    ]
     assert _found(repeated, {"rule": "unique", "severity": "warn"}) == [("unique", None, "warn", 1)]
     assert _found(repeated, {"rule": "unique", "column": "y"}) == [("unique", "y", "fail", 2)]
     assert _found(_table(), {"rule": "unique", "column": "age"}) == []
@@ -114,13 +148,29 @@ def test_counts_can_be_sharpened_and_uniqueness_added() -> None:
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        ({"rule": "in_bounds", "column": "colour"}, "people.yaml: checks.0.column: 'colour' does not suit in_bounds; expected age, height"),
+        (
+            {"rule": "in_bounds", "column": "colour"},
+            "people.yaml: checks.0.column: 'colour' does not suit in_bounds; expected age, height",
+        ),
         (
             {"rule": "known_categories", "column": "age"},
-            "people.yaml: checks.0.column: 'age' does not suit known_categories; expected colour, y",
+            (
+                "people.yaml: checks.0.column: 'age' does not suit known_categories; expected "
+                "colour, "
+                "y"
+            ),
         ),
-        ({"rule": "row_count", "column": "age"}, "people.yaml: checks.0.column: 'age' does not suit row_count; expected no column"),
-        ({"rule": "unique", "at_least": 3}, "people.yaml: checks.0.at_least: has no meaning for unique; expected row_count or both_labels"),
+        (
+            {"rule": "row_count", "column": "age"},
+            "people.yaml: checks.0.column: 'age' does not suit row_count; expected no column",
+        ),
+        (
+            {"rule": "unique", "at_least": 3},
+            (
+                "people.yaml: checks.0.at_least: has no meaning for unique; expected row_count or "
+                "both_labels"
+            ),
+        ),
     ],
 )
 def test_a_check_that_makes_no_sense_is_refused(check: dict[str, object], message: str) -> None:
@@ -131,4 +181,6 @@ def test_a_check_that_makes_no_sense_is_refused(check: dict[str, object], messag
 
 def test_rules_and_violations_are_plain_values() -> None:
     rule = Rule("row_count", None, "fail", 2, "the table has at least 2 rows")
-    assert violations(_table().slice(0, 1), small_contract(checks=({"rule": "row_count"},)))[0] == Violation(rule, 1)
+    assert violations(_table().slice(0, 1), small_contract(checks=({"rule": "row_count"},)))[
+        0
+    ] == Violation(rule, 1)

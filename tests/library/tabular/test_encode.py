@@ -1,4 +1,6 @@
-"""Encoding: every row falls into the part that the rule says, and answers decode to what was encoded."""
+"""Encoding: every row falls into the part that the rule says, and answers decode to what was
+encoded.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, Rule
-from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, bin_codes, encode_clients, encode_queries, label_codes, part_codes
+from dpicl.tabular.reading.encode import (
+    UNKNOWN,
+    LocalEncoding,
+    bin_codes,
+    encode_clients,
+    encode_queries,
+    label_codes,
+    part_codes,
+)
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import every_contract, random_table, small_contract
 
@@ -32,21 +42,43 @@ def test_every_row_falls_into_the_part_that_its_rule_says(contract: Contract) ->
     table = PrivateTable(random_table(contract, 300, 0, beyond=0.3))
     for attribute in (*contract.local, contract.label):
         values = table.data.column(attribute.column).to_pylist()
-        assert part_codes(table, attribute.column, attribute, contract).tolist() == [_part(attribute, value) for value in values]
+        assert part_codes(table, attribute.column, attribute, contract).tolist() == [
+            _part(attribute, value) for value in values
+        ]
 
 
-@given(st.lists(st.floats(-9, 9) | st.integers(-9, 9), max_size=40, unique=True), st.booleans(), st.data())
-def test_few_edges_and_many_give_the_same_bins(edges: list[float], whole: bool, data: st.DataObject) -> None:
+@given(
+    st.lists(st.floats(-9, 9) | st.integers(-9, 9), max_size=40, unique=True),
+    st.booleans(),
+    st.data(),
+)
+def test_few_edges_and_many_give_the_same_bins(
+    edges: list[float], whole: bool, data: st.DataObject
+) -> None:
     one = st.integers(-12, 12) if whole else st.floats(-12, 12) | st.sampled_from([*edges, np.nan])
-    numbers = np.array(data.draw(st.lists(one, max_size=20)), dtype=np.int64 if whole else np.float64)
+    numbers = np.array(
+        data.draw(st.lists(one, max_size=20)), dtype=np.int64 if whole else np.float64
+    )
     known = ~np.isnan(numbers)
-    expected = np.where(known, [sum(edge <= number for edge in edges) for number in numbers.tolist()], len(edges) + 1)
-    assert bin_codes(numbers, np.sort(np.array(edges, dtype=np.float64)), nullable=True).tolist() == expected.tolist()
+    expected = np.where(
+        known,
+        [sum(edge <= number for edge in edges) for number in numbers.tolist()],
+        len(edges) + 1,
+    )
+    assert (
+        bin_codes(numbers, np.sort(np.array(edges, dtype=np.float64)), nullable=True).tolist()
+        == expected.tolist()
+    )
 
 
 def test_a_value_on_the_cut_belongs_above_it() -> None:
-    columns = {**{name: random_table(CONTRACT, 3, 0).column(name) for name in CONTRACT.columns}, "age": pa.array([39, 40, 41])}
-    assert part_codes(PrivateTable(pa.table(columns)), "age", CONTRACT.local[0], CONTRACT).tolist() == [0, 1, 1]
+    columns = {
+        **{name: random_table(CONTRACT, 3, 0).column(name) for name in CONTRACT.columns},
+        "age": pa.array([39, 40, 41]),
+    }
+    assert part_codes(
+        PrivateTable(pa.table(columns)), "age", CONTRACT.local[0], CONTRACT
+    ).tolist() == [0, 1, 1]
 
 
 def test_the_label_is_one_for_the_second_part() -> None:
@@ -93,4 +125,6 @@ def test_codes_follow_the_contract_s_order_of_categories() -> None:
     column = CONTRACT.columns["colour"]
     assert isinstance(column, CategoryColumn)
     table = PrivateTable(random_table(CONTRACT, 50, 0))
-    assert [column.categories[code] for code in table.codes("colour")] == table.data.column("colour").to_pylist()
+    assert [column.categories[code] for code in table.codes("colour")] == table.data.column(
+        "colour"
+    ).to_pylist()

@@ -15,7 +15,20 @@ from dpicl.tabular.reading.read import read_table, rows_digest
 from dpicl.tabular.reading.source import cached_file, fetch, load_source
 
 from ..hostile_server import HostileServer, good, status
-from ..repositories import ARFF, DESCRIPTION, FILE, LIMITS, OPENML, REMOTE, UCI, UCI_DESCRIPTION, fetch_from, refused, serve, serve_uci
+from ..repositories import (
+    ARFF,
+    DESCRIPTION,
+    FILE,
+    LIMITS,
+    OPENML,
+    REMOTE,
+    UCI,
+    UCI_DESCRIPTION,
+    fetch_from,
+    refused,
+    serve,
+    serve_uci,
+)
 from ..table_contracts import GOOD_CSV, small_contract
 
 
@@ -28,28 +41,42 @@ def server() -> Iterator[HostileServer]:
 def test_openml_rows_arrive_in_our_form(server: HostileServer, tmp_path: Path) -> None:
     serve(server, good(ARFF))
     path = fetch_from(server, tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == [path] == [cached_file(OPENML, tmp_path / "cache")]
+    assert (
+        list((tmp_path / "cache").iterdir()) == [path] == [cached_file(OPENML, tmp_path / "cache")]
+    )
     (tmp_path / "people.csv").write_text(GOOD_CSV)
     assert read_table(path, OPENML).equals(read_table(tmp_path / "people.csv", OPENML))
     assert server.requests == [DESCRIPTION, FILE]
 
 
-def test_uci_rows_arrive_and_empty_fields_become_the_missing_marker(server: HostileServer, tmp_path: Path) -> None:
+def test_uci_rows_arrive_and_empty_fields_become_the_missing_marker(
+    server: HostileServer, tmp_path: Path
+) -> None:
     contract = small_contract(source={"uci": {"id": 7}, "missing": "?"})
     serve_uci(server, good(GOOD_CSV.encode() + b",1.7,green,no\n"))
     assert "?" in fetch_from(server, tmp_path, contract).read_text()
-    assert load_source(contract, data_folder=None, cache_folder=tmp_path).column("age").to_pylist() == [31, 48, 67, 22]
+    assert load_source(contract, data_folder=None, cache_folder=tmp_path).column(
+        "age"
+    ).to_pylist() == [31, 48, 67, 22]
 
 
 def test_the_published_split_is_added_by_row_number(server: HostileServer, tmp_path: Path) -> None:
     serve_uci(server, good(b"age,height,colour\n31,1.75,red\n48,1.6,blue\n67,1.82,red\n"))
     contract = small_contract(source={"uci": {"id": 7, "published_split": ["y", 1, "yes", "no"]}})
-    assert read_table(fetch_from(server, tmp_path, contract), contract).column("y").to_pylist() == ["yes", "no", "no"]
+    assert read_table(fetch_from(server, tmp_path, contract), contract).column("y").to_pylist() == [
+        "yes",
+        "no",
+        "no",
+    ]
     contract = small_contract(source={"uci": {"id": 7, "published_split": ["y", 4, "yes", "no"]}})
-    assert "has 3 rows; expected 4 in the first part" in refused(server, tmp_path / "other", contract)
+    assert "has 3 rows; expected 4 in the first part" in refused(
+        server, tmp_path / "other", contract
+    )
 
 
-def test_rows_that_break_the_contract_or_its_digest_are_refused(server: HostileServer, tmp_path: Path) -> None:
+def test_rows_that_break_the_contract_or_its_digest_are_refused(
+    server: HostileServer, tmp_path: Path
+) -> None:
     other = ARFF.replace(b"rot,1", b"blau,1")
     serve(server, good(other), stated=other)
     digest = rows_digest(read_table(fetch_from(server, tmp_path), OPENML))
@@ -62,10 +89,14 @@ def test_rows_that_break_the_contract_or_its_digest_are_refused(server: HostileS
     assert "column 'colour': is not one of the 3 categories" in message and "mauve" not in message
     unscaled = ARFF.replace(b"REAL", b"STRING").replace(b"175", b"tall")
     serve(server, good(unscaled), stated=unscaled)
-    assert "column 'height': is scaled but holds something other than numbers" in refused(server, tmp_path / "cache")
+    assert "column 'height': is scaled but holds something other than numbers" in refused(
+        server, tmp_path / "cache"
+    )
     renamed = ARFF.replace(b"V1", b"V9")
     serve(server, good(renamed), stated=renamed)
-    assert "column 'V1': is not in the download, though `rename` names it" in refused(server, tmp_path / "cache")
+    assert "column 'V1': is not in the download, though `rename` names it" in refused(
+        server, tmp_path / "cache"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,13 +109,27 @@ def test_rows_that_break_the_contract_or_its_digest_are_refused(server: HostileS
         (b'{"data_set_description": 3}', "the description is not JSON"),
         (b'{"data_set_description": {"format": "ARFF"}}', "the description has no 'url'"),
         (b'{"data_set_description": {"format": "ARFF", "url": 5}}', "the description has no 'url'"),
-        (b'{"data_set_description": {"format": "Sparse_ARFF", "url": "x"}}', "is not stated to be dense ARFF"),
-        (b'{"data_set_description": {"format": "ARFF", "url": "file:///etc/passwd"}}', "leads to file on no host; expected https"),
-        (b'{"data_set_description": {"format": "ARFF", "url": "http://example.org/x"}}', "leads to http on example.org; expected https"),
-        (b'{"data_set_description": {"format": "ARFF", "url": "https://\\u0000/"}}', "leads to an invalid address"),
+        (
+            b'{"data_set_description": {"format": "Sparse_ARFF", "url": "x"}}',
+            "is not stated to be dense ARFF",
+        ),
+        (
+            b'{"data_set_description": {"format": "ARFF", "url": "file:///etc/passwd"}}',
+            "leads to file on no host; expected https",
+        ),
+        (
+            b'{"data_set_description": {"format": "ARFF", "url": "http://example.org/x"}}',
+            "leads to http on example.org; expected https",
+        ),
+        (
+            b'{"data_set_description": {"format": "ARFF", "url": "https://\\u0000/"}}',
+            "leads to an invalid address",
+        ),
     ],
 )
-def test_broken_descriptions_are_refused(server: HostileServer, tmp_path: Path, body: bytes, message: str) -> None:
+def test_broken_descriptions_are_refused(
+    server: HostileServer, tmp_path: Path, body: bytes, message: str
+) -> None:
     server.replies[DESCRIPTION] = [good(body)]
     assert message in refused(server, tmp_path / "cache")
     assert server.requests == [DESCRIPTION]
@@ -95,7 +140,9 @@ def test_a_uci_set_without_one_file_is_refused(server: HostileServer, tmp_path: 
     assert "the description has no 'data_url'" in refused(server, tmp_path / "cache", UCI)
 
 
-def test_the_second_repository_is_asked_when_the_first_fails(server: HostileServer, tmp_path: Path) -> None:
+def test_the_second_repository_is_asked_when_the_first_fails(
+    server: HostileServer, tmp_path: Path
+) -> None:
     contract = small_contract(source={"openml": {"id": 7}, "uci": {"id": 7}})
     serve_uci(server, good(GOOD_CSV.encode()))
     assert read_table(fetch_from(server, tmp_path, contract), contract).num_rows == 4
@@ -104,7 +151,9 @@ def test_the_second_repository_is_asked_when_the_first_fails(server: HostileServ
     assert refused(server, tmp_path / "cache", contract).count("answers with status 404") == 2
 
 
-def test_a_failing_fetch_leaves_an_older_download_alone(server: HostileServer, tmp_path: Path) -> None:
+def test_a_failing_fetch_leaves_an_older_download_alone(
+    server: HostileServer, tmp_path: Path
+) -> None:
     serve(server, good(ARFF), status(404))
     path = fetch_from(server, tmp_path)
     before = path.read_bytes()
@@ -117,7 +166,13 @@ def test_progress_counts_up_to_the_stated_size(server: HostileServer, tmp_path: 
     serve(server, good(ARFF))
     seen: list[tuple[int, int | None]] = []
     urls = BaseUrls(openml=server.url + "/", uci=server.url)
-    fetch(OPENML, tmp_path, base_urls=urls, limits=LIMITS, progress=lambda received, total: seen.append((received, total)))
+    fetch(
+        OPENML,
+        tmp_path,
+        base_urls=urls,
+        limits=LIMITS,
+        progress=lambda received, total: seen.append((received, total)),
+    )
     assert seen[-1] == (len(ARFF), len(ARFF))
 
 
@@ -127,7 +182,9 @@ def test_a_cache_that_cannot_be_written_is_named(server: HostileServer, tmp_path
         fetch_from(server, tmp_path / "cache")
 
 
-def test_a_download_is_for_its_owner_only_whatever_the_umask(server: HostileServer, tmp_path: Path) -> None:
+def test_a_download_is_for_its_owner_only_whatever_the_umask(
+    server: HostileServer, tmp_path: Path
+) -> None:
     serve(server, good(ARFF))
     before = os.umask(0)
     try:

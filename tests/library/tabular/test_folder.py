@@ -1,4 +1,6 @@
-"""A folder of Parquet files is one table, read by rows whatever the cuts; what is wrong is told with file, column and count."""
+"""A folder of Parquet files is one table, read by rows whatever the cuts; what is wrong is told
+with file, column and count.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def rows(count: int, seed: int = 0) -> pa.Table:
         {
             "age": rng.integers(0, 120, count).astype(np.int8),
             "height": rng.uniform(0.5, 2.5, count),
-            "colour": pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 3, count).astype(np.int8)), words),
+            "colour": pa.DictionaryArray.from_arrays(
+                pa.array(rng.integers(0, 3, count).astype(np.int8)), words
+            ),
             "y": pa.array(["no", "yes"]).take(pa.array(rng.integers(0, 2, count))),
         }
     )
@@ -43,12 +47,18 @@ def lay_out(folder: Path, table: pa.Table, cuts: list[int], group: int = 7) -> P
     """The table in files with rows up to each cut, in small row groups."""
     (folder / "people").mkdir(parents=True, exist_ok=True)
     for number, (start, stop) in enumerate(zip([0, *cuts], [*cuts, table.num_rows], strict=True)):
-        pq.write_table(table.slice(start, stop - start), folder / "people" / f"{number:03}.parquet", row_group_size=group)
+        pq.write_table(
+            table.slice(start, stop - start),
+            folder / "people" / f"{number:03}.parquet",
+            row_group_size=group,
+        )
     return folder
 
 
 def load(folder: Path, contract: Contract | None = None) -> pa.Table:
-    return load_source(contract or small_contract(source=FOLDER), data_folder=folder, cache_folder=folder / "cache")
+    return load_source(
+        contract or small_contract(source=FOLDER), data_folder=folder, cache_folder=folder / "cache"
+    )
 
 
 def test_a_folder_gives_the_rows_that_one_file_and_csv_give(tmp_path: Path) -> None:
@@ -61,18 +71,28 @@ def test_a_folder_gives_the_rows_that_one_file_and_csv_give(tmp_path: Path) -> N
 
 
 @given(st.lists(st.integers(0, 60), max_size=5).map(sorted), st.integers(1, 40), st.integers(1, 25))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_batches_are_the_same_rows_however_the_files_are_cut(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], group: int, batch: int
 ) -> None:
-    folder, table, contract = tmp_path_factory.mktemp("cut"), rows(60), small_contract(source=FOLDER)
+    folder, table, contract = (
+        tmp_path_factory.mktemp("cut"),
+        rows(60),
+        small_contract(source=FOLDER),
+    )
     found = survey(contract, lay_out(folder, table, cuts, group))
     assert found is not None and found.rows == 60 and Survey.read(found.as_json(), folder) == found
     whole = found.whole(contract)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(surveys, "BATCH_ROWS", batch)
         for number in range(found.batches):
-            assert found.batch(number, contract).combine_chunks().equals(whole.slice(number * batch, batch).combine_chunks())
+            assert (
+                found.batch(number, contract)
+                .combine_chunks()
+                .equals(whole.slice(number * batch, batch).combine_chunks())
+            )
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
@@ -80,20 +100,37 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def _replaced(column: str, values: object) -> Callable[[pa.Table], pa.Table]:
-    return lambda table: table.set_column(table.column_names.index(column), column, pa.array(values))
+    return lambda table: table.set_column(
+        table.column_names.index(column), column, pa.array(values)
+    )
 
 
 BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
-    "a column is missing": (lambda table: table.drop_columns(["age"]), "'age': is not among the columns"),
-    "a column too many": (lambda table: table.append_column("shoe", pa.array([SECRET] * 9)), "column 'shoe': is not in the contract"),
-    "text in place of a number": (_replaced("height", [SECRET] * 9), "'height': is not a finite number (9 values)"),
+    "a column is missing": (
+        lambda table: table.drop_columns(["age"]),
+        "'age': is not among the columns",
+    ),
+    "a column too many": (
+        lambda table: table.append_column("shoe", pa.array([SECRET] * 9)),
+        "column 'shoe': is not in the contract",
+    ),
+    "text in place of a number": (
+        _replaced("height", [SECRET] * 9),
+        "'height': is not a finite number (9 values)",
+    ),
     "nulls": (
         _replaced("age", [1, None, 3, None, 5, 6, 7, 8, 9]),
         "'age': is empty; expected a value in every row, or `nullable: true` (2 values)",
     ),
     "a fraction": (_replaced("age", [1.5] + [2.0] * 8), "'age': is not a whole number (1 value)"),
-    "NaN": (_replaced("height", [float("nan")] * 2 + [1.0] * 7), "'height': is not a finite number (2 values)"),
-    "an unknown category": (_replaced("colour", pa.array([SECRET] + ["red"] * 8).dictionary_encode()), "one of the 3 categories (1 value)"),
+    "NaN": (
+        _replaced("height", [float("nan")] * 2 + [1.0] * 7),
+        "'height': is not a finite number (2 values)",
+    ),
+    "an unknown category": (
+        _replaced("colour", pa.array([SECRET] + ["red"] * 8).dictionary_encode()),
+        "one of the 3 categories (1 value)",
+    ),
     "a list": (_replaced("age", [[1]] * 9), "'age': holds neither numbers nor text"),
 }
 
@@ -105,7 +142,12 @@ def test_a_bad_file_is_refused_with_its_name_and_a_count(tmp_path: Path, name: s
     with pytest.raises(DataError) as caught:
         load(tmp_path)
     told = caught.value.details()
-    assert told.startswith("people/001.parquet: ") and expected in told and SECRET not in told and "\n" not in told
+    assert (
+        told.startswith("people/001.parquet: ")
+        and expected in told
+        and SECRET not in told
+        and "\n" not in told
+    )
     assert "value" not in str(caught.value).partition("; expected")[0]
 
 
@@ -123,19 +165,40 @@ def _claim(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda path: path.write_bytes(b"PAR1" + SECRET.encode() * 50), "is not a complete Parquet file"),
+        (
+            lambda path: path.write_bytes(b"PAR1" + SECRET.encode() * 50),
+            "is not a complete Parquet file",
+        ),
         (lambda path: path.write_bytes(b""), "is not a complete Parquet file"),
         (_cut, "is not a complete Parquet file"),
         (_claim, "claims more values than a file of its size holds"),
         (lambda path: (path.unlink(), path.mkdir()), "is a folder, device or pipe"),
         (lambda path: (path.unlink(), os.mkfifo(path)), "is a folder, device or pipe"),
-        (lambda path: (path.unlink(), path.symlink_to("/etc/hosts")), "holds links; expected files of its own"),
-        (lambda path: path.rename(path.with_suffix(".txt")), "holds other files than Parquet files"),
+        (
+            lambda path: (path.unlink(), path.symlink_to("/etc/hosts")),
+            "holds links; expected files of its own",
+        ),
+        (
+            lambda path: path.rename(path.with_suffix(".txt")),
+            "holds other files than Parquet files",
+        ),
         (lambda path: path.unlink(), "holds no file"),
     ],
-    ids=["no Parquet", "empty", "cut", "a claim", "a folder", "a pipe", "a link out", "another kind", "no file"],
+    ids=[
+        "no Parquet",
+        "empty",
+        "cut",
+        "a claim",
+        "a folder",
+        "a pipe",
+        "a link out",
+        "another kind",
+        "no file",
+    ],
 )
-def test_what_is_no_parquet_is_refused(tmp_path: Path, damage: Callable[[Path], object], expected: str) -> None:
+def test_what_is_no_parquet_is_refused(
+    tmp_path: Path, damage: Callable[[Path], object], expected: str
+) -> None:
     damage(lay_out(tmp_path, rows(9), []) / "people" / "000.parquet")
     with pytest.raises(DpiclError) as caught:
         load(tmp_path)
@@ -145,7 +208,10 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path, damage: Callable[[Path], 
 @pytest.mark.parametrize("seed", range(200))
 def test_bytes_changed_at_random_are_refused_or_read(tmp_path: Path, seed: int) -> None:
     """A damaged footer must not end the process either."""
-    rng, path = np.random.default_rng(seed), lay_out(tmp_path, rows(40), []) / "people" / "000.parquet"
+    rng, path = (
+        np.random.default_rng(seed),
+        lay_out(tmp_path, rows(40), []) / "people" / "000.parquet",
+    )
     data = bytearray(path.read_bytes())
     for place in rng.integers(len(data) // 2 if seed % 2 else 0, len(data) - 8, size=1 + seed % 5):
         data[place] = rng.integers(256)
@@ -161,12 +227,17 @@ def test_a_file_that_changes_after_the_survey_is_refused(tmp_path: Path) -> None
     found = survey(contract, lay_out(tmp_path, rows(30), [10]))
     assert found is not None
     lay_out(tmp_path, rows(31, seed=1), [10])
-    with pytest.raises(DataError, match=r"people/00\d.parquet: was changed while it was being read"):
+    with pytest.raises(
+        DataError, match=r"people/00\d.parquet: was changed while it was being read"
+    ):
         found.whole(contract)
 
 
 def test_a_folder_that_is_not_there_says_what_to_set(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="people: no rows at hand; set DPICL_DATA to the folder that holds people/"):
+    with pytest.raises(
+        SourceError,
+        match="people: no rows at hand; set DPICL_DATA to the folder that holds people/",
+    ):
         load(tmp_path)
 
 

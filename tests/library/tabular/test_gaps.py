@@ -1,4 +1,6 @@
-"""Missing values, dates and times, from every kind of source: of one row they tell the same whatever the other rows hold."""
+"""Missing values, dates and times, from every kind of source: of one row they tell the same
+whatever the other rows hold.
+"""
 
 from __future__ import annotations
 
@@ -60,18 +62,30 @@ def as_typed() -> pa.Table:
 
 
 def as_of_a_frame() -> pa.Table:
-    """As pandas holds them: whole numbers with gaps are floats, dates are timestamps at midnight."""
+    """As pandas holds them: whole numbers with gaps are floats, dates are timestamps at
+    midnight.
+    """
     midnight = [datetime(2024, 2, 29), None, datetime(1969, 12, 31)]
-    return as_typed().set_column(0, "visits", pa.array([3.0, np.nan, 7.0])).set_column(2, "since", pa.array(midnight, pa.timestamp("ns")))
+    return (
+        as_typed()
+        .set_column(0, "visits", pa.array([3.0, np.nan, 7.0]))
+        .set_column(2, "since", pa.array(midnight, pa.timestamp("ns")))
+    )
 
 
 @pytest.mark.parametrize("rows", [as_csv, as_typed, as_of_a_frame])
 def test_gaps_and_dates_read_the_same_from_every_source(rows: Any) -> None:
     typed = typed_table(rows(), visits(), "rows")
-    assert typed.column("visits").to_pylist() == [3, None, 7] and typed.column("weight").to_pylist() == [None, 70.5, 100.0]
-    assert typed.column("since").to_pylist() == [19782, None, -1] and typed.column("plan").to_pylist() == ["plus", "(missing)", "basic"]
+    assert typed.column("visits").to_pylist() == [3, None, 7] and typed.column(
+        "weight"
+    ).to_pylist() == [None, 70.5, 100.0]
+    assert typed.column("since").to_pylist() == [19782, None, -1] and typed.column(
+        "plan"
+    ).to_pylist() == ["plus", "(missing)", "basic"]
     assert typed.column("seen").to_pylist() == [1714566615, 1714559415, None]
-    assert row_bins(Table(typed), visits())[:, 0].tolist() == [0, 8, 0] and not violations(typed, visits())
+    assert row_bins(Table(typed), visits())[:, 0].tolist() == [0, 8, 0] and not violations(
+        typed, visits()
+    )
 
 
 def test_a_marker_is_a_gap_where_a_column_is_nullable() -> None:
@@ -88,10 +102,15 @@ def test_a_marker_is_a_gap_where_a_column_is_nullable() -> None:
 def test_where_a_row_stands_does_not_depend_on_gaps_of_others() -> None:
     contract = visits(split={"test_fraction": 0.5})
     typed = typed_table(as_typed(), contract, "rows")
-    whole, alone = row_hashes(typed, contract), [row_hashes(typed.slice(place, 1), contract)[0] for place in range(3)]
+    whole, alone = (
+        row_hashes(typed, contract),
+        [row_hashes(typed.slice(place, 1), contract)[0] for place in range(3)],
+    )
     assert np.array_equal(whole, np.stack(alone)) and len(np.unique(whole, axis=0)) == 3
     held = holds_out(typed, contract, key=bytes(32))
-    assert held.tolist() == [bool(holds_out(typed.slice(place, 1), contract, key=bytes(32))[0]) for place in range(3)]
+    assert held.tolist() == [
+        bool(holds_out(typed.slice(place, 1), contract, key=bytes(32))[0]) for place in range(3)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,11 +122,17 @@ def test_where_a_row_stands_does_not_depend_on_gaps_of_others() -> None:
         ("plan", ["gold", "", ""], "is not one of the 3 categories"),
     ],
 )
-def test_a_wrong_value_beside_gaps_is_told_by_column_and_count(column: str, values: list[str], sentence: str) -> None:
+def test_a_wrong_value_beside_gaps_is_told_by_column_and_count(
+    column: str, values: list[str], sentence: str
+) -> None:
     rows = as_csv().set_column(as_csv().column_names.index(column), column, pa.array(values))
     with pytest.raises(DataError) as caught:
         typed_table(rows, visits(), "rows")
-    assert column in str(caught.value) and sentence in str(caught.value) and caught.value.details().endswith("(1 value)")
+    assert (
+        column in str(caught.value)
+        and sentence in str(caught.value)
+        and caught.value.details().endswith("(1 value)")
+    )
     assert values[0] not in str(caught.value)
 
 
@@ -125,13 +150,20 @@ def test_the_least_whole_number_is_no_value_where_one_may_be_missing() -> None:
 
 def test_a_double_is_written_by_itself() -> None:
     for others in ([0.0, 1.0], [0.5, 1.0], [float("nan"), 2.0**70]):
-        assert as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows").to_pylist()[:3] == ["1000000000000000", "0", "7"]
+        assert as_text(pa.chunked_array([[1e15, -0.0, 7.0, *others]]), "x", "rows").to_pylist()[
+            :3
+        ] == ["1000000000000000", "0", "7"]
 
 
 @pytest.mark.parametrize("label", [None, "plan", "visits"])
 def test_facts_of_batches_add_up_whatever_is_predicted(label: str | None) -> None:
     contract = customers(label, columns=COLUMNS, checks=[{"rule": "both_labels"}] if label else [])
     typed = typed_table(as_typed(), contract, "rows")
-    added = Facts.added(prepare(typed.slice(place, 1), contract).facts for place in range(typed.num_rows))
-    assert added == Facts.added([prepare(typed, contract).facts]) and len(added.labels) == contract.target.count
+    added = Facts.added(
+        prepare(typed.slice(place, 1), contract).facts for place in range(typed.num_rows)
+    )
+    assert (
+        added == Facts.added([prepare(typed, contract).facts])
+        and len(added.labels) == contract.target.count
+    )
     assert merged_violations(added, contract) == violations(typed, contract)

@@ -16,7 +16,12 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.lm.requests import prompt
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
+from dpicl.tabular.prompts.serialize import (
+    central_demonstrations,
+    central_queries,
+    local_demonstrations,
+    local_queries,
+)
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
 from tests.library.examples import CONTRACTS, every_contract
 
@@ -25,9 +30,15 @@ FOLDER = Path(__file__).resolve().parents[2] / "golden" / "prompts"
 
 def _local(contract: Contract) -> str:
     shown = [position % attribute.part_count for position, attribute in enumerate(contract.local)]
-    asked = [(position + 1) % attribute.part_count for position, attribute in enumerate(contract.local)]
-    demonstrations = local_demonstrations(ReleasedRows(np.array([[*shown, 1]])), lambda rows: rows, contract)
-    return prompt(demonstrations, local_queries(EncodedQueries(np.array([[*asked, 0]])), contract)[0])
+    asked = [
+        (position + 1) % attribute.part_count for position, attribute in enumerate(contract.local)
+    ]
+    demonstrations = local_demonstrations(
+        ReleasedRows(np.array([[*shown, 1]])), lambda rows: rows, contract
+    )
+    return prompt(
+        demonstrations, local_queries(EncodedQueries(np.array([[*asked, 0]])), contract)[0]
+    )
 
 
 def _value(contract: Contract, name: str, share: float, position: int) -> float | str:
@@ -45,13 +56,20 @@ def _query(contract: Contract) -> QueryTable:
             code = pa.array([column.categories.index(str(value))], pa.int16())
             columns[name] = pa.DictionaryArray.from_arrays(code, pa.array(column.categories))
         else:
-            columns[name] = pa.array([round(float(value)) if isinstance(column, IntegerColumn) else float(value)])
+            columns[name] = pa.array(
+                [round(float(value)) if isinstance(column, IntegerColumn) else float(value)]
+            )
     return QueryTable(pa.table(columns))
 
 
 def _central(contract: Contract) -> str:
-    values = {name: _value(contract, name, 0.31416, position) for position, name in enumerate(contract.features)}
-    demonstrations = central_demonstrations(ReleasedGroups((ReleasedGroup(("all",), values, 0),)), contract)
+    values = {
+        name: _value(contract, name, 0.31416, position)
+        for position, name in enumerate(contract.features)
+    }
+    demonstrations = central_demonstrations(
+        ReleasedGroups((ReleasedGroup(("all",), values, 0),)), contract
+    )
     return prompt(demonstrations, central_queries(_query(contract), contract)[0])
 
 

@@ -1,4 +1,6 @@
-"""Public groups: the same for any rows, and every row is in the one group whose predicate it meets."""
+"""Public groups: the same for any rows, and every row is in the one group whose predicate it
+meets.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ COLOURS = ["red", "green", "blue"]
 
 
 def _holds(group: Group, row: dict[str, Any], label: int, contract: Contract) -> bool:
-    """The predicate read aloud; a real part ends just below its cut, one step above its last grid point."""
+    """The predicate read aloud; a real part ends just below its cut, one step above its last grid
+    point.
+    """
     if group.label not in (None, label):
         return False
     if any(row[name] not in categories for name, categories in group.categories.items()):
@@ -38,12 +42,21 @@ def _holds(group: Group, row: dict[str, Any], label: int, contract: Contract) ->
 
 def _check_agreement(contract: Contract, shots: int, seed: int) -> None:
     table = PrivateTable(random_table(contract, 120, seed))
-    groups, numbers, labels = partition(contract, shots), assign(table, contract, shots), label_codes(table, contract)
+    groups, numbers, labels = (
+        partition(contract, shots),
+        assign(table, contract, shots),
+        label_codes(table, contract),
+    )
     assert len(groups) == shots and numbers.min() >= 0 and numbers.max() < shots
     for row, number, label in zip(table.data.to_pylist(), numbers, labels, strict=True):
         assert _holds(groups[number], row, label, contract)
-        others = [other for position, other in enumerate(groups) if position != number and _holds(other, row, label, contract)]
-        # Two parts of a real column touch in one step, which holds next to nothing of a random table.
+        others = [
+            other
+            for position, other in enumerate(groups)
+            if position != number and _holds(other, row, label, contract)
+        ]
+        # Two parts of a real column touch in one step, which holds next to nothing of a random
+        # table.
         assert not others or all(other.bounds for other in others)
 
 
@@ -56,9 +69,20 @@ def test_rows_are_in_the_group_whose_predicate_they_meet(contract: Contract, sho
 @st.composite
 def _keys(draw: st.DrawFn) -> list[Any]:
     """Some GROUP BY keys of the small contract, with any rules that a contract may state."""
-    ages = st.lists(st.one_of(st.integers(1, 120), st.floats(0.5, 119.5)), min_size=1, max_size=3, unique=True).map(sorted)
-    amounts = st.lists(st.integers(-49, 990).map(lambda tenths: tenths / 10), min_size=1, max_size=2, unique=True).map(sorted)
-    colours = st.sampled_from([[["red"], "rest"], ["rest", ["blue"]], [["blue", "red"], ["green"]], [["green"], ["red"], ["blue"]]])
+    ages = st.lists(
+        st.one_of(st.integers(1, 120), st.floats(0.5, 119.5)), min_size=1, max_size=3, unique=True
+    ).map(sorted)
+    amounts = st.lists(
+        st.integers(-49, 990).map(lambda tenths: tenths / 10), min_size=1, max_size=2, unique=True
+    ).map(sorted)
+    colours = st.sampled_from(
+        [
+            [["red"], "rest"],
+            ["rest", ["blue"]],
+            [["blue", "red"], ["green"]],
+            [["green"], ["red"], ["blue"]],
+        ]
+    )
     possible = [
         st.just("label"),
         ages.map(lambda cuts: {"column": "age", "cuts": cuts}),
@@ -66,7 +90,10 @@ def _keys(draw: st.DrawFn) -> list[Any]:
         colours.map(lambda parts: {"column": "colour", "parts": parts}),
         st.just({"column": "member", "parts": [["yes"], ["no"]]}),
     ]
-    return [draw(key) for key in draw(st.lists(st.sampled_from(possible), min_size=1, max_size=4, unique_by=id))]
+    return [
+        draw(key)
+        for key in draw(st.lists(st.sampled_from(possible), min_size=1, max_size=4, unique_by=id))
+    ]
 
 
 def _part_count(key: Any) -> int:
@@ -74,7 +101,9 @@ def _part_count(key: Any) -> int:
 
 
 @given(_keys(), st.integers(0, 99))
-def test_any_groups_that_a_contract_may_state_agree_with_their_rows(keys: list[Any], seed: int) -> None:
+def test_any_groups_that_a_contract_may_state_agree_with_their_rows(
+    keys: list[Any], seed: int
+) -> None:
     shots = prod(map(_part_count, keys))
     try:
         contract = small_contract(lambda content: content["groups"].update({shots: keys}))
@@ -85,7 +114,9 @@ def test_any_groups_that_a_contract_may_state_agree_with_their_rows(keys: list[A
 
 
 def test_whole_numbers_below_a_cut_between_them_reach_up_to_the_last() -> None:
-    contract = small_contract(lambda content: content["groups"].update({2: [{"column": "age", "cuts": [17.5]}]}))
+    contract = small_contract(
+        lambda content: content["groups"].update({2: [{"column": "age", "cuts": [17.5]}]})
+    )
     assert [group.bounds["age"] for group in partition(contract, 2)] == [(0, 17), (18, 120)]
 
 
@@ -107,13 +138,24 @@ def test_one_shot_is_one_open_group() -> None:
 
 def test_groups_narrow_bounds_and_categories() -> None:
     group = partition(CONTRACT, 8)[0]
-    assert (group.label, group.bounds, group.categories) == (1, {"age": (0, 39)}, {"member": ("no",)})
+    assert (group.label, group.bounds, group.categories) == (
+        1,
+        {"age": (0, 39)},
+        {"member": ("no",)},
+    )
 
 
 def test_rows_beyond_their_bounds_fall_into_the_outer_groups() -> None:
     table = PrivateTable(random_table(CONTRACT, 300, 0, beyond=2.0))
     numbers = assign(table, CONTRACT, 8)
-    young = np.isin(numbers, [position for position, group in enumerate(partition(CONTRACT, 8)) if group.bounds["age"][0] == 0])
+    young = np.isin(
+        numbers,
+        [
+            position
+            for position, group in enumerate(partition(CONTRACT, 8))
+            if group.bounds["age"][0] == 0
+        ],
+    )
     assert (young == (table.numbers("age") < 40)).all()
 
 

@@ -1,4 +1,6 @@
-"""Keyed subsets: one record more changes nobody else's place, and places have the law of a Poisson sample."""
+"""Keyed subsets: one record more changes nobody else's place, and places have the law of a Poisson
+sample.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,37 @@ from scipy import stats
 
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
-from dpicl.mechanisms.keyed_subsets import _derived, _shares, identities, keyed_subsets, record_marks
+from dpicl.mechanisms.keyed_subsets import (
+    _derived,
+    _shares,
+    identities,
+    keyed_subsets,
+    record_marks,
+)
 
 KEY = bytes(range(32))
 ROWS = 60_000
-contents = st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"ba"]) | st.binary(max_size=3), max_size=12)
+contents = st.lists(
+    st.sampled_from([b"", b"a", b"b", b"ab", b"ba"]) | st.binary(max_size=3), max_size=12
+)
 rates = st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(99, 100), Fraction(1)])
 
 
-def places(records: list[bytes], query: int = 0, rate: Fraction = Fraction(1, 2), count: int = 4, key: bytes = KEY) -> np.ndarray:
+def places(
+    records: list[bytes],
+    query: int = 0,
+    rate: Fraction = Fraction(1, 2),
+    count: int = 4,
+    key: bytes = KEY,
+) -> np.ndarray:
     marks = record_marks(identities(records), key=key)
     return keyed_subsets(marks, key=key, query=query, sampling_rate=rate, subset_count=count)
 
 
 @cache
-def many(query: int = 0, rate: Fraction = Fraction(3, 10), count: int = 6, key: bytes = KEY) -> np.ndarray:
+def many(
+    query: int = 0, rate: Fraction = Fraction(3, 10), count: int = 6, key: bytes = KEY
+) -> np.ndarray:
     return places([number.to_bytes(4, "big") for number in range(ROWS)], query, rate, count, key)
 
 
@@ -40,25 +58,42 @@ def dependent(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @given(contents, st.data(), rates, st.integers(0, 99))
-def test_an_inserted_record_changes_nobody_s_place(records: list[bytes], data: st.DataObject, rate: Fraction, query: int) -> None:
+def test_an_inserted_record_changes_nobody_s_place(
+    records: list[bytes], data: st.DataObject, rate: Fraction, query: int
+) -> None:
     """As what the subsets hold: equal records are the same to everybody."""
-    record = data.draw(st.sampled_from(records) if records else st.just(b"new"), "an equal one") if data.draw(st.booleans()) else b"new"
+    record = (
+        data.draw(st.sampled_from(records) if records else st.just(b"new"), "an equal one")
+        if data.draw(st.booleans())
+        else b"new"
+    )
     where = data.draw(st.integers(0, len(records)))
     more = records[:where] + [record] + records[where:]
-    here, there = (Counter(zip(places(rows, query, rate).tolist(), rows, strict=True)) for rows in (records, more))
+    here, there = (
+        Counter(zip(places(rows, query, rate).tolist(), rows, strict=True))
+        for rows in (records, more)
+    )
     (added,) = (there - here).elements()
     assert here - there == Counter() and added[1] == record
 
 
 @given(contents, st.data(), rates)
-def test_the_order_of_the_rows_does_not_matter(records: list[bytes], data: st.DataObject, rate: Fraction) -> None:
+def test_the_order_of_the_rows_does_not_matter(
+    records: list[bytes], data: st.DataObject, rate: Fraction
+) -> None:
     shuffled = data.draw(st.permutations(records))
-    one, other = (Counter(zip(places(rows, 3, rate).tolist(), rows, strict=True)) for rows in (records, shuffled))
+    one, other = (
+        Counter(zip(places(rows, 3, rate).tolist(), rows, strict=True))
+        for rows in (records, shuffled)
+    )
     assert one == other
 
 
 def test_dealing_rows_out_in_turn_would_be_noticed() -> None:
-    here, there = (Counter((place % 2, record) for place, record in enumerate(rows)) for rows in ([b"a", b"b"], [b"c", b"a", b"b"]))
+    here, there = (
+        Counter((place % 2, record) for place, record in enumerate(rows))
+        for rows in ([b"a", b"b"], [b"c", b"a", b"b"])
+    )
     assert here - there != Counter()
 
 
@@ -83,20 +118,29 @@ def test_a_place_is_one_block_of_aes() -> None:
     block = encryptor.update(mark.tobytes() + (7).to_bytes(4, "big"))
     word, value = int.from_bytes(block[:8], "big"), int.from_bytes(block[8:], "big")
     for numerator in (1, 5, 9):
-        (place,) = keyed_subsets(mark, key=KEY, query=7, sampling_rate=Fraction(numerator, 10), subset_count=1000).tolist()
+        (place,) = keyed_subsets(
+            mark, key=KEY, query=7, sampling_rate=Fraction(numerator, 10), subset_count=1000
+        ).tolist()
         assert place == (value * 1000 >> 64 if word < (numerator << 64) // 10 else LEFT_OUT)
 
 
-@given(st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1, 2**63, 2**32 - 1])), st.integers(1, 2**32 - 1))
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1, 2**63, 2**32 - 1])),
+    st.integers(1, 2**32 - 1),
+)
 def test_shares_are_exact(words: list[int], count: int) -> None:
-    assert _shares(np.array(words, dtype=np.uint64), count).tolist() == [word * count >> 64 for word in words]
+    assert _shares(np.array(words, dtype=np.uint64), count).tolist() == [
+        word * count >> 64 for word in words
+    ]
 
 
 def test_a_row_takes_part_at_the_rate_and_falls_into_every_subset_alike() -> None:
     for query in (0, 2**32 - 1):
         seen = np.bincount(many(query) + 1, minlength=7)
         assert stats.chisquare(seen, np.array([0.7, *[0.05] * 6]) * ROWS).pvalue > 1e-4
-        assert stats.chisquare(seen, np.array([0.69, *[0.31 / 6] * 6]) * ROWS).pvalue < 1e-4, "a wrong rate would be noticed"
+        assert stats.chisquare(seen, np.array([0.69, *[0.31 / 6] * 6]) * ROWS).pvalue < 1e-4, (
+            "a wrong rate would be noticed"
+        )
 
 
 def test_two_records_are_independent() -> None:
@@ -115,7 +159,15 @@ def test_at_rate_one_everybody_takes_part_and_no_rows_are_no_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rate": Fraction(0)}, {"rate": Fraction(3, 2)}, {"count": 0}, {"count": 2**32}, {"query": -1}, {"query": 2**32}]
+    "wrong",
+    [
+        {"rate": Fraction(0)},
+        {"rate": Fraction(3, 2)},
+        {"count": 0},
+        {"count": 2**32},
+        {"query": -1},
+        {"query": 2**32},
+    ],
 )
 def test_numbers_out_of_range_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="expected"):

@@ -1,4 +1,6 @@
-"""Central sums, averages and counts where values are missing, and labels are of many classes or none: what a row moves, what it costs."""
+"""Central sums, averages and counts where values are missing, and labels are of many classes or
+none: what a row moves, what it costs.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,46 @@ from dpicl.types import PrivateCodes, PrivateTable, ReleasedGroups
 from tests.library.examples import random_table
 from tests.library.kinds import LABELS, every_kind, kind_contract, kind_tree
 
-OPTIONS = (AggregateOptions(), AggregateOptions("all-columns", "lower"), AggregateOptions("shared-count"))
+OPTIONS = (
+    AggregateOptions(),
+    AggregateOptions("all-columns", "lower"),
+    AggregateOptions("shared-count"),
+)
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options.allocation)
 kinds = st.sampled_from(sorted(LABELS))
 
 
-def sums_of(table: PrivateTable, contract: Contract, shots: int, options: AggregateOptions) -> GroupSums:
+def sums_of(
+    table: PrivateTable, contract: Contract, shots: int, options: AggregateOptions
+) -> GroupSums:
     members = assign(table, contract, shots)
-    return exact_sums(table, np.arange(table.row_count), members, partition(contract, shots), contract, options=options)
+    return exact_sums(
+        table,
+        np.arange(table.row_count),
+        members,
+        partition(contract, shots),
+        contract,
+        options=options,
+    )
 
 
-def release(table: PrivateTable, contract: Contract, shots: int, epsilon: float, options: AggregateOptions = OPTIONS[0]) -> ReleasedGroups:
+def release(
+    table: PrivateTable,
+    contract: Contract,
+    shots: int,
+    epsilon: float,
+    options: AggregateOptions = OPTIONS[0],
+) -> ReleasedGroups:
     groups, members = partition(contract, shots), assign(table, contract, shots)
-    return aggregate(table, members, groups, contract, epsilon=epsilon, options=options, stream=stream(0, "test", "", ""))
+    return aggregate(
+        table,
+        members,
+        groups,
+        contract,
+        epsilon=epsilon,
+        options=options,
+        stream=stream(0, "test", "", ""),
+    )
 
 
 @given(kinds, st.integers(1, 40), st.integers(0, 99), st.sampled_from(OPTIONS))
@@ -52,43 +81,68 @@ def test_a_row_moves_sums_by_their_sensitivity_and_counts_by_one_whether_or_not_
     contract = kind_contract(kind)
     whole = random_table(contract, rows, seed, beyond=2.0)
     shots = contract.shots[seed % len(contract.shots)]
-    more, less = (sums_of(PrivateTable(part), contract, shots, options) for part in (whole, whole.slice(1)))
+    more, less = (
+        sums_of(PrivateTable(part), contract, shots, options) for part in (whole, whole.slice(1))
+    )
     for name, counts in more.arrays.items():
-        assert not name.startswith(("rows", "labels", "count ")) or np.abs(counts - less.arrays[name]).sum() == 1
+        assert (
+            not name.startswith(("rows", "labels", "count "))
+            or np.abs(counts - less.arrays[name]).sum() == 1
+        )
     for name in (name.removeprefix("sum ") for name in more.arrays if name.startswith("sum ")):
         column = contract.columns[name]
         assert not isinstance(column, CategoryColumn)
         largest = max(
-            Grid(*group.bounds.get(name, column.bounds), step=column.step, origin=options.sum_origin).sensitivity
+            Grid(
+                *group.bounds.get(name, column.bounds), step=column.step, origin=options.sum_origin
+            ).sensitivity
             for group in partition(contract, shots)
             if group.bounds.get(name, column.bounds)[0] < group.bounds.get(name, column.bounds)[1]
         )
         moved = [
-            (abs(more.total(name, i) - less.total(name, i)), abs(more.valued(name, i) - less.valued(name, i)))
+            (
+                abs(more.total(name, i) - less.total(name, i)),
+                abs(more.valued(name, i) - less.valued(name, i)),
+            )
             for i in range(len(more.arrays["rows"]))
         ]
-        assert sum(of_sum for of_sum, _ in moved) <= largest and sum(of_count for _, of_count in moved) <= 1
+        assert (
+            sum(of_sum for of_sum, _ in moved) <= largest
+            and sum(of_count for _, of_count in moved) <= 1
+        )
         is_missing = column.nullable and whole.column(name)[0].as_py() is None
         assert not is_missing or set(moved) == {(0, 0)}, "a row without a value is in neither"
 
 
 @every_kind
 @every_option
-def test_gaps_change_no_price_and_a_label_that_is_none_is_not_paid_for(kind: str, options: AggregateOptions) -> None:
+def test_gaps_change_no_price_and_a_label_that_is_none_is_not_paid_for(
+    kind: str, options: AggregateOptions
+) -> None:
     contract, tree = kind_contract(kind), kind_tree(kind)
     for column in tree["columns"].values():
         column.pop("nullable", None)
     full = parse_contract(tree, "customers.yaml")
     assert isinstance(full, Contract)
-    cost, other = (guarantee(partition(one, 1), one, epsilon=2.0, options=options) for one in (contract, full))
+    cost, other = (
+        guarantee(partition(one, 1), one, epsilon=2.0, options=options) for one in (contract, full)
+    )
     assert cost == other and cost.epsilon == pytest.approx(2.0, rel=1e-12)
-    numbers = sum(not isinstance(contract.columns[name], CategoryColumn) for name in contract.features)
-    paid = len(contract.features) + (kind != "none") + (options.allocation == "shared-count" and numbers > 0)
+    numbers = sum(
+        not isinstance(contract.columns[name], CategoryColumn) for name in contract.features
+    )
+    paid = (
+        len(contract.features)
+        + (kind != "none")
+        + (options.allocation == "shared-count" and numbers > 0)
+    )
     assert f"'epsilon': {2.0 / paid}" in str(cost.event.as_json())
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_no_noise_is_drawn_for_a_label_that_is_none(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_noise_is_drawn_for_a_label_that_is_none(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     contract, drawn = kind_contract("none"), list[int]()
     plain = noisy_count.noisy_modes
 
@@ -98,7 +152,9 @@ def test_no_noise_is_drawn_for_a_label_that_is_none(epsilon: float, monkeypatch:
 
     monkeypatch.setattr(noisy_count, "noisy_modes", spying)
     (group,) = release(PrivateTable(random_table(contract, 50, 0)), contract, 1, epsilon).groups
-    assert group.label == 0 and group.key == ("all",) and sorted(drawn) == [3, 3], "two columns of categories"
+    assert group.label == 0 and group.key == ("all",) and sorted(drawn) == [3, 3], (
+        "two columns of categories"
+    )
 
 
 @every_kind
@@ -123,20 +179,32 @@ def test_over_a_shared_count_missing_values_pull_a_mean_to_the_origin_by_their_s
 
 def test_the_mechanism_itself_leaves_missing_values_out() -> None:
     columns = [np.array([1.0, np.nan, 5.0]), np.array([np.nan, np.nan]), np.array([])]
-    means = noisy_means(columns, Grid(0, 10, 1, "centre"), epsilon=None, stream=stream(0, "test", "", ""))
+    means = noisy_means(
+        columns, Grid(0, 10, 1, "centre"), epsilon=None, stream=stream(0, "test", "", "")
+    )
     assert means == [3.0, 5.0, 5.0]
 
 
 @given(st.integers(0, 40), st.integers(0, 999), st.sampled_from([1, 3, 7]))
 @settings(max_examples=40, deadline=None)
-def test_whatever_the_label_one_row_moves_scores_by_one_and_counts_in_one_cell(count: int, seed: int, label: int) -> None:
+def test_whatever_the_label_one_row_moves_scores_by_one_and_counts_in_one_cell(
+    count: int, seed: int, label: int
+) -> None:
     rng, sizes = np.random.default_rng(seed), (2, 3, 4, label)
     rows = np.stack([rng.integers(size, size=count + 1) for size in sizes], axis=1).astype(np.uint8)
-    star = [NoisyMarginal((column, 3), rng.integers(-9, 30, (sizes[column], label)), 1.0) for column in range(3)]
+    star = [
+        NoisyMarginal((column, 3), rng.integers(-9, 30, (sizes[column], label)), 1.0)
+        for column in range(3)
+    ]
     more, less = (ExactCounts.of(PrivateCodes(part), sizes) for part in (rows, rows[1:]))
-    with_row, without = pair_scores(more, star, PureBudget(Fraction(1))), pair_scores(less, star, PureBudget(Fraction(1)))
+    with_row, without = (
+        pair_scores(more, star, PureBudget(Fraction(1))),
+        pair_scores(less, star, PureBudget(Fraction(1))),
+    )
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
-    assert all(np.abs(table - less.tables[columns]).sum() == 1 for columns, table in more.tables.items())
+    assert all(
+        np.abs(table - less.tables[columns]).sum() == 1 for columns, table in more.tables.items()
+    )
 
 
 @pytest.mark.parametrize("kind", ["classes", "number", "none"])
@@ -144,11 +212,17 @@ def test_a_model_of_exact_counts_has_the_shares_of_every_column_with_the_label(k
     contract = kind_contract(kind)
     table = PrivateTable(random_table(contract, 3000, 0))
     sizes, rows = row_encoding(contract).sizes, row_bins(table, contract)
-    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", ""))
+    counted = measure(
+        ExactCounts.of(PrivateCodes(rows), sizes),
+        budget=PureBudget.of(math.inf),
+        stream=stream(0, "measure", "", ""),
+    )
     drawn = graphical_model(sizes, counted).rows(30_000, np.random.default_rng(0))
     for column in range(len(sizes) - 1):
         cells = [codes[:, column].astype(int) * sizes[-1] + codes[:, -1] for codes in (rows, drawn)]
-        true, modelled = (np.bincount(some, minlength=sizes[column] * sizes[-1]) / len(some) for some in cells)
+        true, modelled = (
+            np.bincount(some, minlength=sizes[column] * sizes[-1]) / len(some) for some in cells
+        )
         assert np.abs(true - modelled).sum() / 2 < 0.03
 
 
@@ -157,8 +231,14 @@ def test_a_label_of_256_classes_is_counted_and_too_many_counts_are_refused() -> 
     label = rng.integers(256, size=4000)
     rows = np.stack([label % 4, label // 64, label], axis=1).astype(np.uint8)
     check_counts(sizes, "wide")
-    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), budget=PureBudget.of(50.0), stream=stream(0, "measure", "", ""))
+    counted = measure(
+        ExactCounts.of(PrivateCodes(rows), sizes),
+        budget=PureBudget.of(50.0),
+        stream=stream(0, "measure", "", ""),
+    )
     drawn = graphical_model(sizes, counted).rows(4000, rng)
     assert drawn[:, -1].max() == 255 and (drawn[:, 0] == drawn[:, -1] % 4).mean() > 0.95
-    with pytest.raises(ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has"):
+    with pytest.raises(
+        ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has"
+    ):
         check_counts((64,) * 10 + (256,), "wide")

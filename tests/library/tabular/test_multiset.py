@@ -22,7 +22,9 @@ def plainly(columns: list[list[int]]) -> list[tuple[int, int]]:
 
     def encrypted(first: int, second: int) -> tuple[int, int]:
         encryptor = Cipher(algorithms.AES(KEY), modes.ECB()).encryptor()  # noqa: S305
-        block = encryptor.update(first.to_bytes(8, "little") + (second % 2**64).to_bytes(8, "little"))
+        block = encryptor.update(
+            first.to_bytes(8, "little") + (second % 2**64).to_bytes(8, "little")
+        )
         return int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
 
     found = []
@@ -43,19 +45,32 @@ WORDS = {
 }
 
 
-@given(st.data(), st.lists(st.sampled_from(sorted(WORDS)), min_size=1, max_size=4), st.integers(0, 60))
+@given(
+    st.data(), st.lists(st.sampled_from(sorted(WORDS)), min_size=1, max_size=4), st.integers(0, 60)
+)
 @settings(max_examples=60, deadline=None)
 def test_hashes_are_those_of_the_equation(data: st.DataObject, kinds: list[str], rows: int) -> None:
     words = [data.draw(st.lists(WORDS[kind], min_size=rows, max_size=rows)) for kind in kinds]
-    hashes = column_hashes([np.array(one, dtype=kind) for one, kind in zip(words, kinds, strict=True)], key=KEY)
+    hashes = column_hashes(
+        [np.array(one, dtype=kind) for one, kind in zip(words, kinds, strict=True)], key=KEY
+    )
     assert [tuple(row) for row in hashes.tolist()] == plainly(words)
 
 
 @pytest.mark.parametrize(
-    "words", [[7] * 9000, [*range(5000), *range(4000)], [NO_NUMBER] * 40, [2**63 - 1] * 40, [NO_NUMBER, 2**63 - 1] * 20]
+    "words",
+    [
+        [7] * 9000,
+        [*range(5000), *range(4000)],
+        [NO_NUMBER] * 40,
+        [2**63 - 1] * 40,
+        [NO_NUMBER, 2**63 - 1] * 20,
+    ],
 )
 def test_words_that_are_looked_up_have_the_hash_that_each_has_alone(words: list[int]) -> None:
-    """A row's hash depends on no other row: not on how many there are, nor on what the lowest and highest are."""
+    """A row's hash depends on no other row: not on how many there are, nor on what the lowest and
+    highest are.
+    """
     column = np.array(words)
     together = column_hashes([column], key=KEY)
     for place in (0, len(words) // 2, len(words) - 1):
@@ -64,5 +79,7 @@ def test_words_that_are_looked_up_have_the_hash_that_each_has_alone(words: list[
 
 def test_short_types_have_the_words_of_long_ones() -> None:
     values = [-2, 0, 100, 5] * 10
-    short, long = (words_of(pa.chunked_array([pa.array(values, kind)])) for kind in (pa.int8(), pa.int64()))
+    short, long = (
+        words_of(pa.chunked_array([pa.array(values, kind)])) for kind in (pa.int8(), pa.int64())
+    )
     assert (column_hashes([short], key=KEY) == column_hashes([long], key=KEY)).all()

@@ -1,4 +1,5 @@
-"""Tables in an S3 store: the rows, digests and batches that the same files give on a disk; what fails is told without keys and contents.
+"""Tables in an S3 store: the rows, digests and batches that the same files give on a disk; what
+fails is told without keys and contents.
 
 The store is moto's server, a process of its own on this machine.
 """
@@ -29,7 +30,17 @@ from dpicl.tabular.reading.source import find_rows, load_source
 from dpicl.tabular.reading.survey import Survey, survey
 from dpicl.tabular.reports.count import Received
 from dpicl.tabular.reports.schema import SCHEMA
-from tests.harness import answers, call_main, free_port, install, new_place, said, shop, shop_rows, until
+from tests.harness import (
+    answers,
+    call_main,
+    free_port,
+    install,
+    new_place,
+    said,
+    shop,
+    shop_rows,
+    until,
+)
 
 from ..table_contracts import GOOD_CSV, small_contract
 from .received import CHECKER, count_reports, received, some_reports, text
@@ -43,12 +54,18 @@ KEYS = {"AWS_ACCESS_KEY_ID": "an-access-key", "AWS_SECRET_ACCESS_KEY": SECRET}
 def server() -> Iterator[str]:
     """A store's address."""
     if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask_cors"):
-        pytest.skip("no S3 server here; install moto, flask and flask-cors, which `dpicl[dev]` names")
+        pytest.skip(
+            "no S3 server here; install moto, flask and flask-cors, which `dpicl[dev]` names"
+        )
     address = f"http://127.0.0.1:{(port := free_port())}"
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: process.poll() is not None or answers(f"{address}/moto-api/"), 120, "the S3 server")
+        until(
+            lambda: process.poll() is not None or answers(f"{address}/moto-api/"),
+            120,
+            "the S3 server",
+        )
         yield address
     finally:
         process.kill()
@@ -94,18 +111,29 @@ def load(contract: Contract, folder: Path | None = None) -> pa.Table:
 
 @pytest.mark.quick("people.parquet")
 @pytest.mark.parametrize("name", ["people.csv", "people.csv.gz", "people.parquet"])
-def test_a_file_gives_the_same_rows_and_digest_as_on_a_disk(store: Any, tmp_path: Path, name: str) -> None:
+def test_a_file_gives_the_same_rows_and_digest_as_on_a_disk(
+    store: Any, tmp_path: Path, name: str
+) -> None:
     if name.endswith("parquet"):
         pq.write_table(rows(30), tmp_path / name)
     else:
-        (tmp_path / name).write_bytes(gzip.compress(GOOD_CSV.encode()) if name.endswith("gz") else GOOD_CSV.encode())
+        (tmp_path / name).write_bytes(
+            gzip.compress(GOOD_CSV.encode()) if name.endswith("gz") else GOOD_CSV.encode()
+        )
     put(store, name, (tmp_path / name).read_bytes())
-    local, there = load(small_contract(source={"file": name}), tmp_path), load(small_contract(source={"file": f"s3://{BUCKET}/{name}"}))
+    local, there = (
+        load(small_contract(source={"file": name}), tmp_path),
+        load(small_contract(source={"file": f"s3://{BUCKET}/{name}"})),
+    )
     assert there.equals(local) and rows_digest(there) == rows_digest(local)
 
 
-def test_a_folder_gives_the_same_batches_and_facts_as_on_a_disk(store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was noted of it in one process is read in another, by ranges, and nothing is written to a disk."""
+def test_a_folder_gives_the_same_batches_and_facts_as_on_a_disk(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was noted of it in one process is read in another, by ranges, and nothing is written to
+    a disk.
+    """
     upload(store, lay_out(tmp_path, rows(60), [10, 33]) / "people", "deep/people")
     put(store, "deep/people/_SUCCESS", b"")
     local, there = survey(remote(folder="people"), tmp_path), survey(FOLDER, None)
@@ -136,7 +164,12 @@ def refusal(contract: Contract) -> str:
     with pytest.raises(DpiclError) as caught:
         load(contract)
     told = caught.value.details()
-    assert SECRET not in told and KEYS["AWS_ACCESS_KEY_ID"] not in told and "unlisted" not in told and "\n" not in told
+    assert (
+        SECRET not in told
+        and KEYS["AWS_ACCESS_KEY_ID"] not in told
+        and "unlisted" not in told
+        and "\n" not in told
+    )
     return told
 
 
@@ -146,41 +179,75 @@ def test_what_is_not_there_is_told(store: Any) -> None:
     put(store, "bad/000.parquet", b"PAR1" + SECRET.encode() * 9)
     put(store, "empty/_SUCCESS", b"")
     address = f"s3://{BUCKET}"
-    assert refusal(remote(file=f"{address}/none.csv")) == f"{address}/none.csv: there is no such object or folder"
-    assert refusal(remote(folder=f"{address}/none/")) == f"{address}/none: there is no such object or folder"
-    assert refusal(remote(file="s3://no-such-bucket/x.csv")).startswith("s3://no-such-bucket/x.csv: ")
+    assert (
+        refusal(remote(file=f"{address}/none.csv"))
+        == f"{address}/none.csv: there is no such object or folder"
+    )
+    assert (
+        refusal(remote(folder=f"{address}/none/"))
+        == f"{address}/none: there is no such object or folder"
+    )
+    assert refusal(remote(file="s3://no-such-bucket/x.csv")).startswith(
+        "s3://no-such-bucket/x.csv: "
+    )
     assert "holds other files than Parquet files" in refusal(remote(folder=f"{address}/odd/"))
     assert "holds no file" in refusal(remote(folder=f"{address}/empty/"))
-    assert refusal(remote(folder=f"{address}/bad/")) == f"{address}/bad/000.parquet: is not a complete Parquet file"
+    assert (
+        refusal(remote(folder=f"{address}/bad/"))
+        == f"{address}/bad/000.parquet: is not a complete Parquet file"
+    )
 
 
 def test_a_store_that_does_not_answer_is_told(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
-    assert refusal(FOLDER) == f"s3://{BUCKET}/deep/people: cannot be read (the store says NETWORK_CONNECTION)"
+    assert (
+        refusal(FOLDER)
+        == f"s3://{BUCKET}/deep/people: cannot be read (the store says NETWORK_CONNECTION)"
+    )
 
 
 @pytest.mark.parametrize(
-    "address", ["http://10.0.0.1:9000", "http://store.example.org", "ftp://h", f"https://u:{SECRET}@h", "https://h/path", "h:1", "http://["]
+    "address",
+    [
+        "http://10.0.0.1:9000",
+        "http://store.example.org",
+        "ftp://h",
+        f"https://u:{SECRET}@h",
+        "https://h/path",
+        "h:1",
+        "http://[",
+    ],
 )
-def test_rows_come_over_https_or_from_this_machine(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_rows_come_over_https_or_from_this_machine(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     """Nobody is asked; a private address over https is fine, since not the contract names it."""
     for name, value in {**KEYS, "AWS_ENDPOINT_URL_S3": address}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SourceError) as caught:
         find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache"))
-    assert str(caught.value) == "AWS_ENDPOINT_URL_S3: expected https://HOST[:PORT], or http:// on this machine only"
+    assert (
+        str(caught.value)
+        == "AWS_ENDPOINT_URL_S3: expected https://HOST[:PORT], or http:// on this machine only"
+    )
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://10.0.0.1:9000")
     assert find_rows(FOLDER, data_folder=None, cache_folder=Path("no-cache")) is None
 
 
-def test_keys_come_from_the_environment_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_come_from_the_environment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A profile lies there and is not read."""
     (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "credentials").write_text(f"[default]\naws_access_key_id = a\naws_secret_access_key = {SECRET}\n")
+    (tmp_path / ".aws" / "credentials").write_text(
+        f"[default]\naws_access_key_id = a\naws_secret_access_key = {SECRET}\n"
+    )
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(SourceError, match="needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"):
+    with pytest.raises(
+        SourceError, match="needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+    ):
         load(FOLDER)
 
 
@@ -204,12 +271,20 @@ def test_other_schemes_are_refused_when_a_contract_is_read(address: str, told: s
 def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
     store: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the command line; the release that was bought on a disk is found again, byte for byte."""
+    """From the command line; the release that was bought on a disk is found again, byte for
+    byte.
+    """
     place = new_place(tmp_path / "place")
-    name, contract = install(place, shop(private=True), shop_rows(300)), place.root / "contracts" / "shop.yaml"
+    name, contract = (
+        install(place, shop(private=True), shop_rows(300)),
+        place.root / "contracts" / "shop.yaml",
+    )
 
     def protected(out: str) -> bytes:
-        code, told = call_main(("protect", name, "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / out)), capsys)
+        code, told = call_main(
+            ("protect", name, "--epsilon", "1", "--shots", "2", "--out", str(tmp_path / out)),
+            capsys,
+        )
         assert code == 0, told
         return (tmp_path / out).read_bytes()
 
@@ -218,7 +293,10 @@ def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
         put(store, "shop/rows.csv", (place.root / "data" / "shop.csv").read_bytes())
         (place.root / "data" / "shop.csv").unlink()
         content = yaml.safe_load(contract.read_text())
-        content["source"] |= {"file": f"s3://{BUCKET}/shop/rows.csv", "moved_from": content["source"]["file"]}
+        content["source"] |= {
+            "file": f"s3://{BUCKET}/shop/rows.csv",
+            "moved_from": content["source"]["file"],
+        }
         contract.write_text(yaml.safe_dump(content, sort_keys=False))
         assert protected("after.jsonl") == before
         assert said(capsys, "budget", name).count("aim_tabicl") == 1
@@ -233,7 +311,9 @@ def test_clients_reports_are_counted_where_they_lie(store: Any, tmp_path: Path) 
     put(store, "reports/c.parquet", packed.getvalue().to_pybytes()[:-100])
     put(store, "reports/notes.txt", b"")
     tally, found = count_reports(f"s3://{BUCKET}/reports", CHECKER)
-    assert (tally.stored == expected.stored).all() and found == Received(counted=50, files=3, damaged_files=1, other_files=1)
+    assert (tally.stored == expected.stored).all() and found == Received(
+        counted=50, files=3, damaged_files=1, other_files=1
+    )
     assert count_reports(f"s3://{BUCKET}/reports/a.jsonl", CHECKER)[1].counted == 30
     with pytest.raises(SourceError, match="there is no such object or folder"):
         count_reports(f"s3://{BUCKET}/nothing", CHECKER)

@@ -32,7 +32,9 @@ def bounded(per_period: int, in_horizon: int) -> Contract:
 
 
 def entries(history: Histories, contract: Contract) -> list[list[Row]]:
-    """The rows that enter each period, as the nights of a horizon take them from the table of that night."""
+    """The rows that enter each period, as the nights of a horizon take them from the table of that
+    night.
+    """
     entered, taken = [Entered.nobody()], []
     for period, rows in enumerate(history, 1):
         if not rows:
@@ -40,7 +42,9 @@ def entries(history: Histories, contract: Contract) -> list[list[Row]]:
             continue
         typed = PrivateTable(typed_table(table(rows), contract, "visits"))
         own = np.flatnonzero(arrival_periods(typed, contract) == period)
-        places, new = entering_rows(PrivateTable(typed.data.take(own)), contract, Entered.together(entered), key=KEY)
+        places, new = entering_rows(
+            PrivateTable(typed.data.take(own)), contract, Entered.together(entered), key=KEY
+        )
         entered.append(new)
         taken.append([rows[place] for place in own[places]])
     return taken
@@ -49,7 +53,12 @@ def entries(history: Histories, contract: Contract) -> list[list[Row]]:
 def rows_of(who: str) -> st.SearchStrategy[list[Row]]:
     """Any rows of a person, some of them equal, of days before, in and after the horizon."""
     row = st.builds(
-        visit, st.just(who), st.integers(-1, DAYS + 12), age=st.sampled_from([20, 40]), city=st.sampled_from("ab"), buys=st.just("no")
+        visit,
+        st.just(who),
+        st.integers(-1, DAYS + 12),
+        age=st.sampled_from([20, 40]),
+        city=st.sampled_from("ab"),
+        buys=st.just("no"),
     )
     return st.lists(row, max_size=5)
 
@@ -62,27 +71,49 @@ def histories_of(who: str) -> st.SearchStrategy[Histories]:
 BOUNDS = st.tuples(st.integers(1, 3), st.integers(1, 4)).map(lambda both: (min(both), max(both)))
 
 
-@given(histories_of("others"), histories_of("more"), histories_of("one"), histories_of("one"), BOUNDS, st.randoms(use_true_random=False))
+@given(
+    histories_of("others"),
+    histories_of("more"),
+    histories_of("one"),
+    histories_of("one"),
+    BOUNDS,
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=60, deadline=None)
 def test_one_persons_rows_change_nobody_elses_entry(
-    others: Histories, more: Histories, before: Histories, after: Histories, bounds: tuple[int, int], order: Any
+    others: Histories,
+    more: Histories,
+    before: Histories,
+    after: Histories,
+    bounds: tuple[int, int],
+    order: Any,
 ) -> None:
     """In any of the nights, in any order of the table: rows that come, go, change, or come late."""
     contract = bounded(*bounds)
 
     def entered(changing: Histories) -> list[list[Row]]:
-        nights = [[*some, *further, *own] for some, further, own in zip(others, more, changing, strict=True)]
+        nights = [
+            [*some, *further, *own]
+            for some, further, own in zip(others, more, changing, strict=True)
+        ]
         for rows in nights:
             order.shuffle(rows)
-        return [sorted((row for row in rows if row["who"] != "one"), key=str) for rows in entries(nights, contract)]
+        return [
+            sorted((row for row in rows if row["who"] != "one"), key=str)
+            for rows in entries(nights, contract)
+        ]
 
     assert entered(before) == entered(after)
 
 
 @given(histories_of("one"), histories_of("other"), BOUNDS)
 @settings(max_examples=60, deadline=None)
-def test_nobody_enters_with_more_rows_than_are_charged(one: Histories, other: Histories, bounds: tuple[int, int]) -> None:
-    taken = entries([[*mine, *theirs] for mine, theirs in zip(one, other, strict=True)], bounded(*bounds))
+def test_nobody_enters_with_more_rows_than_are_charged(
+    one: Histories, other: Histories, bounds: tuple[int, int]
+) -> None:
+    taken = entries(
+        [[*mine, *theirs] for mine, theirs in zip(one, other, strict=True)], bounded(*bounds)
+    )
     for who in ("one", "other"):
         counts = [sum(row["who"] == who for row in rows) for rows in taken]
         assert max(counts) <= bounds[0] and sum(counts) <= bounds[1]
@@ -102,12 +133,20 @@ def test_late_rows_enter_nowhere_and_rows_of_before_enter_the_first_period() -> 
 
 def test_a_row_of_the_first_period_cannot_take_anothers_place_where_rows_are_protected() -> None:
     """All rows enter, each once."""
-    contract, rows = series_contract(of_rows(source={"file": "v.csv", "arrived": "day", "ignore": ["who"]})), [visit("x", 2)] * 3
+    contract, rows = (
+        series_contract(of_rows(source={"file": "v.csv", "arrived": "day", "ignore": ["who"]})),
+        [visit("x", 2)] * 3,
+    )
     assert [len(some) for some in entries([rows, rows], contract)] == [0, 3]
 
 
 def test_periods_follow_days_in_utc() -> None:
-    contract = series_contract(series_tree(releases={"every": "month", "horizon": 3, "first": "2026-03-15"}))
-    rows = [{**visit("a", 1), "day": day} for day in ("2025-01-01", "2026-03-02", "2026-04-30", "2026-05-31", "2026-06-01")]
+    contract = series_contract(
+        series_tree(releases={"every": "month", "horizon": 3, "first": "2026-03-15"})
+    )
+    rows = [
+        {**visit("a", 1), "day": day}
+        for day in ("2025-01-01", "2026-03-02", "2026-04-30", "2026-05-31", "2026-06-01")
+    ]
     typed = PrivateTable(typed_table(table(rows), contract, "visits"))
     assert arrival_periods(typed, contract).tolist() == [1, 1, 2, 3, 0]

@@ -72,11 +72,15 @@ def test_nobody_contributes_more_than_the_most(persons: list[int], seed: int) ->
     rows = contributing_rows(_owned(persons), CONTRACT, Draws(seed, "shop", simulated=True))
     assert len(set(rows.tolist())) == len(rows) and (np.diff(rows) > 0).all()
     held = Counter(persons)
-    assert Counter(persons[row] for row in rows) == {person: min(count, MOST) for person, count in held.items()}
+    assert Counter(persons[row] for row in rows) == {
+        person: min(count, MOST) for person, count in held.items()
+    }
 
 
 @given(owners, st.integers(0, 5))
-def test_everybody_reports_equally_often_and_as_evenly_as_possible(persons: list[int], seed: int) -> None:
+def test_everybody_reports_equally_often_and_as_evenly_as_possible(
+    persons: list[int], seed: int
+) -> None:
     rows = reporting_rows(_owned(persons), CONTRACT, Draws(seed, "shop", simulated=True))
     held, times = Counter(persons), Counter(rows.tolist())
     assert Counter(persons[row] for row in rows) == dict.fromkeys(held, MOST)
@@ -85,20 +89,31 @@ def test_everybody_reports_equally_often_and_as_evenly_as_possible(persons: list
 
 
 def test_every_row_of_a_person_is_as_likely_as_the_others() -> None:
-    chosen = Counter(row for seed in range(3000) for row in contributing_rows(_owned([7] * 6), CONTRACT, Draws(seed, "s", simulated=True)))
-    assert set(chosen) == set(range(6)) and all(abs(count - 1500) < 5 * 28 for count in chosen.values())
+    chosen = Counter(
+        row
+        for seed in range(3000)
+        for row in contributing_rows(_owned([7] * 6), CONTRACT, Draws(seed, "s", simulated=True))
+    )
+    assert set(chosen) == set(range(6)) and all(
+        abs(count - 1500) < 5 * 28 for count in chosen.values()
+    )
 
 
 def test_where_rows_are_protected_every_row_enters_once() -> None:
     draws = Draws(0, "shop", simulated=True)
-    for rows in (contributing_rows(_owned([1] * 9), small_contract(), draws), reporting_rows(_owned([1] * 9), small_contract(), draws)):
+    for rows in (
+        contributing_rows(_owned([1] * 9), small_contract(), draws),
+        reporting_rows(_owned([1] * 9), small_contract(), draws),
+    ):
         assert rows.tolist() == list(range(9))
 
 
 def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
     train = PrivateTable(_table(500))
     unit, method = _unit("gdp_tabicl", sampling_rates=(Fraction(1),)), METHODS["gdp_tabicl"]
-    for groups in method.prepare(train, CONTRACT, unit, draws_for(CONTRACT, 0), list(unit.cells("icl"))).values():
+    for groups in method.prepare(
+        train, CONTRACT, unit, draws_for(CONTRACT, 0), list(unit.cells("icl"))
+    ).values():
         counted = Counter(train.numbers("who")[groups != gdp_tabicl.LEFT_OUT].tolist())
         assert max(counted.values()) == MOST
 
@@ -106,25 +121,38 @@ def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
 def test_clients_report_as_often_as_the_contract_says() -> None:
     train = PrivateTable(_table(500))
     collected = ldp_tabicl.collect(train, CONTRACT, _unit("ldp_tabicl"), draws_for(CONTRACT, 0))
-    assert len(collected[Cell("reports", 1.0)].stored) == MOST * len(np.unique(train.numbers("who")))
+    assert len(collected[Cell("reports", 1.0)].stored) == MOST * len(
+        np.unique(train.numbers("who"))
+    )
 
 
-@pytest.mark.parametrize(("neighbours", "times"), [("add-or-remove-one", MOST), ("replace-one", 2 * MOST)])
+@pytest.mark.parametrize(
+    ("neighbours", "times"), [("add-or-remove-one", MOST), ("replace-one", 2 * MOST)]
+)
 def test_a_person_costs_as_many_rows_as_may_enter(neighbours: str, times: int) -> None:
     contract = persons_contract(neighbours=neighbours)
     for cost in METHODS["gdp_tabicl"].costs(contract, _unit("gdp_tabicl")).values():
         assert cost.amplified is not None
         assert cost.nominal.epsilon == pytest.approx(times, rel=1e-9)
-        assert cost.amplified.epsilon == pytest.approx(times * amplified_epsilon(1.0, Fraction(1, 2)), rel=1e-9)
+        assert cost.amplified.epsilon == pytest.approx(
+            times * amplified_epsilon(1.0, Fraction(1, 2)), rel=1e-9
+        )
         for guarantee in (cost.nominal, cost.amplified):
-            assert (guarantee.unit, guarantee.neighbours, guarantee.delta) == ("person", Neighbours(neighbours), 0)
+            assert (guarantee.unit, guarantee.neighbours, guarantee.delta) == (
+                "person",
+                Neighbours(neighbours),
+                0,
+            )
             check(guarantee)
 
 
 def test_a_client_who_is_a_person_pays_for_every_report() -> None:
     (cost,) = set(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl")).values())
     (single,) = set(METHODS["ldp_tabicl"].releases(small_contract(), _unit("ldp_tabicl")).values())
-    assert cost.charged.epsilon == pytest.approx(MOST * single.charged.epsilon, rel=1e-9) and cost.charged.unit == "client"
+    assert (
+        cost.charged.epsilon == pytest.approx(MOST * single.charged.epsilon, rel=1e-9)
+        and cost.charged.unit == "client"
+    )
     check(cost.charged)
 
 
@@ -138,7 +166,10 @@ def test_a_person_stands_in_one_part_whatever_the_others_do() -> None:
     table = _table(600)
     whole = split_table(table, CONTRACT)
     train = set(whole.train.numbers("who").tolist())
-    assert whole.train.row_count + whole.test.row_count == 600 and "who" not in whole.test.data.column_names
+    assert (
+        whole.train.row_count + whole.test.row_count == 600
+        and "who" not in whole.test.data.column_names
+    )
     persons = table.column("who").to_numpy()
     fewer = split_table(table.filter(pa.array(persons != min(train))), CONTRACT)
     assert set(fewer.train.numbers("who").tolist()) == train - {min(train)}
@@ -154,7 +185,9 @@ def test_a_published_split_must_not_part_a_person() -> None:
             content["prompts"]["central"].update(text="Aged {age}."),
         )
     )
-    with pytest.raises(DataError, match=r"persons have rows in both parts of the split; expected each in one$"):
+    with pytest.raises(
+        DataError, match=r"persons have rows in both parts of the split; expected each in one$"
+    ):
         split_table(_table(300), contract)
 
 
@@ -165,10 +198,17 @@ def test_methods_run_on_persons(method: str) -> None:
 
 
 def test_central_baselines_protect_rows_only() -> None:
-    results = run_method(split_table(_table(400), CONTRACT), CONTRACT, _unit("gdp_tabicl", baselines=True), HashScorer())
+    results = run_method(
+        split_table(_table(400), CONTRACT),
+        CONTRACT,
+        _unit("gdp_tabicl", baselines=True),
+        HashScorer(),
+    )
     assert {result.system for result in results} == {"icl", "zero-shot", "majority"}
     left_out = METHODS["gdp_tabicl"].without_baselines(CONTRACT)
-    assert left_out is not None and left_out.endswith("are left out: they protect rows, and the contract protects persons.")
+    assert left_out is not None and left_out.endswith(
+        "are left out: they protect rows, and the contract protects persons."
+    )
 
 
 def _csv(tmp_path: Any, *rows: str) -> Any:
@@ -178,12 +218,18 @@ def _csv(tmp_path: Any, *rows: str) -> Any:
 
 
 def test_ids_are_kept_as_numbers_that_depend_on_nothing_else(tmp_path: Any) -> None:
-    rows = ["anna@example.org,30,1.5,red,no,yes", "0017,40,2.5,blue,yes,no", "anna@example.org,31,3,green,no,no"]
+    rows = [
+        "anna@example.org,30,1.5,red,no,yes",
+        "0017,40,2.5,blue,yes,no",
+        "anna@example.org,31,3,green,no,no",
+    ]
     table = read_table(_csv(tmp_path, *rows), CONTRACT)
     persons = table.column("who").to_pylist()
     assert persons[0] == persons[2] != persons[1] and table.column("who").type == pa.int64()
     again = read_table(_csv(tmp_path, *reversed(rows)), CONTRACT)
-    assert again.column("who").to_pylist() == persons[::-1] and rows_digest(again) == rows_digest(table)
+    assert again.column("who").to_pylist() == persons[::-1] and rows_digest(again) == rows_digest(
+        table
+    )
     buffer = io.BytesIO()
     pa.ipc.new_file(buffer, table.schema).write_table(table)
     assert b"anna" not in buffer.getvalue()
@@ -192,11 +238,21 @@ def test_ids_are_kept_as_numbers_that_depend_on_nothing_else(tmp_path: Any) -> N
 @pytest.mark.parametrize(
     ("header", "row", "sentence"),
     [
-        ("age,spent,colour,member,bought", "30,1.5,red,no,yes", r"column 'who': is not among the columns"),
-        ("who,age,spent,colour,member,bought", ",30,1.5,red,no,yes", r"column 'who': is empty; expected an id in every row$"),
+        (
+            "age,spent,colour,member,bought",
+            "30,1.5,red,no,yes",
+            r"column 'who': is not among the columns",
+        ),
+        (
+            "who,age,spent,colour,member,bought",
+            ",30,1.5,red,no,yes",
+            r"column 'who': is empty; expected an id in every row$",
+        ),
     ],
 )
-def test_rows_without_a_person_are_refused(tmp_path: Any, header: str, row: str, sentence: str) -> None:
+def test_rows_without_a_person_are_refused(
+    tmp_path: Any, header: str, row: str, sentence: str
+) -> None:
     path = tmp_path / "shop.csv"
     path.write_text(f"{header}\n{row}\n")
     with pytest.raises(DataError, match=sentence):

@@ -1,4 +1,6 @@
-"""Queries declared public: a file with the contract's columns, of nobody, and none where the contract names none."""
+"""Queries declared public: a file with the contract's columns, of nobody, and none where the
+contract names none.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from tests.library.text_contracts import lines, records, text_contract, write_fi
 
 def contract_of(**queries: Any) -> Contract:
     def change(content: dict[str, Any]) -> None:
-        content["privacy"] |= {"budget": {"epsilon": 5}, "unit": "person", "person": {"id_column": "who", "max_rows": 2}}
+        content["privacy"] |= {
+            "budget": {"epsilon": 5},
+            "unit": "person",
+            "person": {"id_column": "who", "max_rows": 2},
+        }
         content["queries"] = {"file": "public.csv", **queries}
         del content["split"]
 
@@ -34,7 +40,7 @@ def write(folder: Path, count: int, **more: Any) -> bytes:
 
 
 @pytest.mark.parametrize("more", [{}, {"who": "somebody"}])
-def test_all_rows_of_the_file_are_asked_or_as_many_as_a_run_wants_and_every_private_row_is_protected(
+def test_all_rows_of_the_file_are_asked_or_as_many_as_a_run_wants_and_every_private_row_is_protected(  # noqa: E501
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     write(tmp_path, 9, **more)
@@ -43,12 +49,19 @@ def test_all_rows_of_the_file_are_asked_or_as_many_as_a_run_wants_and_every_priv
     rows = rows.append_column("who", [list(range(40))])
     for most, asked in ((None, 9), (4, 4), (90, 9)):
         split = split_table(rows, contract, most=most, queries=queries)
-        assert (split.train.row_count, split.test.row_count, split.queries.row_count) == (40, 9, asked)
+        assert (split.train.row_count, split.test.row_count, split.queries.row_count) == (
+            40,
+            9,
+            asked,
+        )
         assert split.test.data.column_names == list(contract.columns)
 
 
 def test_a_file_that_is_away_another_one_or_breaks_the_contract_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"shop: no queries at hand; set DPICL_DATA to the folder that holds public\.csv"):
+    with pytest.raises(
+        SourceError,
+        match=r"shop: no queries at hand; set DPICL_DATA to the folder that holds public\.csv",
+    ):
         load_queries(contract_of(), data_folder=tmp_path)
     digest = hashlib.sha256(write(tmp_path, 3)).hexdigest()
     assert load_queries(contract_of(sha256=digest), data_folder=tmp_path) is not None

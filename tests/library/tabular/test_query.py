@@ -1,4 +1,6 @@
-"""A query of a contract: the same typed rows as a file's; every refusal is one sentence without a value or a password."""
+"""A query of a contract: the same typed rows as a file's; every refusal is one sentence without a
+value or a password.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ SECRET = "zq7secret"
 TABLE = """
 CREATE TABLE people (id serial, age smallint, height numeric(4, 2), colour text, y varchar(3), note text DEFAULT 'zq7secret');
 INSERT INTO people (age, height, colour, y) VALUES (31, 1.75, 'red', 'no'), (48, 1.6, 'blue', 'yes'), (67, 1.82, 'red', 'yes'), (22, 1.7, 'green', 'no');
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,8 @@ def server(postgres: Server) -> Server:
     for statement in TABLE.strip().split(";\n"):
         postgres.execute(statement)
     postgres.execute(
-        "CREATE TABLE many AS SELECT n::int % 100 AS age, 1.5::float8 AS height, 'red' AS colour, 'no' AS y FROM generate_series(1, 50000) n"
+        "CREATE TABLE many AS SELECT n::int % 100 AS age, 1.5::float8 AS height, 'red' AS colour, "
+        "'no' AS y FROM generate_series(1, 50000) n"
     )
     return postgres
 
@@ -53,7 +56,11 @@ def refusal(contract: Contract) -> str:
         load(contract)
     told = caught.value.details()
     assert SECRET not in told and "\n" not in told and "127.0.0.1" not in told
-    assert caught.value.__cause__ is None and caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert (
+        caught.value.__cause__ is None
+        and caught.value.__suppress_context__
+        or caught.value.__context__ is None
+    )
     return told
 
 
@@ -69,10 +76,14 @@ def test_the_order_that_a_database_chooses_changes_nothing() -> None:
     assert load(asking(f"{SELECT} ORDER BY id")).equals(load(asking(f"{SELECT} ORDER BY id DESC")))
 
 
-def test_a_database_whose_driver_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_whose_driver_is_missing_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "dpicl.tabular.reading.postgresql", raising=False)
-    assert refusal(asking(SELECT)).endswith(": psycopg is not installed; type `pip install 'dpicl[postgresql]'`")
+    assert refusal(asking(SELECT)).endswith(
+        ": psycopg is not installed; type `pip install 'dpicl[postgresql]'`"
+    )
 
 
 def test_large_answers_come_in_batches_of_any_size() -> None:
@@ -83,15 +94,21 @@ def test_large_answers_come_in_batches_of_any_size() -> None:
 
 
 def test_columns_under_ignore_are_dropped_unread() -> None:
-    assert load(asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])).column_names == ["age", "height", "colour", "y"]
+    assert load(
+        asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])
+    ).column_names == ["age", "height", "colour", "y"]
 
 
-def test_a_wide_column_that_is_not_read_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_column_that_is_not_read_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sqlite3.connect(tmp_path / "wide.db").execute("CREATE TABLE none (x)").connection.close()
     monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{tmp_path / 'wide.db'}")
     counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
     contract = asking(
-        f"{counted} SELECT i % 90 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, hex(zeroblob(1000)) AS note FROM n", ignore=["note"]
+        f"{counted} SELECT i % 90 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, "
+        f"hex(zeroblob(1000)) AS note FROM n",
+        ignore=["note"],
     )
     assert contract.source.query is not None
     tracemalloc.start()
@@ -102,14 +119,31 @@ def test_a_wide_column_that_is_not_read_takes_no_memory(tmp_path: Path, monkeypa
 
 
 def test_percent_and_colon_are_the_database_s_own() -> None:
-    assert load(asking(f"{SELECT} WHERE note LIKE 'zq7%' AND note <> ':age' AND age::int > 30")).num_rows == 3
+    assert (
+        load(
+            asking(f"{SELECT} WHERE note LIKE 'zq7%' AND note <> ':age' AND age::int > 30")
+        ).num_rows
+        == 3
+    )
 
 
 REFUSED = {
-    "a column is missing": ("SELECT age, height, colour FROM people", "query: column 'y': is not among the columns"),
-    "other columns": ("SELECT age, height, colour, y, note FROM people", "query: column 'note': is not in the contract"),
-    "a column twice": ("SELECT age, age, height, colour, y FROM people", "has a name that stands twice"),
-    "text for a number": ("SELECT age, note AS height, colour, y FROM people", "'height': is not a finite number (4 values)"),
+    "a column is missing": (
+        "SELECT age, height, colour FROM people",
+        "query: column 'y': is not among the columns",
+    ),
+    "other columns": (
+        "SELECT age, height, colour, y, note FROM people",
+        "query: column 'note': is not in the contract",
+    ),
+    "a column twice": (
+        "SELECT age, age, height, colour, y FROM people",
+        "has a name that stands twice",
+    ),
+    "text for a number": (
+        "SELECT age, note AS height, colour, y FROM people",
+        "'height': is not a finite number (4 values)",
+    ),
     "nulls": (
         "SELECT NULL::int AS age, height, colour, y FROM people",
         "'age': is empty; expected a value in every row, or `nullable: true` (4 values)",
@@ -118,19 +152,40 @@ REFUSED = {
         "SELECT now() AS age, height, colour, y FROM people",
         "'age': holds neither numbers nor text but timestamp; expected `type: datetime`",
     ),
-    "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
-    "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
-    "an unknown category": ("SELECT age, height, note AS colour, y FROM people", "is not one of the 3 categories (4 values)"),
-    "no such table": (f"SELECT age FROM {SECRET}", "people: the database refuses the contract's query (UndefinedTable)"),
+    "an array": (
+        "SELECT ARRAY[age] AS age, height, colour, y FROM people",
+        "'age': holds neither numbers nor text",
+    ),
+    "json": (
+        """SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""",
+        "'age': holds neither numbers nor text",
+    ),
+    "an unknown category": (
+        "SELECT age, height, note AS colour, y FROM people",
+        "is not one of the 3 categories (4 values)",
+    ),
+    "no such table": (
+        f"SELECT age FROM {SECRET}",
+        "people: the database refuses the contract's query (UndefinedTable)",
+    ),
     "no SQL": (SECRET, "refuses the contract's query (SyntaxError)"),
     "a cast that fails": (
         "SELECT note::int AS age, height, colour, y FROM people",
         "refuses the contract's query (InvalidTextRepresentation)",
     ),
-    "a failure midway": ("SELECT 1 / (age - 99) AS age, height, colour, y FROM many", "refuses the contract's query (DivisionByZero)"),
+    "a failure midway": (
+        "SELECT 1 / (age - 99) AS age, height, colour, y FROM many",
+        "refuses the contract's query (DivisionByZero)",
+    ),
     "two statements": (f"{SELECT}; {SELECT}", "refuses the contract's query"),
-    "writing": ("DELETE FROM people RETURNING age, height, colour, y", "refuses the contract's query"),
-    "writing in a function": ("SELECT nextval('people_id_seq') AS age, height, colour, y FROM people", "query (ReadOnlySqlTransaction)"),
+    "writing": (
+        "DELETE FROM people RETURNING age, height, colour, y",
+        "refuses the contract's query",
+    ),
+    "writing in a function": (
+        "SELECT nextval('people_id_seq') AS age, height, colour, y FROM people",
+        "query (ReadOnlySqlTransaction)",
+    ),
 }
 
 
@@ -140,7 +195,16 @@ def test_a_bad_query_is_refused_in_one_sentence(name: str) -> None:
     assert expected in refusal(asking(sql))
 
 
-OTHERS = (SECRET, "mysql", "mariadb+pymysql", "mssql", "oracle", "postgresql+psycopg2", "sqlite+pysqlcipher", "sqlite+aiosqlite")
+OTHERS = (
+    SECRET,
+    "mysql",
+    "mariadb+pymysql",
+    "mssql",
+    "oracle",
+    "postgresql+psycopg2",
+    "sqlite+pysqlcipher",
+    "sqlite+aiosqlite",
+)
 
 
 @pytest.mark.parametrize(
@@ -149,21 +213,47 @@ OTHERS = (SECRET, "mysql", "mariadb+pymysql", "mssql", "oracle", "postgresql+psy
         (None, "people: PEOPLE_DATABASE is not set; expected postgresql://"),
         ("", "is not set"),
         (SECRET, "people: PEOPLE_DATABASE is no database address"),
-        (f"postgresql://dpicl:{SECRET}@127.0.0.1:1/postgres", "no database answers at the address in PEOPLE_DATABASE (OperationalError)"),
-        *((f"{name}://u:{SECRET}@127.0.0.1/x", "PEOPLE_DATABASE names a database that could be written to by a query") for name in OTHERS),
-        *((address, "PEOPLE_DATABASE names no file alone; expected postgresql://") for address in ("sqlite://", "sqlite:///:memory:")),
+        (
+            f"postgresql://dpicl:{SECRET}@127.0.0.1:1/postgres",
+            "no database answers at the address in PEOPLE_DATABASE (OperationalError)",
+        ),
+        *(
+            (
+                f"{name}://u:{SECRET}@127.0.0.1/x",
+                "PEOPLE_DATABASE names a database that could be written to by a query",
+            )
+            for name in OTHERS
+        ),
+        *(
+            (address, "PEOPLE_DATABASE names no file alone; expected postgresql://")
+            for address in ("sqlite://", "sqlite:///:memory:")
+        ),
         ("sqlite:////tmp/people.db?mode=rwc&uri=true", "PEOPLE_DATABASE names no file alone"),
-        (f"postgresql:///{SECRET}?host=one:1&host=two:2&port=3", "no database answers at the address in PEOPLE_DATABASE (ArgumentError)"),
-        (f"postgresql:///x?conninfo=host%3D{SECRET}", "no database answers at the address in PEOPLE_DATABASE (TypeError)"),
+        (
+            f"postgresql:///{SECRET}?host=one:1&host=two:2&port=3",
+            "no database answers at the address in PEOPLE_DATABASE (ArgumentError)",
+        ),
+        (
+            f"postgresql:///x?conninfo=host%3D{SECRET}",
+            "no database answers at the address in PEOPLE_DATABASE (TypeError)",
+        ),
     ],
 )
-def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(monkeypatch: pytest.MonkeyPatch, value: str, expected: str) -> None:
-    monkeypatch.delenv("PEOPLE_DATABASE") if value is None else monkeypatch.setenv("PEOPLE_DATABASE", value)
+def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(
+    monkeypatch: pytest.MonkeyPatch, value: str, expected: str
+) -> None:
+    monkeypatch.delenv("PEOPLE_DATABASE") if value is None else monkeypatch.setenv(
+        "PEOPLE_DATABASE", value
+    )
     assert expected in refusal(asking(SELECT))
 
 
-@pytest.mark.parametrize("name", ["row_factory", "cursor_factory", "context", "autocommit", "prepare_threshold"])
-def test_an_address_sets_nothing_of_the_driver_s_own(monkeypatch: pytest.MonkeyPatch, server: Server, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["row_factory", "cursor_factory", "context", "autocommit", "prepare_threshold"]
+)
+def test_an_address_sets_nothing_of_the_driver_s_own(
+    monkeypatch: pytest.MonkeyPatch, server: Server, name: str
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", f"{server.url()}?{name}=0")
     assert load(asking(SELECT)).num_rows == 4
 
@@ -182,5 +272,9 @@ def test_the_address_is_named_and_never_written_in_a_contract() -> None:
 
 def test_a_folder_or_a_query_stands_alone() -> None:
     for others in ({"folder": "people"}, {"query": {"url_env": "A", "sql": "SELECT 1"}}):
-        with pytest.raises(DpiclError, match="more than one place for the rows; expected `folder`, `deliveries`, `query` or `frame` alone"):
+        with pytest.raises(
+            DpiclError,
+            match="more than one place for the rows; expected `folder`, `deliveries`, `query` or "
+            "`frame` alone",
+        ):
             small_contract(source=others)

@@ -1,4 +1,6 @@
-"""A contract's SQL as an attacker of SQLite: whatever it says, nothing is written, no file appears, and it ends."""
+"""A contract's SQL as an attacker of SQLite: whatever it says, nothing is written, no file appears,
+and it ends.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,16 @@ def test_sqlite_is_read_and_nothing_else(file: Path, sql: str) -> None:
         SELECT,
         f"{SELECT} ORDER BY random()",
         "SELECT * FROM seen",
-        "SELECT max(age) AS age, avg(height) AS height, colour, y FROM people GROUP BY colour, y, upper(colour)",
-        f"{ENDLESS}, three AS (SELECT i FROM n LIMIT 3) SELECT 1 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y FROM three",
+        (
+            "SELECT max(age) AS age, avg(height) AS height, colour, y FROM people GROUP BY "
+            "colour, y, "
+            "upper(colour)"
+        ),
+        (
+            f"{ENDLESS}, three AS (SELECT i FROM n LIMIT 3) SELECT 1 AS age, 1.5 AS height, 'red' "
+            f"AS "
+            f"colour, 'no' AS y FROM three"
+        ),
     ],
 )
 def test_sqlite_reads_what_a_select_can_say(file: Path, sql: str) -> None:
@@ -97,13 +107,20 @@ def test_sqlite_reads_what_a_select_can_say(file: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["peple.db", "no/folder/people.db", "peo?ple.db", "%70eople.db#"])
-def test_a_mistyped_file_is_refused_and_not_made(file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_file_is_refused_and_not_made(
+    file: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{file.parent}/{name.replace('?', '%3F')}")
-    assert "people: no database answers at the address in PEOPLE_DATABASE (OperationalError)" in refusal(SELECT)
+    assert (
+        "people: no database answers at the address in PEOPLE_DATABASE (OperationalError)"
+        in refusal(SELECT)
+    )
     assert set(state(file.parent)) == {"people.db"}
 
 
-def test_a_file_with_signs_of_an_address_in_its_name_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_signs_of_an_address_in_its_name_is_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file.rename(file.with_name("a#b%20c d.db"))
     monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{file.parent}/a#b%20c d.db")
     assert load(SELECT) == 4
@@ -118,18 +135,26 @@ def test_a_file_with_signs_of_an_address_in_its_name_is_read(file: Path, monkeyp
         f"{ENDLESS} SELECT 1 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y FROM n",
     ],
 )
-def test_a_query_without_an_end_is_ended_on_sqlite(file: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_without_an_end_is_ended_on_sqlite(
+    file: Path, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
     begun = time.monotonic()
     assert (
-        "people: the contract's query takes longer than 1 seconds; expected its rows by then, or a larger DPICL_QUERY_SECONDS"
-        in refusal(sql)
+        "people: the contract's query takes longer than 1 seconds; expected its rows by then, or "
+        "a larger DPICL_QUERY_SECONDS" in refusal(sql)
     )
     assert time.monotonic() - begun < 5
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "nan", "1e3", "604801", "9" * 5000, "\u0663", " 1"])
-def test_a_time_that_is_none_is_refused_before_anything_is_asked(file: Path, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "seconds", ["0", "-1", "1.5", "nan", "1e3", "604801", "9" * 5000, "\u0663", " 1"]
+)
+def test_a_time_that_is_none_is_refused_before_anything_is_asked(
+    file: Path, seconds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPICL_QUERY_SECONDS", seconds)
-    with pytest.raises(ParameterError, match=r"^DPICL_QUERY_SECONDS=.*a whole number of seconds, 1 to 604800$"):
+    with pytest.raises(
+        ParameterError, match=r"^DPICL_QUERY_SECONDS=.*a whole number of seconds, 1 to 604800$"
+    ):
         find_rows(asking(SELECT), data_folder=None, cache_folder=Path("unused"))

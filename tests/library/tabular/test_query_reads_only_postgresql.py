@@ -1,4 +1,6 @@
-"""A contract's SQL as an attacker of PostgreSQL: whatever it says, nothing is written, no file appears, and it ends."""
+"""A contract's SQL as an attacker of PostgreSQL: whatever it says, nothing is written, no file
+appears, and it ends.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ ON_POSTGRESQL = (
 
 
 @pytest.mark.parametrize("sql", ON_POSTGRESQL)
-def test_postgresql_is_read_and_nothing_else(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgresql_is_read_and_nothing_else(
+    server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     assert "people: the database refuses the contract's query (" in refusal(sql)
     assert load(SELECT) == 4
@@ -80,8 +84,14 @@ BRACKETS = (
     "EXECUTE rows",
     "CALL writes()",
     "SELECT writes() AS age, height, colour, y FROM people",
-    "SELECT length(query_to_xml($q$COPY people TO PROGRAM 'touch {file}'$q$, true, false, '')::text) {as_row}",
-    "SELECT length(query_to_xml('INSERT INTO victim VALUES (1) RETURNING x', true, false, '')::text) {as_row}",
+    (
+        "SELECT length(query_to_xml($q$COPY people TO PROGRAM 'touch {file}'$q$, true, false, "
+        "'')::text) {as_row}"
+    ),
+    (
+        "SELECT length(query_to_xml('INSERT INTO victim VALUES (1) RETURNING x', true, false, "
+        "'')::text) {as_row}"
+    ),
 )
 """What would run where a query is a text put between brackets, or is let do more than read."""
 
@@ -93,13 +103,18 @@ def folder(server: Server) -> Iterator[Path]:
         folder = Path(made)
         folder.chmod(0o777)
         server.execute(f"COPY people TO PROGRAM 'cat > {folder}/shown'")
-        server.execute("CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO victim VALUES (1) RETURNING 1 $$")
+        server.execute(
+            "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO victim VALUES "
+            "(1) RETURNING 1 $$"
+        )
         assert [path.name for path in folder.iterdir()] == ["shown"]
         yield folder
 
 
 @pytest.mark.parametrize("sql", BRACKETS)
-def test_no_text_closes_a_bracket_or_says_a_second_thing(server: Server, folder: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_closes_a_bracket_or_says_a_second_thing(
+    server: Server, folder: Path, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     told = refusal(sql.format(select=SELECT, file=folder / "made", as_row=AS_ROW))
     assert "people: the database refuses the contract's query (" in told and str(folder) not in told
@@ -107,20 +122,35 @@ def test_no_text_closes_a_bracket_or_says_a_second_thing(server: Server, folder:
     server.execute("SELECT 1 / (1 - (SELECT count(*) FROM victim))")
 
 
-@pytest.mark.parametrize("sql", [f"{SELECT};", f"{SELECT} -- all of them", f"/* all */ {SELECT}; -- ;", f"TABLE seen /* {SELECT} */ ;\n"])
-def test_a_comment_or_a_semicolon_at_the_end_is_no_second_query(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{SELECT};",
+        f"{SELECT} -- all of them",
+        f"/* all */ {SELECT}; -- ;",
+        f"TABLE seen /* {SELECT} */ ;\n",
+    ],
+)
+def test_a_comment_or_a_semicolon_at_the_end_is_no_second_query(
+    server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     assert load(sql) == 4
 
 
-def test_what_a_version_of_postgresql_takes_for_reading_is_rolled_back(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_version_of_postgresql_takes_for_reading_is_rolled_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     with suppress(DpiclError):  # which is refused from PostgreSQL 16 on
         load(f"SELECT lo_from_bytea(0, 'x')::int {AS_ROW} FROM people")
     server.execute("SELECT 1 / (1 - (SELECT count(*) FROM pg_largeobject_metadata))")
 
 
-LIFTS_THE_LIMIT = f"WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN {BATCH_ROWS + 9} THEN pg_sleep(60)::text"
+LIFTS_THE_LIMIT = (
+    f"WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN {BATCH_ROWS + 9} THEN "
+    f"pg_sleep(60)::text"
+)
 """In one batch, and sleeps in the next."""
 
 
@@ -129,11 +159,17 @@ LIFTS_THE_LIMIT = f"WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN
     "sql",
     [
         f"SELECT (pg_sleep(60) IS NULL)::int {AS_ROW}",
-        f"SELECT 1 {AS_ROW} FROM generate_series(1, {2 * BATCH_ROWS}) n, LATERAL (SELECT CASE n {LIFTS_THE_LIMIT} END) s OFFSET 1",
+        (
+            f"SELECT 1 {AS_ROW} FROM generate_series(1, {2 * BATCH_ROWS}) n, LATERAL (SELECT CASE "
+            f"n "
+            f"{LIFTS_THE_LIMIT} END) s OFFSET 1"
+        ),
         f"{ENDLESS} SELECT 1 {AS_ROW} FROM n",
     ],
 )
-def test_a_query_without_an_end_is_ended_on_postgresql(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_without_an_end_is_ended_on_postgresql(
+    server: Server, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "2")
     begun = time.monotonic()
@@ -142,7 +178,10 @@ def test_a_query_without_an_end_is_ended_on_postgresql(server: Server, sql: str,
     until(lambda: not working(server), 5, "the end of the query at the server")
 
 
-WORKING = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()"
+WORKING = (
+    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' "
+    "AND pid <> pg_backend_pid()"
+)
 
 
 def working(server: Server) -> list[int]:
@@ -155,7 +194,10 @@ def working(server: Server) -> list[int]:
 def stopped(server: Server) -> Iterator[None]:
     """The processes that give rows stop, and the one that would hear of a cancelled query."""
     readers = working(server)
-    parents = [int(Path(f"/proc/{reader}/stat").read_text().rsplit(")", 1)[1].split()[1]) for reader in readers]
+    parents = [
+        int(Path(f"/proc/{reader}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        for reader in readers
+    ]
     assert readers
     for pid in parents + readers:
         os.kill(pid, signal.SIGSTOP)
@@ -177,7 +219,9 @@ def test_a_server_that_stops_amid_rows_is_left_in_time(
     begun, batches = time.monotonic(), query_batches(contract, contract.source.query, 1000)
     assert next(batches).num_rows == 1000
     with stopped(server):
-        with pytest.raises(DpiclError, match="people: the contract's query takes longer than 1 seconds"):
+        with pytest.raises(
+            DpiclError, match="people: the contract's query takes longer than 1 seconds"
+        ):
             list(batches)
         assert time.monotonic() - begun < 15
     time.sleep(0.2)  # for what a thread would print

@@ -1,4 +1,6 @@
-"""Every type of PostgreSQL that a contract accepts gives the values, types and digests that it always gave, and all others one sentence."""
+"""Every type of PostgreSQL that a contract accepts gives the values, types and digests that it
+always gave, and all others one sentence.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,26 @@ from .asking import asking
 WHOLE: dict[str, Any] = {"type": "integer", "bounds": [0, 10]}
 REAL: dict[str, Any] = {"type": "real", "bounds": [0, 10]}
 DAY: dict[str, Any] = {"type": "date", "bounds": ["2000-01-01", "2030-01-01"]}
-MOMENT: dict[str, Any] = {"type": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"]}
-WORDS = ["a", "b", "a ", "é", "two\nlines", '"', "NULL", "true", "false", "7", "1.50", "2", "2020-01-01", "1.1"]
+MOMENT: dict[str, Any] = {
+    "type": "datetime",
+    "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"],
+}
+WORDS = [
+    "a",
+    "b",
+    "a ",
+    "é",
+    "two\nlines",
+    '"',
+    "NULL",
+    "true",
+    "false",
+    "7",
+    "1.50",
+    "2",
+    "2020-01-01",
+    "1.1",
+]
 WORD: dict[str, Any] = {"type": "category", "categories": WORDS}
 TYPES = """
 CREATE TYPE mood AS ENUM ('a', 'b');
@@ -60,7 +80,9 @@ def holding(values: str, column: dict[str, Any]) -> Contract:
 
 def with_column(sql: str, column: dict[str, Any], **source: object) -> Contract:
     contract = asking(sql, **source)
-    return contract.model_copy(update={"columns": {**contract.columns, "v": TypeAdapter(Column).validate_python(column)}})
+    return contract.model_copy(
+        update={"columns": {**contract.columns, "v": TypeAdapter(Column).validate_python(column)}}
+    )
 
 
 def read(contract: Contract) -> pa.Table:
@@ -75,26 +97,58 @@ def gap(column: dict[str, Any]) -> dict[str, Any]:
 
 ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
     "smallint": ("(smallint '-32768'), (32767)", WHOLE, [-32768, 32767]),
-    "bigint": ("(bigint '-9223372036854775808'), (9223372036854775807)", WHOLE, [-(2**63), 2**63 - 1]),
+    "bigint": (
+        "(bigint '-9223372036854775808'), (9223372036854775807)",
+        WHOLE,
+        [-(2**63), 2**63 - 1],
+    ),
     "int with gaps": ("(NULL::int), (NULL), (7)", gap(WHOLE), [None, None, 7]),
     "int as a word": ("(7::int), (7)", WORD, ["7", "7"]),
     "numeric": ("(1.50::numeric), (2), (1e60), (-0.0)", REAL, [1.5, 2.0, 1e60, 0.0]),
-    "numeric of many digits": ("(0.1234567890123456789::numeric), (1e-30)", REAL, [0.12345678901234568, 1e-30]),
+    "numeric of many digits": (
+        "(0.1234567890123456789::numeric), (1e-30)",
+        REAL,
+        [0.12345678901234568, 1e-30],
+    ),
     "numeric beyond a decimal of 256 bits": ("(1e200::numeric), (1e-200)", REAL, [1e200, 1e-200]),
     "numeric as a whole number": ("(7::numeric(8, 2)), (0.000000000)", WHOLE, [7, 0]),
     "numeric as a word": ("(1.5::numeric(4, 2)), (2)", WORD, ["1.50", "2"]),
     "real": ("(1.1::real), (123456.7), (1e-7)", REAL, [1.1, 123456.7, 1e-7]),
     "real as a word": ("(1.1::real), (7)", WORD, ["1.1", "7"]),
-    "double": ("(5e-324::float8), (1.7976931348623157e308), ('-0'), (0.1)", REAL, [5e-324, 1.7976931348623157e308, 0.0, 0.1]),
+    "double": (
+        "(5e-324::float8), (1.7976931348623157e308), ('-0'), (0.1)",
+        REAL,
+        [5e-324, 1.7976931348623157e308, 0.0, 0.1],
+    ),
     "double with gaps and NaN": ("('NaN'::float8), (NULL), (1.5)", gap(REAL), [None, None, 1.5]),
     "double as a whole number": ("(7::float8), (-2)", WHOLE, [7, -2]),
-    "text": ("('a'::text), ('é'), (E'two\\nlines'), ('\"'), ('NULL')", WORD, ["a", "é", "two\nlines", '"', "NULL"]),
-    "text with numbers": ("('7'::text), (' 8'), ('1e3')", {**WORD, "categories": ["7", " 8", "1e3"]}, ["7", " 8", "1e3"]),
+    "text": (
+        "('a'::text), ('é'), (E'two\\nlines'), ('\"'), ('NULL')",
+        WORD,
+        ["a", "é", "two\nlines", '"', "NULL"],
+    ),
+    "text with numbers": (
+        "('7'::text), (' 8'), ('1e3')",
+        {**WORD, "categories": ["7", " 8", "1e3"]},
+        ["7", " 8", "1e3"],
+    ),
     "varchar": ("('a'::varchar(3)), ('b')", WORD, ["a", "b"]),
-    "char(2), with its blank": ("('a'::char(2)), ('b'::char(2))", {**WORD, "categories": ["a ", "b "]}, ["a ", "b "]),
-    "NULL and empty text": ("(NULL::text), (''), ('a')", gap(WORD), ["(missing)", "(missing)", "a"]),
+    "char(2), with its blank": (
+        "('a'::char(2)), ('b'::char(2))",
+        {**WORD, "categories": ["a ", "b "]},
+        ["a ", "b "],
+    ),
+    "NULL and empty text": (
+        "(NULL::text), (''), ('a')",
+        gap(WORD),
+        ["(missing)", "(missing)", "a"],
+    ),
     "boolean": ("(true), (false)", WORD, ["true", "false"]),
-    "boolean with gaps": ("(NULL::boolean), (NULL), (true)", gap(WORD), ["(missing)", "(missing)", "true"]),
+    "boolean with gaps": (
+        "(NULL::boolean), (NULL), (true)",
+        gap(WORD),
+        ["(missing)", "(missing)", "true"],
+    ),
     "boolean as a boolean": ("(true), (false)", {"type": "boolean"}, ["true", "false"]),
     "boolean as categories that are numbers": (
         "(NULL::boolean), (true)",
@@ -106,14 +160,26 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
     "date": ("(date '2020-01-01'), ('1969-12-31'), ('0001-01-01')", DAY, [18262, -1, -719162]),
     "date as a word": ("(date '2020-01-01'), ('2020-01-01')", WORD, ["2020-01-01"] * 2),
     "date with gaps": ("(NULL::date), (NULL), ('2020-01-01')", gap(DAY), [None, None, 18262]),
-    "timestamp": ("(timestamp '2020-01-01 10:00:00.5'), ('1969-12-31 23:59:59.999999')", MOMENT, [1577872800, -1]),
-    "timestamp as a day": ("(timestamp '2020-01-01 23:59:59'), ('1969-12-31 23:59:59')", DAY, [18262, -1]),
+    "timestamp": (
+        "(timestamp '2020-01-01 10:00:00.5'), ('1969-12-31 23:59:59.999999')",
+        MOMENT,
+        [1577872800, -1],
+    ),
+    "timestamp as a day": (
+        "(timestamp '2020-01-01 23:59:59'), ('1969-12-31 23:59:59')",
+        DAY,
+        [18262, -1],
+    ),
     "timestamptz": (
         "(timestamptz '2020-01-01 00:00:00+03'), ('2020-07-01 12:00:00.25 America/St_Johns')",
         MOMENT,
         [1577826000, 1593613800],
     ),
-    "timestamptz of a zone with seconds": ("(timestamptz '1800-01-01 00:00:00+00'), ('2020-01-01 00:00:00+00')", DAY, [-62091, 18262]),
+    "timestamptz of a zone with seconds": (
+        "(timestamptz '1800-01-01 00:00:00+00'), ('2020-01-01 00:00:00+00')",
+        DAY,
+        [-62091, 18262],
+    ),
     "enum": ("('a'::mood), ('b')", WORD, ["a", "b"]),
     "domains": ("(7::age), (8)", WHOLE, [7, 8]),
     "a domain of an enum": ("('a'::mood_of_a_domain), (NULL)", gap(WORD), ["a", "(missing)"]),
@@ -123,12 +189,18 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_a_type_gives_its_values(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_type_gives_its_values(
+    server: Server, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     values, column, expected = ACCEPTED[name]
     found = read(holding(values, column)).column("v")
     assert found.to_pylist() == expected
-    assert str(found.type) in ("int64", "double", "dictionary<values=string, indices=int16, ordered=0>")
+    assert str(found.type) in (
+        "int64",
+        "double",
+        "dictionary<values=string, indices=int16, ordered=0>",
+    )
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -136,28 +208,66 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "numeric infinity": ("('Infinity'::numeric), (1)", REAL, "is not a finite number (1 value)"),
     "a numeric beyond 64 bits": ("(1e80::numeric), (1)", WHOLE, "is beyond 64 bits (1 value)"),
     "double NaN": ("('NaN'::float8), (1)", REAL, "is not a finite number (1 value)"),
-    "double infinity": ("('-Infinity'::float8), (1)", gap(REAL), "is not a finite number (1 value)"),
+    "double infinity": (
+        "('-Infinity'::float8), (1)",
+        gap(REAL),
+        "is not a finite number (1 value)",
+    ),
     "real infinity": ("('Infinity'::real), (1)", REAL, "is not a finite number (1 value)"),
     "a fraction": ("(1.5::float8), (1)", WHOLE, "is not a whole number (1 value)"),
     "empty text": ("(''::text), ('a')", WORD, "or `nullable: true` (1 value)"),
     "NULL": ("(NULL::text), ('a')", WORD, "or `nullable: true` (1 value)"),
-    "an endless date": ("(date 'infinity'), ('2020-01-01')", DAY, "is no date such as 2026-11-25 (1 value)"),
-    "a date before Christ": ("(date '0044-03-15 BC'), ('2020-01-01')", DAY, "is no date such as 2026-11-25 (1 value)"),
-    "an endless timestamptz": ("(timestamptz 'infinity'), (now())", DAY, "is no date such as 2026-11-25 (1 value)"),
-    "an interval": ("(interval '2 us'), ('3 us')", WHOLE, "but duration; expected a number of a unit, such as hours"),
-    "an interval as a real number": ("(interval '2 hours'), (NULL)", gap(REAL), "but duration; expected a number of a unit, such as hours"),
-    "a time of the day": ("(time '12:30'), ('13:00')", WHOLE, "but time64; expected text, or a number of minutes"),
-    "a boolean as a number": ("(true), (false)", WHOLE, "but bool; expected `type: boolean` in the contract"),
+    "an endless date": (
+        "(date 'infinity'), ('2020-01-01')",
+        DAY,
+        "is no date such as 2026-11-25 (1 value)",
+    ),
+    "a date before Christ": (
+        "(date '0044-03-15 BC'), ('2020-01-01')",
+        DAY,
+        "is no date such as 2026-11-25 (1 value)",
+    ),
+    "an endless timestamptz": (
+        "(timestamptz 'infinity'), (now())",
+        DAY,
+        "is no date such as 2026-11-25 (1 value)",
+    ),
+    "an interval": (
+        "(interval '2 us'), ('3 us')",
+        WHOLE,
+        "but duration; expected a number of a unit, such as hours",
+    ),
+    "an interval as a real number": (
+        "(interval '2 hours'), (NULL)",
+        gap(REAL),
+        "but duration; expected a number of a unit, such as hours",
+    ),
+    "a time of the day": (
+        "(time '12:30'), ('13:00')",
+        WHOLE,
+        "but time64; expected text, or a number of minutes",
+    ),
+    "a boolean as a number": (
+        "(true), (false)",
+        WHOLE,
+        "but bool; expected `type: boolean` in the contract",
+    ),
     "an array of text": ("(ARRAY['a']), (NULL)", WORD, f"{NO_VALUE_RULE} (1 value)"),
     "jsonb": ("""('{"a": 1}'::jsonb), ('{}')""", WORD, f"{NO_VALUE_RULE} (2 values)"),
     "a range": ("(int4range(1, 2)), (NULL)", WORD, f"{NO_VALUE_RULE} (1 value)"),
-    "JSON too deep": ("((repeat('[', 9999) || repeat(']', 9999))::json), ('[]')", WORD, f"{NO_VALUE_RULE} (1 value)"),
+    "JSON too deep": (
+        "((repeat('[', 9999) || repeat(']', 9999))::json), ('[]')",
+        WORD,
+        f"{NO_VALUE_RULE} (1 value)",
+    ),
     "bytes": ("('\\xff'::bytea), ('\\x61')", WORD, f"{NO_VALUE_RULE} (1 value)"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_value_that_is_none_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_value_that_is_none_is_refused(
+    server: Server, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     values, column, expected = REFUSED[name]
     with pytest.raises(DpiclError) as caught:
@@ -165,7 +275,12 @@ def test_a_value_that_is_none_is_refused(server: Server, monkeypatch: pytest.Mon
     assert caught.value.details().endswith(expected) and caught.value.__cause__ is None
 
 
-BY_TYPE = ("an interval", "an interval as a real number", "a time of the day", "a boolean as a number")
+BY_TYPE = (
+    "an interval",
+    "an interval as a real number",
+    "a time of the day",
+    "a boolean as a number",
+)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -186,25 +301,37 @@ def test_where_releases_are_renewed_such_a_row_is_left_out_and_such_a_column_ref
 
 
 MIXED = """SELECT n % 90 AS age, (n % 7 / 4.0)::numeric(6, 3) AS height, (ARRAY['red', 'green', 'blue'])[1 + n % 3] AS colour,
-CASE n % 2 WHEN 0 THEN 'no' ELSE 'yes' END AS y, timestamptz '2020-01-01 00:00:00+00' + n * interval '1.7 s' AS v FROM generate_series(1, 1000) n"""
+CASE n % 2 WHEN 0 THEN 'no' ELSE 'yes' END AS y, timestamptz '2020-01-01 00:00:00+00' + n * interval '1.7 s' AS v FROM generate_series(1, 1000) n"""  # noqa: E501
 DIGEST = "2475c7340a5324824e9f84eb6d429557f9bffbf267f28fd6a2e6815cf865a66a"
 """When every value was an object of Python's on its way."""
 
 
-def test_a_table_has_the_digest_that_it_had(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_has_the_digest_that_it_had(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    batches = list(query_batches(holding("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300))
+    batches = list(
+        query_batches(holding("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300)
+    )
     assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
     assert rows_digest(canonical_order(pa.concat_tables(batches))) == DIGEST
 
 
-def test_the_way_a_server_writes_days_and_letters_changes_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_a_server_writes_days_and_letters_changes_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, encoding in (("latin", "LATIN1"), ("plain", "SQL_ASCII")):
-        server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        server.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE "
+            f"template0"
+        )
         server.execute(f"ALTER DATABASE {name} SET datestyle = 'German'")
     monkeypatch.setenv("PEOPLE_DATABASE", server.url().removesuffix("/postgres") + "/latin")
     assert read(holding("('é'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
-    for kind, days in (("date", ["2020-01-01", "1969-12-31"]), ("timestamptz", ["2020-01-01 00:00+00", "1969-12-31 23:59:59+00"])):
+    for kind, days in (
+        ("date", ["2020-01-01", "1969-12-31"]),
+        ("timestamptz", ["2020-01-01 00:00+00", "1969-12-31 23:59:59+00"]),
+    ):
         values = ", ".join(f"({kind} '{day}')" for day in days)
         assert read(holding(values, DAY)).column("v").to_pylist() == [18262, -1]
     plain = server.url().removesuffix("/postgres") + "/plain"
@@ -220,10 +347,17 @@ def test_the_way_a_server_writes_days_and_letters_changes_nothing(server: Server
         read(asking("SELECT * FROM named"))
 
 
-SETTINGS = {"datestyle": "German", "intervalstyle": "iso_8601", "extra_float_digits": "-10", "idle_in_transaction_session_timeout": "100"}
+SETTINGS = {
+    "datestyle": "German",
+    "intervalstyle": "iso_8601",
+    "extra_float_digits": "-10",
+    "idle_in_transaction_session_timeout": "100",
+}
 
 
-def test_the_settings_of_a_role_change_no_value(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_a_role_change_no_value(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = quote(" ".join(f"-c {name}={value}" for name, value in SETTINGS.items()))
     monkeypatch.setenv("PEOPLE_DATABASE", f"{server.url()}?options={options}")
     for name in ("date", "timestamp", "timestamptz", "double", "real"):
@@ -237,20 +371,36 @@ def test_the_settings_of_a_role_change_no_value(server: Server, monkeypatch: pyt
     assert next(batches).num_rows == 1
 
 
-def test_a_query_that_has_its_values_written_otherwise_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_has_its_values_written_otherwise_is_refused(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    with pytest.raises(DpiclError, match=r"people: the database refuses the contract's query \(NotImplementedError\)$") as caught:
-        read(with_column(f"{AS_ROW}, now() AS v, set_config('DateStyle', 'German', true) AS n", DAY, ignore=["n"]))
+    with pytest.raises(
+        DpiclError,
+        match=r"people: the database refuses the contract's query \(NotImplementedError\)$",
+    ) as caught:
+        read(
+            with_column(
+                f"{AS_ROW}, now() AS v, set_config('DateStyle', 'German', true) AS n",
+                DAY,
+                ignore=["n"],
+            )
+        )
     assert caught.value.__cause__ is None
 
 
 def in_a_zone(name: str) -> Contract:
     """A query that makes its time zone of a value; psycopg remembers each that it has met."""
-    sql = f"{AS_ROW}, timestamptz '2020-01-01 00:00:00+00' AS v, set_config('TimeZone', '<{name}>+3', true) AS n"
+    sql = (
+        f"{AS_ROW}, timestamptz '2020-01-01 00:00:00+00' AS v, set_config('TimeZone', "
+        f"'<{name}>+3', true) AS n"
+    )
     return with_column(sql, DAY, ignore=["n"])
 
 
-def test_the_driver_s_warnings_stand_in_no_log(server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_driver_s_warnings_stand_in_no_log(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     assert read(in_a_zone("zq7secret")).column("v").to_pylist() == [18262]
     assert caplog.text == ""
@@ -258,18 +408,38 @@ def test_the_driver_s_warnings_stand_in_no_log(server: Server, monkeypatch: pyte
 
 @pytest.mark.exhaustive
 def test_the_driver_s_warnings_are_not_printed(server: Server) -> None:
-    program = f"from {__name__} import in_a_zone, read; print(read(in_a_zone('zq7secret')).num_rows)"
+    program = (
+        f"from {__name__} import in_a_zone, read; print(read(in_a_zone('zq7secret')).num_rows)"
+    )
     environment = {**os.environ, "PEOPLE_DATABASE": server.url()}
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
 
 
-def test_the_text_of_a_numeric_depends_on_no_other_row(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_of_a_numeric_depends_on_no_other_row(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    contract = asking(f"{AS_ROW}, v AS who FROM (VALUES (7::numeric), (8), (7), (8.0), (7)) AS given (v)")
-    privacy = contract.privacy.model_copy(update={"unit": "person", "person": Person(id_column="who", max_rows=9)})
+    contract = asking(
+        f"{AS_ROW}, v AS who FROM (VALUES (7::numeric), (8), (7), (8.0), (7)) AS given (v)"
+    )
+    privacy = contract.privacy.model_copy(
+        update={"unit": "person", "person": Person(id_column="who", max_rows=9)}
+    )
     persons = contract.model_copy(update={"privacy": privacy})
     seven, eight, again, other, last = read(persons).column("who").to_pylist()
     assert seven == again == last and len({seven, eight, other}) == 3
     words = {**WORD, "categories": ["7", "7.5"]}
-    assert read(holding("(7::numeric), (7.5), (7), (7)", words)).column("v").to_pylist() == ["7", "7.5", "7", "7"]
+    assert read(holding("(7::numeric), (7.5), (7), (7)", words)).column("v").to_pylist() == [
+        "7",
+        "7.5",
+        "7",
+        "7",
+    ]

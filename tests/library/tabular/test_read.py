@@ -39,21 +39,34 @@ def _csv(*rows: str, header: str = HEADER) -> bytes:
 
 def _typed(rows: list[tuple[object, ...]]) -> pa.Table:
     columns = dict(zip(CONTRACT.columns, zip(*rows, strict=True), strict=True))
-    return typed_table(pa.table({name: pa.array(values) for name, values in columns.items()}), CONTRACT, "rows")
+    return typed_table(
+        pa.table({name: pa.array(values) for name, values in columns.items()}), CONTRACT, "rows"
+    )
 
 
 def test_columns_come_in_contract_order_with_contract_types(tmp_path: Path) -> None:
     shuffled = _csv("red,no,31,1.75", "blue,yes,48,-0.0", header="colour,y,age,height")
     table = read_table(_file(tmp_path, shuffled), CONTRACT)
     assert table.column_names == ["age", "height", "colour", "y"]
-    assert table.column("age").to_pylist() == [31, 48] and table.schema.field("age").type == pa.int64()
+    assert (
+        table.column("age").to_pylist() == [31, 48] and table.schema.field("age").type == pa.int64()
+    )
     assert [math.copysign(1, value) for value in table.column("height").to_pylist()] == [1, 1]
     colour = table.column("colour").combine_chunks()
-    assert colour.dictionary.to_pylist() == ["red", "green", "blue"] and colour.indices.to_pylist() == [0, 2]
+    assert colour.dictionary.to_pylist() == [
+        "red",
+        "green",
+        "blue",
+    ] and colour.indices.to_pylist() == [0, 2]
 
 
 @pytest.mark.parametrize(
-    ("name", "pack"), [("people.csv", bytes), ("people.csv.gz", gzip.compress), ("people.csv", lambda data: b"\xef\xbb\xbf" + data)]
+    ("name", "pack"),
+    [
+        ("people.csv", bytes),
+        ("people.csv.gz", gzip.compress),
+        ("people.csv", lambda data: b"\xef\xbb\xbf" + data),
+    ],
 )
 def test_every_packing_of_csv_reads_the_same(tmp_path: Path, name: str, pack) -> None:
     assert read_table(_file(tmp_path, pack(GOOD_CSV.encode()), name), CONTRACT).equals(
@@ -62,52 +75,130 @@ def test_every_packing_of_csv_reads_the_same(tmp_path: Path, name: str, pack) ->
 
 
 def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: Path) -> None:
-    table = read_table(_file(tmp_path, b'age,height,colour,y\r\n"31",1e0,"red",no\r\n48,.5,blue,yes'), CONTRACT)
-    assert table.to_pydict() == {"age": [31, 48], "height": [1.0, 0.5], "colour": ["red", "blue"], "y": ["no", "yes"]}
+    table = read_table(
+        _file(tmp_path, b'age,height,colour,y\r\n"31",1e0,"red",no\r\n48,.5,blue,yes'), CONTRACT
+    )
+    assert table.to_pydict() == {
+        "age": [31, 48],
+        "height": [1.0, 0.5],
+        "colour": ["red", "blue"],
+        "y": ["no", "yes"],
+    }
 
 
-@pytest.mark.parametrize(("text", "value"), [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)])
-def test_whole_numbers_are_read_exactly_even_out_of_bounds(tmp_path: Path, text: str, value: int) -> None:
-    assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column("age").to_pylist() == [value]
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)],
+)
+def test_whole_numbers_are_read_exactly_even_out_of_bounds(
+    tmp_path: Path, text: str, value: int
+) -> None:
+    assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column(
+        "age"
+    ).to_pylist() == [value]
 
 
 # (what is wrong, the file, what the message says after the file's name)
 BAD_CSV = [
-    ("missing column", _csv("31,1.75,red", header="age,height,colour"), "column 'y': is not among the columns; expected all 4"),
-    ("two missing columns", _csv("31,red", header="age,colour"), "column 'height': is not among the columns (and 1 more)"),
+    (
+        "missing column",
+        _csv("31,1.75,red", header="age,height,colour"),
+        "column 'y': is not among the columns; expected all 4",
+    ),
+    (
+        "two missing columns",
+        _csv("31,red", header="age,colour"),
+        "column 'height': is not among the columns (and 1 more)",
+    ),
     ("no header", _csv(header=ROWS[0]), "column 'age': is not among the columns (and 3 more)"),
     (
         "extra column",
         _csv("31,1.75,red,no,1", header=HEADER + ",shoe"),
         "column 'shoe': is not in the contract; expected its columns, or `source: {ignore: [",
     ),
-    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 'age': has a name that stands twice"),
-    ("lost line break", _csv(*ROWS, header=HEADER + ",31,1.75,red,no"), "column 5 of 8 is not in the contract (and 3 more)"),
-    ("lost line break, twice", _csv(*ROWS, header=HEADER + ",red,red"), "column 5 of 6 has a name that stands twice"),
-    ("a text of 100 KiB", _csv(f"31,1.75,{'x' * 100_000},no"), "column 'colour': has more than 65536 bytes (1 value)"),
-    ("blank in a header", _csv(*ROWS, header="age, height,colour,y"), "column 'height': is not among the columns"),
-    ("text as integer", _csv("x,1.75,red,no", *ROWS), "column 'age': is not a whole number (1 value)"),
-    ("fraction as integer", _csv("1.5,1.75,red,no", "2.25,1.75,red,no"), "column 'age': is not a whole number (2 values)"),
+    (
+        "duplicated header",
+        _csv("31,1.75,red,no,31", header=HEADER + ",age"),
+        "column 'age': has a name that stands twice",
+    ),
+    (
+        "lost line break",
+        _csv(*ROWS, header=HEADER + ",31,1.75,red,no"),
+        "column 5 of 8 is not in the contract (and 3 more)",
+    ),
+    (
+        "lost line break, twice",
+        _csv(*ROWS, header=HEADER + ",red,red"),
+        "column 5 of 6 has a name that stands twice",
+    ),
+    (
+        "a text of 100 KiB",
+        _csv(f"31,1.75,{'x' * 100_000},no"),
+        "column 'colour': has more than 65536 bytes (1 value)",
+    ),
+    (
+        "blank in a header",
+        _csv(*ROWS, header="age, height,colour,y"),
+        "column 'height': is not among the columns",
+    ),
+    (
+        "text as integer",
+        _csv("x,1.75,red,no", *ROWS),
+        "column 'age': is not a whole number (1 value)",
+    ),
+    (
+        "fraction as integer",
+        _csv("1.5,1.75,red,no", "2.25,1.75,red,no"),
+        "column 'age': is not a whole number (2 values)",
+    ),
     ("other digits", _csv("٣١,1.75,red,no"), "column 'age': is not a whole number (1 value)"),
-    ("2^63", _csv(f"{HUGE},1.75,red,no", f"{-HUGE - 1},1.75,red,no", *ROWS), "column 'age': is beyond 64 bits (2 values)"),
-    ("thousands of digits", _csv(f"{'9' * 5000},1.75,red,no"), "column 'age': is beyond 64 bits (1 value)"),
+    (
+        "2^63",
+        _csv(f"{HUGE},1.75,red,no", f"{-HUGE - 1},1.75,red,no", *ROWS),
+        "column 'age': is beyond 64 bits (2 values)",
+    ),
+    (
+        "thousands of digits",
+        _csv(f"{'9' * 5000},1.75,red,no"),
+        "column 'age': is beyond 64 bits (1 value)",
+    ),
     ("text as real", _csv("31,tall,red,no"), "column 'height': is not a finite number (1 value)"),
     (
         "NaN and infinity",
         _csv("31,nan,red,no", "31,inf,red,no", "31,-Infinity,red,no"),
         "column 'height': is not a finite number (3 values)",
     ),
-    ("overflowing real", _csv("31,1e999,red,no"), "column 'height': is not a finite number (1 value)"),
+    (
+        "overflowing real",
+        _csv("31,1e999,red,no"),
+        "column 'height': is not a finite number (1 value)",
+    ),
     ("hexadecimal", _csv("31,0x10,red,no"), "column 'height': is not a finite number (1 value)"),
-    ("blank around a number", _csv("31, 1.75,red,no"), "column 'height': is not a finite number (1 value)"),
-    ("empty integer", _csv(",1.75,red,no"), "column 'age': is empty; expected a value in every row, or `nullable: true` (1 value)"),
+    (
+        "blank around a number",
+        _csv("31, 1.75,red,no"),
+        "column 'height': is not a finite number (1 value)",
+    ),
+    (
+        "empty integer",
+        _csv(",1.75,red,no"),
+        "column 'age': is empty; expected a value in every row, or `nullable: true` (1 value)",
+    ),
     (
         "empty category",
         _csv("31,1.75,,no", "31,1.75,,no"),
         "column 'colour': is empty; expected a value in every row, or `nullable: true` (2 values)",
     ),
-    ("unknown category", _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS), "column 'colour': is not one of the 3 categories (2 values)"),
-    ("blank around a category", _csv("31,1.75, red,no"), "column 'colour': is not one of the 3 categories (1 value)"),
+    (
+        "unknown category",
+        _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS),
+        "column 'colour': is not one of the 3 categories (2 values)",
+    ),
+    (
+        "blank around a category",
+        _csv("31,1.75, red,no"),
+        "column 'colour': is not one of the 3 categories (1 value)",
+    ),
     ("0 bytes", b"", "is an empty file"),
     ("only line ends", b"\n\n", "column 'age': is not among the columns (and 3 more)"),
     (
@@ -121,9 +212,21 @@ BAD_CSV = [
         _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"),
         "some rows are ragged; expected 4 fields in each (2 of 4 rows)",
     ),
-    ("open quote", _csv('31,1.75,"red,no', *ROWS), "is not well-formed CSV; expected closed quotes"),
-    ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
-    ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
+    (
+        "open quote",
+        _csv('31,1.75,"red,no', *ROWS),
+        "is not well-formed CSV; expected closed quotes",
+    ),
+    (
+        "one long line",
+        b"a" * (5 << 20),
+        "is not well-formed CSV; expected closed quotes and rows under 1 MiB",
+    ),
+    (
+        "a long line under a header",
+        _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"),
+        "is not well-formed CSV",
+    ),
     ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
     ("bad header quotes", b'age,"height"x,colour,y\n', "has a first line that is not CSV"),
 ]
@@ -140,14 +243,26 @@ def test_a_long_line_is_refused_before_it_is_copied() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("content", "message"), [pytest.param(*case[1:], id=case[0]) for case in BAD_CSV])
-def test_bad_csv_is_refused_in_one_sentence_without_values(tmp_path: Path, content: bytes, message: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"), [pytest.param(*case[1:], id=case[0]) for case in BAD_CSV]
+)
+def test_bad_csv_is_refused_in_one_sentence_without_values(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     with pytest.raises(DataError) as caught:
         read_table(_file(tmp_path, content), CONTRACT)
     text = str(caught.value)
-    assert caught.value.details().startswith("people.csv: " + message) and "\n" not in caught.value.details()
-    assert text.partition(" (")[0] == caught.value.details().partition(" (")[0] and " value" not in text.partition("; expected")[0]
-    assert not any(value in text for value in ("mauve", "Red", "tall", "1.75", "9223372036854775808", "31,"))
+    assert (
+        caught.value.details().startswith("people.csv: " + message)
+        and "\n" not in caught.value.details()
+    )
+    assert (
+        text.partition(" (")[0] == caught.value.details().partition(" (")[0]
+        and " value" not in text.partition("; expected")[0]
+    )
+    assert not any(
+        value in text for value in ("mauve", "Red", "tall", "1.75", "9223372036854775808", "31,")
+    )
 
 
 def test_two_unpackable_files_and_three_that_are_not_there(tmp_path: Path) -> None:
@@ -172,7 +287,10 @@ def test_ignored_columns_are_dropped_unread(tmp_path: Path) -> None:
 
 def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
     contract = small_contract(source={"missing": "?"})
-    table = read_table(_file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])), contract)
+    table = read_table(
+        _file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])),
+        contract,
+    )
     assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
     assert read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract).num_rows == 0
 
@@ -191,7 +309,9 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
             "colour": pa.array(["red", "blue", "red", "green"]),
         }
     )
-    assert read_table(_parquet(tmp_path, table), CONTRACT).equals(read_table(_file(tmp_path, GOOD_CSV.encode()), CONTRACT))
+    assert read_table(_parquet(tmp_path, table), CONTRACT).equals(
+        read_table(_file(tmp_path, GOOD_CSV.encode()), CONTRACT)
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,14 +325,34 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
         ("age", pa.array([1.5, 2, 1e300]), "column 'age': is not a whole number (2 values)"),
         ("age", pa.array([HUGE, 1, 2], pa.uint64()), "column 'age': is beyond 64 bits (1 value)"),
         ("age", pa.array([[1], [2], [3]]), "column 'age': holds neither numbers nor text"),
-        ("height", pa.array([1.0, math.nan, math.inf]), "column 'height': is not a finite number (2 values)"),
-        ("height", pa.array([True, False, True]), "column 'height': holds neither numbers nor text but bool; expected `type: boolean`"),
-        ("colour", pa.array(["red", "mauve", "red"]), "column 'colour': is not one of the 3 categories (1 value)"),
+        (
+            "height",
+            pa.array([1.0, math.nan, math.inf]),
+            "column 'height': is not a finite number (2 values)",
+        ),
+        (
+            "height",
+            pa.array([True, False, True]),
+            "column 'height': holds neither numbers nor text but bool; expected `type: boolean`",
+        ),
+        (
+            "colour",
+            pa.array(["red", "mauve", "red"]),
+            "column 'colour': is not one of the 3 categories (1 value)",
+        ),
         ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
     ],
 )
-def test_bad_parquet_is_refused_with_the_same_rules(tmp_path: Path, name: str, values: pa.Array, message: str) -> None:
-    columns = {"age": [1, 2, 3], "height": [1.0, 2.0, 1.5], "colour": ["red"] * 3, "y": ["no"] * 3, name: values}
+def test_bad_parquet_is_refused_with_the_same_rules(
+    tmp_path: Path, name: str, values: pa.Array, message: str
+) -> None:
+    columns = {
+        "age": [1, 2, 3],
+        "height": [1.0, 2.0, 1.5],
+        "colour": ["red"] * 3,
+        "y": ["no"] * 3,
+        name: values,
+    }
     with pytest.raises(DataError) as caught:
         read_table(_parquet(tmp_path, pa.table(columns)), CONTRACT)
     assert caught.value.details().startswith("people.parquet: " + message)
@@ -235,7 +375,9 @@ VALUES = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(VALUES, min_size=1, max_size=12), random=st.randoms(use_true_random=False))
-def test_the_digest_and_canonical_order_forget_the_order_of_rows(rows: list[tuple[object, ...]], random) -> None:
+def test_the_digest_and_canonical_order_forget_the_order_of_rows(
+    rows: list[tuple[object, ...]], random
+) -> None:
     shuffled = random.sample(rows, len(rows))
     assert rows_digest(_typed(rows)) == rows_digest(_typed(shuffled))
     ordered = canonical_order(_typed(shuffled))
@@ -248,22 +390,34 @@ def test_the_digest_and_canonical_order_forget_the_order_of_rows(rows: list[tupl
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(VALUES, min_size=1, max_size=6))
 def test_numbers_survive_the_way_through_text(rows: list[tuple[object, ...]]) -> None:
-    assert [tuple(row.values()) for row in _typed(rows).to_pylist()] == [(age, height + 0.0, *rest) for age, height, *rest in rows]
+    assert [tuple(row.values()) for row in _typed(rows).to_pylist()] == [
+        (age, height + 0.0, *rest) for age, height, *rest in rows
+    ]
 
 
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(VALUES, min_size=1, max_size=8, unique=True), extra=VALUES)
-def test_the_digest_sees_every_added_row_and_repeat(rows: list[tuple[object, ...]], extra: tuple[object, ...]) -> None:
-    digests = {rows_digest(_typed(table)) for table in (rows, [*rows, extra], [*rows, rows[0], rows[0]])}
+def test_the_digest_sees_every_added_row_and_repeat(
+    rows: list[tuple[object, ...]], extra: tuple[object, ...]
+) -> None:
+    digests = {
+        rows_digest(_typed(table)) for table in (rows, [*rows, extra], [*rows, rows[0], rows[0]])
+    }
     assert len(digests) == 3
 
 
 def test_the_digest_forgets_the_dictionary_and_the_order_of_columns() -> None:
     table = _typed([(31, 1.75, "red", "no"), (48, 1.6, "blue", "yes")])
     reordered = table.set_column(2, "colour", pa.array(["red", "blue"]).dictionary_encode())
-    assert rows_digest(table) == rows_digest(reordered) == rows_digest(table.select(["y", "colour", "height", "age"]))
+    assert (
+        rows_digest(table)
+        == rows_digest(reordered)
+        == rows_digest(table.select(["y", "colour", "height", "age"]))
+    )
     assert rows_digest(table) != rows_digest(table.rename_columns(["age", "height", "colour", "z"]))
-    assert rows_digest(table) != rows_digest(_typed([(31, 1.75, "blue", "no"), (48, 1.6, "red", "yes")]))
+    assert rows_digest(table) != rows_digest(
+        _typed([(31, 1.75, "blue", "no"), (48, 1.6, "red", "yes")])
+    )
 
 
 def test_the_digest_is_pinned() -> None:
@@ -274,8 +428,17 @@ def test_the_digest_is_pinned() -> None:
 
 def test_fifty_thousand_rows_of_seventeen_columns_take_half_a_second() -> None:
     rng = np.random.default_rng(0)
-    codes = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 5, 50_000), pa.int16()), pa.array(list("abcde")))
-    columns = {f"c{i}": [codes, pa.array(rng.integers(0, 3, 50_000)), pa.array(rng.random(50_000).round(1))][i % 3] for i in range(17)}
+    codes = pa.DictionaryArray.from_arrays(
+        pa.array(rng.integers(0, 5, 50_000), pa.int16()), pa.array(list("abcde"))
+    )
+    columns = {
+        f"c{i}": [
+            codes,
+            pa.array(rng.integers(0, 3, 50_000)),
+            pa.array(rng.random(50_000).round(1)),
+        ][i % 3]
+        for i in range(17)
+    }
     table = pa.table(columns)
     start = time.process_time()
     rows_digest(table)
@@ -296,4 +459,6 @@ _KINDS = st.one_of(
 @given(st.lists(_KINDS, min_size=1, max_size=6))
 def test_rows_are_sorted_as_by_all_columns_one_after_another(columns: list[np.ndarray]) -> None:
     expected = np.lexsort(columns[::-1])
-    assert [column[_order(columns)].tobytes() for column in columns] == [column[expected].tobytes() for column in columns]
+    assert [column[_order(columns)].tobytes() for column in columns] == [
+        column[expected].tobytes() for column in columns
+    ]

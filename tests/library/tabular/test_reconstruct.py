@@ -27,20 +27,33 @@ from dpicl.tabular.local.reconstruct import (
 from dpicl.types import LocalReports
 
 values = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-50, 50))
-shares = arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)).filter(lambda array: array.sum() > 1e-6)
+shares = arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)).filter(
+    lambda array: array.sum() > 1e-6
+)
 
 
 def _distortion(law: Response) -> np.ndarray:
     """P[report | truth], shape (categories, categories)."""
-    return np.full((law.categories,) * 2, law.lie_probability) + np.eye(law.categories) * (law.truth_probability - law.lie_probability)
+    return np.full((law.categories,) * 2, law.lie_probability) + np.eye(law.categories) * (
+        law.truth_probability - law.lie_probability
+    )
 
 
 @given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(lambda sizes: math.prod(sizes) <= 600), st.floats(0.3, 6), st.integers(0, 99)
+    st.lists(st.integers(1, 6), min_size=1, max_size=5).filter(
+        lambda sizes: math.prod(sizes) <= 600
+    ),
+    st.floats(0.3, 6),
+    st.integers(0, 99),
 )
 @settings(max_examples=60)
-def test_inversion_equals_that_of_the_dense_kronecker_product(sizes: list[int], epsilon: float, seed: int) -> None:
-    laws = [response(epsilon=epsilon * (1 + index / 3), categories=size) for index, size in enumerate(sizes)]
+def test_inversion_equals_that_of_the_dense_kronecker_product(
+    sizes: list[int], epsilon: float, seed: int
+) -> None:
+    laws = [
+        response(epsilon=epsilon * (1 + index / 3), categories=size)
+        for index, size in enumerate(sizes)
+    ]
     dense = np.linalg.inv(reduce(np.kron, [_distortion(law) for law in laws]))
     given_shares = np.random.default_rng(seed).dirichlet(np.ones(math.prod(sizes)))
     kept = given_shares.copy()
@@ -75,7 +88,14 @@ def test_reports_without_information_are_not_inverted() -> None:
 @given(values)
 def test_projection_on_the_simplex_is_the_nearest_point(point: np.ndarray) -> None:
     """The nearest point is max(x - t, 0) for the t that makes it sum to one; bisection finds t."""
-    level = brentq(lambda t: np.maximum(point - t, 0).sum() - 1, point.min() - 2, point.max(), xtol=1e-14, rtol=1e-14, maxiter=500)
+    level = brentq(
+        lambda t: np.maximum(point - t, 0).sum() - 1,
+        point.min() - 2,
+        point.max(),
+        xtol=1e-14,
+        rtol=1e-14,
+        maxiter=500,
+    )
     projected = project_on_simplex(point)
     assert np.abs(projected - np.maximum(point - level, 0)).max() < 1e-9
     assert (projected >= 0).all() and projected.sum() == pytest.approx(1, abs=1e-9)
@@ -92,7 +112,9 @@ def test_projection_of_the_wildest_noise_is_a_distribution(point: np.ndarray) ->
 @pytest.mark.parametrize("estimator", ["simplex", "clip"])
 def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: str) -> None:
     laws = [response(epsilon=0.001, categories=2)] * 13
-    rows = reconstruct(_reports(np.zeros((500, 13), dtype=int), laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
+    rows = reconstruct(
+        _reports(np.zeros((500, 13), dtype=int), laws), laws, estimator=estimator
+    ).codes  # type: ignore[arg-type]
     assert rows.shape == (500, 13)
 
 
@@ -100,9 +122,13 @@ def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: 
 def test_projection_agrees_with_a_quadratic_program(seed: int) -> None:
     point = np.random.default_rng(seed).normal(0.2, 0.5, 6)
     solved = minimize(
-        lambda x: ((x - point) ** 2).sum(), np.full(6, 1 / 6), method="SLSQP", tol=1e-14,
-        bounds=[(0, 1)] * 6, constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
-    )  # fmt: skip
+        lambda x: ((x - point) ** 2).sum(),
+        np.full(6, 1 / 6),
+        method="SLSQP",
+        tol=1e-14,
+        bounds=[(0, 1)] * 6,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+    )
     assert np.abs(project_on_simplex(point) - solved.x).max() < 1e-6
 
 
@@ -114,35 +140,57 @@ def test_a_distribution_is_its_own_projection(weights: np.ndarray) -> None:
 
 
 def test_the_paper_s_estimator_clips_and_divides() -> None:
-    assert clip_and_renormalise(np.array([0.9, -0.3, 0.4])) == pytest.approx([0.9 / 1.3, 0, 0.4 / 1.3])
+    assert clip_and_renormalise(np.array([0.9, -0.3, 0.4])) == pytest.approx(
+        [0.9 / 1.3, 0, 0.4 / 1.3]
+    )
 
 
 @given(shares, st.integers(1, 10_000))
-def test_row_counts_are_whole_add_up_and_stay_within_one_of_the_ideal(weights: np.ndarray, row_count: int) -> None:
+def test_row_counts_are_whole_add_up_and_stay_within_one_of_the_ideal(
+    weights: np.ndarray, row_count: int
+) -> None:
     counts, ideal = exact_row_counts(weights, row_count), weights / weights.sum() * row_count
     assert counts.sum() == row_count and (counts >= 0).all()
     assert np.abs(counts - ideal).max() < 1 + 1e-6
 
 
-@given(arrays.arrays(np.float64, st.integers(2, 30), elements=st.integers(0, 1000).map(float)).filter(lambda array: array.sum() > 0))
+@given(
+    arrays.arrays(np.float64, st.integers(2, 30), elements=st.integers(0, 1000).map(float)).filter(
+        lambda array: array.sum() > 0
+    )
+)
 def test_the_largest_remainders_get_the_missing_rows(weights: np.ndarray) -> None:
-    """Exactly, in whole numbers: weights w out of W give 97 rows floor(97 w / W) and a remainder."""
+    """Exactly, in whole numbers: weights w out of W give 97 rows floor(97 w / W) and a
+    remainder.
+    """
     total, rows = int(weights.sum()), 97
     quotas = [divmod(rows * int(weight), total) for weight in weights]
     counts = exact_row_counts(weights, rows)
-    raised = [remainder for (whole, remainder), count in zip(quotas, counts, strict=True) if count == whole + 1]
-    lowered = [remainder for (whole, remainder), count in zip(quotas, counts, strict=True) if count == whole]
+    raised = [
+        remainder
+        for (whole, remainder), count in zip(quotas, counts, strict=True)
+        if count == whole + 1
+    ]
+    lowered = [
+        remainder
+        for (whole, remainder), count in zip(quotas, counts, strict=True)
+        if count == whole
+    ]
     assert len(raised) + len(lowered) == len(weights)
     assert not raised or not lowered or min(raised) >= max(lowered)
 
 
 def _reports(codes: np.ndarray, laws: list[Response]) -> LocalReports:
     draws = stream(0, "test", "", "")
-    return LocalReports(np.stack([randomise(codes[:, i], law, draws) for i, law in enumerate(laws)], axis=1))
+    return LocalReports(
+        np.stack([randomise(codes[:, i], law, draws) for i, law in enumerate(laws)], axis=1)
+    )
 
 
 @given(st.integers(1, 400), st.integers(0, 99), st.sampled_from(["simplex", "clip"]))
-def test_without_noise_the_population_comes_back_cell_by_cell(row_count: int, seed: int, estimator: str) -> None:
+def test_without_noise_the_population_comes_back_cell_by_cell(
+    row_count: int, seed: int, estimator: str
+) -> None:
     sizes = (2, 3, 5, 2)
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(size, size=row_count) for size in sizes], axis=1)
@@ -169,9 +217,14 @@ def test_more_reports_bring_the_estimate_nearer_to_the_truth() -> None:
     truth = np.array([0.5, 0.1, 0.1, 0.05, 0.05, 0.2])
     errors = []
     for row_count in (2_000, 200_000):
-        codes = np.stack(np.unravel_index(np.repeat(np.arange(6), (truth * row_count).astype(int)), (2, 3)), axis=1)
+        codes = np.stack(
+            np.unravel_index(np.repeat(np.arange(6), (truth * row_count).astype(int)), (2, 3)),
+            axis=1,
+        )
         rows = reconstruct(_reports(codes, laws), laws, estimator="simplex")
-        errors.append(np.abs(report_counts(LocalReports(rows.codes), (2, 3)) / row_count - truth).sum())
+        errors.append(
+            np.abs(report_counts(LocalReports(rows.codes), (2, 3)) / row_count - truth).sum()
+        )
     assert errors[1] < errors[0] / 3 and errors[1] < 0.05
 
 
@@ -186,7 +239,11 @@ def test_unknown_estimators_are_refused() -> None:
         reconstruct(LocalReports(np.zeros((1, 1), dtype=np.uint8)), [law], estimator="round-up")  # type: ignore[arg-type]
 
 
-@given(arrays.arrays(np.float64, st.integers(1, 30), elements=st.integers(0, 4).map(float)).filter(lambda array: array.sum() > 0))
+@given(
+    arrays.arrays(np.float64, st.integers(1, 30), elements=st.integers(0, 4).map(float)).filter(
+        lambda array: array.sum() > 0
+    )
+)
 def test_of_equal_remainders_the_first_cells_get_the_missing_rows(weights: np.ndarray) -> None:
     """As a stable sort of all remainders says; and cells without a share change nothing."""
     ideal = weights * (97 / weights.sum())
@@ -194,4 +251,7 @@ def test_of_equal_remainders_the_first_cells_get_the_missing_rows(weights: np.nd
     expected[np.argsort(expected - ideal, kind="stable")[: 97 - expected.sum()]] += 1
     assert exact_row_counts(weights, 97).tolist() == expected.tolist()
     shared = np.flatnonzero(weights)
-    assert exact_row_counts(weights[shared], 97, total=weights.sum()).tolist() == expected[shared].tolist()
+    assert (
+        exact_row_counts(weights[shared], 97, total=weights.sum()).tolist()
+        == expected[shared].tolist()
+    )

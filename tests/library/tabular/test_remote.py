@@ -13,8 +13,32 @@ from dpicl.errors import SourceError
 from dpicl.files.remote import download
 from dpicl.files.visit import FetchLimits, Visit
 
-from ..hostile_server import HostileServer, Reply, drip, drip_headers, endless, good, hang_up, redirect, stall, status, truncated
-from ..repositories import ARFF, DESCRIPTION, FILE, HASTY, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci
+from ..hostile_server import (
+    HostileServer,
+    Reply,
+    drip,
+    drip_headers,
+    endless,
+    good,
+    hang_up,
+    redirect,
+    stall,
+    status,
+    truncated,
+)
+from ..repositories import (
+    ARFF,
+    DESCRIPTION,
+    FILE,
+    HASTY,
+    LIMITS,
+    UCI,
+    fetch_from,
+    md5,
+    refused,
+    serve,
+    serve_uci,
+)
 
 
 @pytest.fixture
@@ -30,8 +54,13 @@ def limits_for(failure: Reply) -> FetchLimits:
     return HASTY if failure is SILENT else LIMITS
 
 
-@pytest.mark.parametrize("failure", [status(500), status(503), status(429, Retry_After="0"), truncated(ARFF), hang_up(), SILENT])
-def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path, failure: Reply) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [status(500), status(503), status(429, Retry_After="0"), truncated(ARFF), hang_up(), SILENT],
+)
+def test_passing_failures_are_tried_again(
+    server: HostileServer, tmp_path: Path, failure: Reply
+) -> None:
     serve(server, failure, failure, good(ARFF))
     fetch_from(server, tmp_path, limits=limits_for(failure))
     assert server.count(FILE) == 3 and server.count(DESCRIPTION) == 1
@@ -48,9 +77,13 @@ def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path,
         (hang_up(), "broke off or garbled its answer"),
     ],
 )
-def test_lasting_failures_end_after_the_stated_attempts(server: HostileServer, tmp_path: Path, failure: Reply, message: str) -> None:
+def test_lasting_failures_end_after_the_stated_attempts(
+    server: HostileServer, tmp_path: Path, failure: Reply, message: str
+) -> None:
     serve(server, failure)
-    assert refused(server, tmp_path / "cache", limits=limits_for(failure)).endswith(f"{message}; gave up after 3 attempts")
+    assert refused(server, tmp_path / "cache", limits=limits_for(failure)).endswith(
+        f"{message}; gave up after 3 attempts"
+    )
     assert server.count(FILE) == 3
 
 
@@ -62,7 +95,9 @@ def test_a_description_is_tried_again_too(server: HostileServer, tmp_path: Path)
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 412, 206, 204, 304])
-def test_final_answers_are_not_tried_again(server: HostileServer, tmp_path: Path, code: int) -> None:
+def test_final_answers_are_not_tried_again(
+    server: HostileServer, tmp_path: Path, code: int
+) -> None:
     serve(server, status(code))
     assert f"answers with status {code}, expected 200" in refused(server, tmp_path / "cache")
     assert server.count(FILE) == 1
@@ -71,11 +106,17 @@ def test_final_answers_are_not_tried_again(server: HostileServer, tmp_path: Path
 def test_retry_after_is_obeyed_up_to_the_cap(server: HostileServer, tmp_path: Path) -> None:
     """What would be waited for otherwise is longer than a fetch takes on a busy machine."""
     limits = replace(LIMITS, deadline_seconds=120.0)
-    for asked, cap, least in (("60", 0.4, 0.4), ("0", 60.0, 0.0), ("Wed, 21 Oct 2099 07:28:00 GMT", 0.3, 0.3)):
+    for asked, cap, least in (
+        ("60", 0.4, 0.4),
+        ("0", 60.0, 0.0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 0.3, 0.3),
+    ):
         server.requests.clear()
         serve(server, status(429, Retry_After=asked), good(ARFF))
         start = time.monotonic()
-        fetch_from(server, tmp_path, limits=replace(limits, backoff_cap_seconds=cap, backoff_seconds=60.0))
+        fetch_from(
+            server, tmp_path, limits=replace(limits, backoff_cap_seconds=cap, backoff_seconds=60.0)
+        )
         assert least <= time.monotonic() - start < 20
 
 
@@ -83,19 +124,27 @@ def test_a_wait_beyond_the_deadline_is_not_begun(server: HostileServer, tmp_path
     serve(server, status(503, Retry_After="60"), good(ARFF))
     limits = replace(LIMITS, backoff_cap_seconds=60.0, deadline_seconds=20.0)
     start = time.monotonic()
-    assert "status 503; gave up after 1 attempt" in refused(server, tmp_path / "cache", limits=limits)
+    assert "status 503; gave up after 1 attempt" in refused(
+        server, tmp_path / "cache", limits=limits
+    )
     assert time.monotonic() - start < 10 and server.count(FILE) == 1
 
 
 def test_a_dripping_server_meets_the_deadline(server: HostileServer, tmp_path: Path) -> None:
     serve(server, drip(0.02))
-    assert "needs more than 2 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0))
+    assert "needs more than 2 seconds" in refused(
+        server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0)
+    )
     assert server.count(FILE) == 1
 
 
-def test_a_server_that_drips_its_headers_meets_the_deadline_too(server: HostileServer, tmp_path: Path) -> None:
+def test_a_server_that_drips_its_headers_meets_the_deadline_too(
+    server: HostileServer, tmp_path: Path
+) -> None:
     serve(server, drip_headers(0.02))
-    assert "needs more than 2 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0))
+    assert "needs more than 2 seconds" in refused(
+        server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0)
+    )
     assert server.count(FILE) == 1
 
 
@@ -106,12 +155,17 @@ def test_an_endless_stream_is_cut_at_the_size_cap(server: HostileServer, tmp_pat
     serve(server, good(b"x" * 100, Content_Length=str(1 << 40)))
     assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache")
     server.replies[DESCRIPTION] = [endless()]
-    assert "sends more than 1048576 bytes" in refused(server, tmp_path / "cache", limits=replace(LIMITS, max_bytes=1 << 30))
+    assert "sends more than 1048576 bytes" in refused(
+        server, tmp_path / "cache", limits=replace(LIMITS, max_bytes=1 << 30)
+    )
 
 
 def test_a_lie_with_status_200_is_refused_once(server: HostileServer, tmp_path: Path) -> None:
     serve(server, good(b"<html>please log in</html>"))
-    assert f"the file has md5 {md5(b'<html>please log in</html>')[:12]}, expected {md5(ARFF)[:12]}" in refused(server, tmp_path / "cache")
+    assert (
+        f"the file has md5 {md5(b'<html>please log in</html>')[:12]}, expected {md5(ARFF)[:12]}"
+        in refused(server, tmp_path / "cache")
+    )
     assert server.count(FILE) == 1
     serve(server, good(b"<html>please log in</html>"), md5_checksum=None)
     assert "data set 7 is not a dense ARFF file" in refused(server, tmp_path / "cache")
@@ -120,7 +174,9 @@ def test_a_lie_with_status_200_is_refused_once(server: HostileServer, tmp_path: 
     serve(server, good(ARFF, Content_Encoding="gzip"))
     assert "sends a compressed answer" in refused(server, tmp_path / "cache")
     serve_uci(server, good(b"<html>\nplease,log in\n</html>\n"))
-    assert "data set 7 is not a CSV file: some rows are ragged" in refused(server, tmp_path / "cache", UCI)
+    assert "data set 7 is not a CSV file: some rows are ragged" in refused(
+        server, tmp_path / "cache", UCI
+    )
 
 
 def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Path) -> None:
@@ -129,7 +185,12 @@ def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Pat
     fetch_from(server, tmp_path / "good")
     assert server.requests == [DESCRIPTION, FILE, "/elsewhere"]
     with HostileServer() as other:
-        for target in (other.url + FILE, other.url.replace("127.0.0.1", "localhost") + FILE, "http://example.org/x", "ftp://127.0.0.1/x"):
+        for target in (
+            other.url + FILE,
+            other.url.replace("127.0.0.1", "localhost") + FILE,
+            "http://example.org/x",
+            "ftp://127.0.0.1/x",
+        ):
             serve(server, redirect(target))
             assert "; expected https" in refused(server, tmp_path / "cache")
         assert other.requests == []
@@ -137,22 +198,39 @@ def test_redirects_stay_on_the_trusted_host(server: HostileServer, tmp_path: Pat
     assert "redirects more than 5 times" in refused(server, tmp_path / "cache")
 
 
-def test_an_https_redirect_to_this_machine_is_refused_unasked(server: HostileServer, tmp_path: Path) -> None:
+def test_an_https_redirect_to_this_machine_is_refused_unasked(
+    server: HostileServer, tmp_path: Path
+) -> None:
     with HostileServer() as other:
         port = other.url.rpartition(":")[2]
-        for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0", "169.254.169.254", "[::ffff:10.0.0.1]"):
+        for host in (
+            "127.0.0.1",
+            "localhost",
+            "[::1]",
+            "2130706433",
+            "0x7f.1",
+            "0",
+            "169.254.169.254",
+            "[::ffff:10.0.0.1]",
+        ):
             serve(server, redirect(f"https://{host}:{port}{FILE}"))
-            assert "not public; expected a public repository" in refused(server, tmp_path / "cache", starts="people: ")
+            assert "not public; expected a public repository" in refused(
+                server, tmp_path / "cache", starts="people: "
+            )
         assert other.requests == []
 
 
 def test_plain_http_to_another_machine_is_refused_before_any_request(tmp_path: Path) -> None:
     visit = Visit("http://example.org", tmp_path, LIMITS)
-    with pytest.raises(SourceError, match=r"example\.org: leads to http on example\.org; expected https"):
+    with pytest.raises(
+        SourceError, match=r"example\.org: leads to http on example\.org; expected https"
+    ):
         download("http://example.org/x", tmp_path / "x", visit)
 
 
 def test_nobody_listening_is_tried_again_and_named(tmp_path: Path) -> None:
     with HostileServer() as gone:
         pass
-    assert "127.0.0.1: the connection failed; gave up after 3 attempts" in refused(gone, tmp_path / "cache")
+    assert "127.0.0.1: the connection failed; gave up after 3 attempts" in refused(
+        gone, tmp_path / "cache"
+    )

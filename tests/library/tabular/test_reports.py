@@ -1,4 +1,6 @@
-"""Reports as a collector receives them: each client counts once in any order, and what is none is counted by its kind and stops nothing."""
+"""Reports as a collector receives them: each client counts once in any order, and what is none is
+counted by its kind and stops nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ from dpicl.tabular.reports.check import Checker
 from dpicl.tabular.reports.count import Received
 from dpicl.tabular.reports.lines import LONGEST_LINE, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
-from tests.library.tabular.received import CHECKER, COLLECTION, MIXED, count_reports, plain_tally, received, report, some_reports, text
+from tests.library.tabular.received import (
+    CHECKER,
+    COLLECTION,
+    MIXED,
+    count_reports,
+    plain_tally,
+    received,
+    report,
+    some_reports,
+    text,
+)
 
 CELLS = st.one_of(
     st.tuples(st.just(0), st.sets(st.integers(0, 5), min_size=1, max_size=1)),
@@ -36,20 +48,30 @@ VALID = report(7, 0, [5])
 
 @settings(max_examples=40)
 @given(SENT, st.randoms(use_true_random=False), st.integers(1, 4))
-def test_counts_are_those_of_a_plain_tally_whatever_the_order_and_the_files(sent: Any, chance: Any, files: int) -> None:
+def test_counts_are_those_of_a_plain_tally_whatever_the_order_and_the_files(
+    sent: Any, chance: Any, files: int
+) -> None:
     reports = [report(client, *cells) for client, cells in sent]
     chance.shuffle(reports)
     with TemporaryDirectory() as folder:
-        tally, found = received(Path(folder), *(text(reports[part::files]) for part in range(files)))
+        tally, found = received(
+            Path(folder), *(text(reports[part::files]) for part in range(files))
+        )
     assert (tally.stored == plain_tally(reports).stored).all()
     distinct_reports = {json.dumps(one) for one in reports}
     assert found.duplicate == len(reports) - len(distinct_reports) and found.reports == len(reports)
     assert found.counted + found.contradictory == len(distinct_reports)
 
 
-def test_a_report_that_is_sent_again_counts_once_and_two_that_differ_count_for_nothing(tmp_path: Path) -> None:
+def test_a_report_that_is_sent_again_counts_once_and_two_that_differ_count_for_nothing(
+    tmp_path: Path,
+) -> None:
     again, other = report(1, 0, [3]), report(2, 0, [4])
-    tally, found = received(tmp_path / "one", text([again, other]), text([again, again, report(2, 0, [5]), report(2, 1, [4]), other]))
+    tally, found = received(
+        tmp_path / "one",
+        text([again, other]),
+        text([again, again, report(2, 0, [5]), report(2, 1, [4]), other]),
+    )
     assert found == Received(counted=1, duplicate=3, contradictory=3, files=2)
     assert tally.counts[0].tolist() == [0, 0, 0, 1, 0, 0]
 
@@ -71,8 +93,16 @@ WRONG: dict[str, list[Any]] = {
         {**VALID, "bits": []},
         {**VALID, "question": None},
     ],
-    "foreign": [{**VALID, "collection": "0" * 64}, {**VALID, "collection": ""}, {**VALID, "collection": "é"}],
-    "version": [{**VALID, "version": 2}, {"version": 0}, {"version": -3, "answer": {"new": "form"}}],
+    "foreign": [
+        {**VALID, "collection": "0" * 64},
+        {**VALID, "collection": ""},
+        {**VALID, "collection": "é"},
+    ],
+    "version": [
+        {**VALID, "version": 2},
+        {"version": 0},
+        {"version": -3, "answer": {"new": "form"}},
+    ],
     "malformed": [
         [],
         7,
@@ -106,11 +136,16 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_is_no_report_of_this_collection_is_counted_by_its_kind(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_report_of_this_collection_is_counted_by_its_kind(
+    tmp_path: Path, kind: str
+) -> None:
     for number, wrong in enumerate(WRONG[kind]):
         for name, beside in (("alone", ""), ("beside", text(some_reports(3)))):
             _, found = received(tmp_path / f"{number}-{name}", text([wrong]) + beside)
-            assert found == Received(counted=3 if beside else 0, files=1, **{kind: 1}), (wrong, found)
+            assert found == Received(counted=3 if beside else 0, files=1, **{kind: 1}), (
+                wrong,
+                found,
+            )
 
 
 HOSTILE = [
@@ -132,15 +167,22 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_line_is_one_malformed_report_and_loses_none_beside_it(tmp_path: Path, line: bytes) -> None:
+def test_a_hostile_line_is_one_malformed_report_and_loses_none_beside_it(
+    tmp_path: Path, line: bytes
+) -> None:
     before, after = text(some_reports(5)).encode(), text([report(9, 1, [1])]).encode()
     _, found = received(tmp_path / "reports", before + line + b"\n" + after)
     assert found == Received(counted=6, malformed=1, files=1)
 
 
-def test_a_key_that_a_collector_added_is_ignored_and_order_and_spaces_are_free(tmp_path: Path) -> None:
+def test_a_key_that_a_collector_added_is_ignored_and_order_and_spaces_are_free(
+    tmp_path: Path,
+) -> None:
     added = {"received": {"at": [1, {"a": None}]}, **dict(reversed(VALID.items()))}
-    _, found = received(tmp_path / "reports", b"\xef\xbb\xbf" + json.dumps(added, indent=None).encode() + b"  \r\n\r\n \n")
+    _, found = received(
+        tmp_path / "reports",
+        b"\xef\xbb\xbf" + json.dumps(added, indent=None).encode() + b"  \r\n\r\n \n",
+    )
     assert found == Received(counted=1, files=1)
 
 
@@ -153,7 +195,9 @@ def test_blocks_cut_a_file_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert found == Received(counted=60, malformed=1, files=1), block
 
 
-def test_a_file_that_a_kill_cut_off_gives_its_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_a_kill_cut_off_gives_its_whole_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "_BLOCK", 1 << 14)
     whole = text(some_reports(20))
     _, found = received(tmp_path / "lines", whole[:-15])
@@ -177,12 +221,22 @@ def test_parquet_gives_the_same_counts_and_a_damaged_file_stops_no_other(tmp_pat
     assert (tally.stored == expected.stored).all() and of_parquet == found
     content = (folder / "a.parquet").read_bytes()
     (folder / "b.parquet").write_bytes(content[: len(content) // 2])
-    pa_parquet.write_table(pa.table({"version": ["one"] * 4, "who": [1, 2, 3, 4]}), folder / "c.parquet")
-    pa_parquet.write_table(pa.table({"version": ["one"] * 3, "bits": ["x"] * 3}), folder / "d.parquet")
+    pa_parquet.write_table(
+        pa.table({"version": ["one"] * 4, "who": [1, 2, 3, 4]}), folder / "c.parquet"
+    )
+    pa_parquet.write_table(
+        pa.table({"version": ["one"] * 3, "bits": ["x"] * 3}), folder / "d.parquet"
+    )
     (folder / "e.parquet.part").write_bytes(b"")
     (folder / ".f.parquet").write_bytes(b"")
     _, beside = count_reports(str(folder), CHECKER)
-    assert (beside.counted, beside.files, beside.damaged_files, beside.other_files, beside.malformed) == (500, 4, 1, 1, 7)
+    assert (
+        beside.counted,
+        beside.files,
+        beside.damaged_files,
+        beside.other_files,
+        beside.malformed,
+    ) == (500, 4, 1, 1, 7)
 
 
 def test_folders_are_read_at_any_depth_and_an_empty_one_gives_nothing(tmp_path: Path) -> None:
@@ -202,13 +256,22 @@ def test_folders_are_read_at_any_depth_and_an_empty_one_gives_nothing(tmp_path: 
 
 
 def test_reports_of_other_periods_are_late_or_not_of_this_one(tmp_path: Path) -> None:
-    periods = {"2026-12-02": 5, "2026-12-01": 3, "2026-12-03": 2, "2026-12": 1, "once": 4, "1999-W01": 1}
+    periods = {
+        "2026-12-02": 5,
+        "2026-12-01": 3,
+        "2026-12-03": 2,
+        "2026-12": 1,
+        "once": 4,
+        "1999-W01": 1,
+    }
     reports, client = [], 0
     for period, count in periods.items():
         for _ in range(count):
             client += 1
             reports.append(report(client, 0, [1], period=period))
-    _, found = received(tmp_path / "reports", text(reports), checker=Checker(COLLECTION, MIXED, "2026-12-02"))
+    _, found = received(
+        tmp_path / "reports", text(reports), checker=Checker(COLLECTION, MIXED, "2026-12-02")
+    )
     assert found == Received(counted=5, late=3, elsewhen=8, files=1)
 
 
@@ -219,7 +282,9 @@ def test_a_closed_period_stands_and_reports_after_it_are_late(tmp_path: Path) ->
     assert found == Received(counted=20, files=1) and close.stat().st_mode & 0o777 == 0o600
     received(folder, text(reports[:20]), text(reports[10:]))
     again, found = count_reports(str(folder), CHECKER, close=close)
-    assert (again.stored == first.stored).all() and found == Received(counted=20, duplicate=10, late=10, files=2, closed_with=20)
+    assert (again.stored == first.stored).all() and found == Received(
+        counted=20, duplicate=10, late=10, files=2, closed_with=20
+    )
     for other in (Checker("0" * 64, MIXED), Checker(COLLECTION, MIXED, "2026")):
         with pytest.raises(DataError, match="another collection or period"):
             count_reports(str(folder), other, close=close)
@@ -228,14 +293,22 @@ def test_a_closed_period_stands_and_reports_after_it_are_late(tmp_path: Path) ->
 
 
 def test_pseudonyms_of_one_beginning_and_a_flood_of_one_report_fill_no_part(tmp_path: Path) -> None:
-    """Whoever forges reports does not choose where they are put: else one part would hold all of them."""
+    """Whoever forges reports does not choose where they are put: else one part would hold all of
+    them.
+    """
     parted = distinct.Parted(MIXED)
     with parted:
-        answers, _ = CHECKER.check(pa.Table.from_pylist([report(client, 0, [1]) for client in range(20_000)], SCHEMA))
+        answers, _ = CHECKER.check(
+            pa.Table.from_pylist([report(client, 0, [1]) for client in range(20_000)], SCHEMA)
+        )
         parted.add(answers)
         parted.add(answers.take(np.zeros(50_000, dtype=np.int64)))
         sizes = [len(part.who) for part in parted.each()]
-    assert len(sizes) == distinct.PARTS and max(sizes) < 20_000 / distinct.PARTS * 3 and parted.counts["duplicate"] == 50_000
+    assert (
+        len(sizes) == distinct.PARTS
+        and max(sizes) < 20_000 / distinct.PARTS * 3
+        and parted.counts["duplicate"] == 50_000
+    )
 
 
 _MEMORY = """
@@ -256,8 +329,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         folder.mkdir()
         with (folder / "a.jsonl").open("w") as file:
             for client in range(count):
-                file.write(f'{{"version":1,"collection":"{COLLECTION}","who":"{client:032x}","question":0,"answer":{client % 6}}}\n')
-        done = subprocess.run([sys.executable, "-c", _MEMORY, str(folder)], capture_output=True, text=True, check=True)
+                file.write(
+                    f'{{"version":1,"collection":"{COLLECTION}","who":"{client:032x}","question":0,"answer":{client % 6}}}\n'  # noqa: E501
+                )
+        done = subprocess.run(
+            [sys.executable, "-c", _MEMORY, str(folder)], capture_output=True, text=True, check=True
+        )
         counted, megabytes = map(int, done.stdout.split())
         assert counted == count
         grown.append(megabytes)
@@ -275,7 +352,9 @@ def test_reading_holds_one_block(tmp_path: Path) -> None:
 
 def as_parquet(folder: Path, name: str, columns: dict[str, Any]) -> None:
     folder.mkdir(exist_ok=True)
-    pa_parquet.write_table(pa.table(columns), folder / name, compression="zstd", row_group_size=1 << 20)
+    pa_parquet.write_table(
+        pa.table(columns), folder / name, compression="zstd", row_group_size=1 << 20
+    )
 
 
 def test_parquet_that_would_fill_memory_is_damaged_and_stops_no_other_file(tmp_path: Path) -> None:
@@ -284,13 +363,22 @@ def test_parquet_that_would_fill_memory_is_damaged_and_stops_no_other_file(tmp_p
     received(folder, text(good))
     long = pa.DictionaryArray.from_arrays(np.zeros(9000, dtype=np.int32), ["x" * (1 << 20)])
     as_parquet(folder, "1.parquet", {"version": pa.array([1] * 9000), "collection": long})
-    as_parquet(folder, "2.parquet", {"version": pa.array([1]), "bits": pa.array([np.zeros(6_000_000, dtype=np.int64)])})
+    as_parquet(
+        folder,
+        "2.parquet",
+        {"version": pa.array([1]), "bits": pa.array([np.zeros(6_000_000, dtype=np.int64)])},
+    )
     as_parquet(folder, "3.parquet", {"who": pa.nulls(30_000_000)})
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["who", "who"])
     pa_parquet.write_table(twice, folder / "4.parquet")
     before = pa.total_allocated_bytes()
     _, found = count_reports(str(folder), CHECKER)
-    assert found.counted == 5 and found.damaged_files == 4 and found.malformed == 0 and pa.total_allocated_bytes() - before < 1 << 24
+    assert (
+        found.counted == 5
+        and found.damaged_files == 4
+        and found.malformed == 0
+        and pa.total_allocated_bytes() - before < 1 << 24
+    )
 
 
 def test_a_packed_file_of_one_line_without_an_end_is_given_up(tmp_path: Path) -> None:
@@ -301,12 +389,21 @@ def test_a_packed_file_of_one_line_without_an_end_is_given_up(tmp_path: Path) ->
 
 
 def test_a_flood_of_different_answers_of_one_client_is_not_kept(tmp_path: Path) -> None:
-    flood = [{**report(7, 1, [*range(40)]), "bits": sorted({number % 80, number * 7 % 79})} for number in range(3000)]
+    flood = [
+        {**report(7, 1, [*range(40)]), "bits": sorted({number % 80, number * 7 % 79})}
+        for number in range(3000)
+    ]
     tally, found = received(tmp_path / "flood", text([*flood, report(8, 0, [2])]))
-    assert found.counted == tally.clients == 1 and found.contradictory + found.duplicate == 3000 and found.contradictory > 1000
+    assert (
+        found.counted == tally.clients == 1
+        and found.contradictory + found.duplicate == 3000
+        and found.contradictory > 1000
+    )
 
 
 def test_a_report_with_more_bits_than_chance_gives_is_forged(tmp_path: Path) -> None:
     """Of eighty cells, at epsilon 1: an honest one has seventy once in 2^40."""
-    tally, found = received(tmp_path / "bits", text([report(1, 1, range(80)), report(2, 1, range(40))]))
+    tally, found = received(
+        tmp_path / "bits", text([report(1, 1, range(80)), report(2, 1, range(40))])
+    )
     assert found.forged == 1 and found.counted == tally.clients == 1

@@ -1,4 +1,6 @@
-"""Released rows as demonstrations: what they say is of their bins, and reads as a query of the same values would."""
+"""Released rows as demonstrations: what they say is of their bins, and reads as a query of the same
+values would.
+"""
 
 from __future__ import annotations
 
@@ -34,38 +36,52 @@ def table_of(contract: Contract, values: Mapping[str, Sequence[Any]]) -> QueryTa
             codes = pa.array([column.categories.index(str(one)) for one in shown], pa.int16())
             columns[name] = pa.DictionaryArray.from_arrays(codes, pa.array(column.categories))
         else:
-            columns[name] = pa.array(shown, pa.int64() if isinstance(column, IntegerColumn) else pa.float64())
+            columns[name] = pa.array(
+                shown, pa.int64() if isinstance(column, IntegerColumn) else pa.float64()
+            )
     return QueryTable(pa.table(columns))
 
 
 def rows_of(contract: Contract, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Bins and shares of made-up rows; many shares are at an end or in the middle."""
     rng = np.random.default_rng(seed)
-    bins = np.stack([rng.integers(size, size=count) for size in row_encoding(contract).sizes], axis=1)
+    bins = np.stack(
+        [rng.integers(size, size=count) for size in row_encoding(contract).sizes], axis=1
+    )
     shares = rng.random((count, bins.shape[1] - 1))
     return bins, np.where(rng.random(shares.shape) < 0.5, rng.choice(EDGES, shares.shape), shares)
 
 
 def listing(contract: Contract) -> Contract:
-    """The same, whose central prompts are a list of values: words, which bins may come from, stay where they are."""
+    """The same, whose central prompts are a list of values: words, which bins may come from, stay
+    where they are.
+    """
     words = contract.prompts.central.words if contract.prompts else {}
     local = contract.prompts.local if contract.prompts else Template(text="none")
     text = "|".join(f"{{{name}}}" for name in contract.features)
-    return contract.model_copy(update={"prompts": Prompts(local=local, central=Template(text=text, words=words))})
+    return contract.model_copy(
+        update={"prompts": Prompts(local=local, central=Template(text=text, words=words))}
+    )
 
 
 def said(contract: Contract, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """What the texts of `listing` say, by column: categories, numbers, None where a value is missing."""
+    """What the texts of `listing` say, by column: categories, numbers, None where a value is
+    missing.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in contract.features}
     for text in texts:
         body = text.split(f" {contract.target.question}")[0].split("|")
         for name, word in zip(contract.features, body, strict=True):
             column = contract.columns[name]
             if isinstance(column, CategoryColumn):
-                (category,) = [one for one in column.categories if column.texts.get(one, one) == word]
+                (category,) = [
+                    one for one in column.categories if column.texts.get(one, one) == word
+                ]
                 columns[name].append(category)
             else:
-                columns[name].append(int(word) if isinstance(column, IntegerColumn) else float(word))
+                columns[name].append(
+                    int(word) if isinstance(column, IntegerColumn) else float(word)
+                )
     return columns
 
 
@@ -92,26 +108,37 @@ def test_a_demonstration_reads_as_a_query_of_the_same_values(contract: Contract,
     values = said(contract, row_demonstrations(bins, shares, listing(contract)))
     queries = central_queries(table_of(contract, values), contract)
     answers = [contract.target.answers[label] for label in bins[:, -1]]
-    assert row_demonstrations(bins, shares, contract) == [f"{query} {answer}" for query, answer in zip(queries, answers, strict=True)]
+    assert row_demonstrations(bins, shares, contract) == [
+        f"{query} {answer}" for query, answer in zip(queries, answers, strict=True)
+    ]
 
 
 @pytest.mark.quick("heart")
 @every_contract
 @seeds
 def test_no_demonstration_is_longer_than_the_longest(contract: Contract, seed: int) -> None:
-    assert max(map(len, row_demonstrations(*rows_of(contract, 20, seed), contract))) <= len(longest_demonstration(contract))
+    assert max(map(len, row_demonstrations(*rows_of(contract, 20, seed), contract))) <= len(
+        longest_demonstration(contract)
+    )
 
 
 def test_patients_of_two_bins_have_many_blood_pressures() -> None:
     heart = listing(CONTRACTS["heart"])
     bins, shares = rows_of(heart, 200, 0)
-    pressures = said(heart, row_demonstrations(bins, np.random.default_rng(1).random(shares.shape), heart))["RestingBP"]
+    pressures = said(
+        heart, row_demonstrations(bins, np.random.default_rng(1).random(shares.shape), heart)
+    )["RestingBP"]
     assert len(set(pressures)) > 50 and all(pressure == int(pressure) for pressure in pressures)
 
 
 def test_a_wide_outer_bin_is_read_as_at_most_twice_as_wide_as_its_neighbour() -> None:
-    """Of adult's two bins of gain, up to and from 1,092 of 99,999; of calhousing's last one, 10,000 to 40,000, beside 6,000 to 10,000."""
-    for name, column, low, high in (("adult", "capital-gain", 1092, 3276), ("calhousing", "totalRooms", 10_000, 18_000)):
+    """Of adult's two bins of gain, up to and from 1,092 of 99,999; of calhousing's last one, 10,000
+    to 40,000, beside 6,000 to 10,000.
+    """
+    for name, column, low, high in (
+        ("adult", "capital-gain", 1092, 3276),
+        ("calhousing", "totalRooms", 10_000, 18_000),
+    ):
         contract = listing(CONTRACTS[name])
         bins = np.zeros((3, len(row_encoding(contract).sizes)), dtype=np.int64)
         place = contract.features.index(column)
@@ -127,9 +154,13 @@ def test_days_are_dates_and_missing_values_are_unknown() -> None:
     first, second = row_demonstrations(bins, np.array([[0.0] * 4, [EDGES[-1]] * 4]), contract)
     age, size, since = (contract.columns[name] for name in ("age", "Größe (cm)", "since"))
     assert (
-        f"The age is {age.bounds[0]}. The Größe (cm) is unknown. The plan is unknown. The since is {since.text(since.bounds[0])}." in first
+        f"The age is {age.bounds[0]}. The Größe (cm) is unknown. The plan is unknown. The since "
+        f"is {since.text(since.bounds[0])}." in first
     )
-    assert f"The since is {since.text(since.bounds[1])}." in second and f"The age is {age.bounds[1]}." in second
+    assert (
+        f"The since is {since.text(since.bounds[1])}." in second
+        and f"The age is {age.bounds[1]}." in second
+    )
     assert MISSING not in first + second and size.nullable
 
 
@@ -141,12 +172,16 @@ def test_numbers_have_no_more_decimal_places_than_prompts_show() -> None:
     texts = row_demonstrations(bins, np.random.default_rng(0).random((50, 4)), fine)
     low, high = feature_edges(fine, "Größe (cm)", column)[2:4]
     sizes = [text.split("The Größe (cm) is ")[1].split(". The")[0] for text in texts]
-    assert len({*sizes}) > 20 and all(low <= float(size) < high and len(size.partition(".")[2]) <= 1 for size in sizes)
+    assert len({*sizes}) > 20 and all(
+        low <= float(size) < high and len(size.partition(".")[2]) <= 1 for size in sizes
+    )
 
 
 @seeds
 def test_rows_of_a_table_and_demonstrations_place_numbers_alike(seed: int) -> None:
-    """Where a bin is not cut short and prompts show all decimal places, both hold any of the same numbers."""
+    """Where a bin is not cut short and prompts show all decimal places, both hold any of the same
+    numbers.
+    """
     contract = listing(CONTRACTS["blood"])
     bins, shares = rows_of(contract, 30, seed)
     values = said(contract, row_demonstrations(bins, shares, contract))

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.derive import format_number
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
+from dpicl.tabular.prompts.serialize import (
+    central_demonstrations,
+    central_queries,
+    local_demonstrations,
+    local_queries,
+)
 from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_queries
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
 from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of
@@ -32,8 +37,12 @@ def _central(contract: Contract, **changes: float | str) -> str:
     values: dict[str, float | str] = {}
     for name in contract.features:
         column = contract.columns[name]
-        values[name] = column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
-    return central_demonstrations(ReleasedGroups((ReleasedGroup(("all",), values | changes, 1),)), contract)[0]
+        values[name] = (
+            column.categories[0] if isinstance(column, CategoryColumn) else column.bounds[1]
+        )
+    return central_demonstrations(
+        ReleasedGroups((ReleasedGroup(("all",), values | changes, 1),)), contract
+    )[0]
 
 
 def _check_text(text: str, contract: Contract, answer: str = "") -> None:
@@ -56,20 +65,33 @@ def test_any_levels_become_sentences_without_open_places(contract: Contract, see
 
 @every_contract
 @given(seed=st.integers(0, 2**32))
-def test_any_group_average_becomes_sentences_without_open_places(contract: Contract, seed: int) -> None:
+def test_any_group_average_becomes_sentences_without_open_places(
+    contract: Contract, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     values: dict[str, float | str] = {}
     for name in contract.features:
         column = contract.columns[name]
-        values[name] = str(rng.choice(column.categories)) if isinstance(column, CategoryColumn) else float(rng.uniform(*column.bounds))
+        values[name] = (
+            str(rng.choice(column.categories))
+            if isinstance(column, CategoryColumn)
+            else float(rng.uniform(*column.bounds))
+        )
     group = ReleasedGroup(("all",), values, int(rng.integers(2)))
-    _check_text(central_demonstrations(ReleasedGroups((group,)), contract)[0], contract, " Yes" if group.label else " No")
+    _check_text(
+        central_demonstrations(ReleasedGroups((group,)), contract)[0],
+        contract,
+        " Yes" if group.label else " No",
+    )
 
 
 @every_contract
 def test_one_text_per_row_in_order(contract: Contract) -> None:
     table = QueryTable(random_table(contract, 30, 0))
-    central, local = central_queries(table, contract), local_queries(encode_queries(table, contract), contract)
+    central, local = (
+        central_queries(table, contract),
+        local_queries(encode_queries(table, contract), contract),
+    )
     assert len(central) == len(local) == 30
     backwards = QueryTable(table.data.take(list(range(29, -1, -1))))
     assert central_queries(backwards, contract) == central[::-1]
@@ -79,7 +101,12 @@ def test_one_text_per_row_in_order(contract: Contract) -> None:
 @every_contract
 def test_a_query_reads_like_the_demonstration_of_the_same_values(contract: Contract) -> None:
     table = random_table(contract, 5, 0)
-    groups = ReleasedGroups(tuple(ReleasedGroup(("row",), {name: row[name] for name in contract.features}, 0) for row in table.to_pylist()))
+    groups = ReleasedGroups(
+        tuple(
+            ReleasedGroup(("row",), {name: row[name] for name in contract.features}, 0)
+            for row in table.to_pylist()
+        )
+    )
     queries = central_queries(QueryTable(table), contract)
     assert [f"{query} No" for query in queries] == central_demonstrations(groups, contract)
 
@@ -88,26 +115,51 @@ def test_a_query_reads_like_the_demonstration_of_the_same_values(contract: Contr
 def test_queries_do_not_show_their_label_or_split(contract: Contract) -> None:
     table = random_table(contract, 20, 0)
     for hidden in filter(None, (contract.label.column, contract.split.column)):
-        other = table.set_column(table.column_names.index(hidden), hidden, table.column(hidden).take(pa.array(range(19, -1, -1))))
-        assert central_queries(QueryTable(other), contract) == central_queries(QueryTable(table), contract)
-        asked, same = (local_queries(encode_queries(QueryTable(rows), contract), contract) for rows in (table, other))
+        other = table.set_column(
+            table.column_names.index(hidden),
+            hidden,
+            table.column(hidden).take(pa.array(range(19, -1, -1))),
+        )
+        assert central_queries(QueryTable(other), contract) == central_queries(
+            QueryTable(table), contract
+        )
+        asked, same = (
+            local_queries(encode_queries(QueryTable(rows), contract), contract)
+            for rows in (table, other)
+        )
         assert asked == same
 
 
 @pytest.mark.parametrize(
     ("value", "decimals", "text"),
     [
-        (3.0, 2, "3"), (3.10, 2, "3.1"), (3.14159, 2, "3.14"), (0.0, 2, "0"), (-0.0, 2, "0"), (-0.004, 2, "0"), (-0.4, 0, "0"),
-        (100.0, 0, "100"), (100.0, 2, "100"), (99999.4, 0, "99999"), (1234567.0, 2, "1234567"), (-12.5, 1, "-12.5"), (0.00001, 6, "0.00001"),
-        (1e15, 0, "1000000000000000"), (7, 0, "7"), (20.0, 1, "20"), (1e-9, 6, "0"),
+        (3.0, 2, "3"),
+        (3.10, 2, "3.1"),
+        (3.14159, 2, "3.14"),
+        (0.0, 2, "0"),
+        (-0.0, 2, "0"),
+        (-0.004, 2, "0"),
+        (-0.4, 0, "0"),
+        (100.0, 0, "100"),
+        (100.0, 2, "100"),
+        (99999.4, 0, "99999"),
+        (1234567.0, 2, "1234567"),
+        (-12.5, 1, "-12.5"),
+        (0.00001, 6, "0.00001"),
+        (1e15, 0, "1000000000000000"),
+        (7, 0, "7"),
+        (20.0, 1, "20"),
+        (1e-9, 6, "0"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_rounded_and_plain(value: float, decimals: int, text: str) -> None:
     assert format_number(value, decimals) == text
 
 
 @given(st.floats(-1e15, 1e15), st.integers(0, 6))
-def test_a_printed_number_is_within_half_a_unit_and_without_padding(value: float, decimals: int) -> None:
+def test_a_printed_number_is_within_half_a_unit_and_without_padding(
+    value: float, decimals: int
+) -> None:
     text = format_number(value, decimals)
     assert abs(Decimal(text) - Decimal(value)) <= Decimal(5) / Decimal(10) ** (decimals + 1)
     assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", text) and text != "-0"
@@ -121,7 +173,9 @@ def test_numbers_are_printed_with_the_contract_s_decimals(contract: Contract) ->
             continue
         third = column.bounds[0] + (column.bounds[1] - column.bounds[0]) / 3
         expected = format_number(third, column.decimals)
-        assert re.search(rf"(?<![\d.]){re.escape(expected)}(?!\d|\.\d)", _central(contract, **{name: third})), name
+        assert re.search(
+            rf"(?<![\d.]){re.escape(expected)}(?!\d|\.\d)", _central(contract, **{name: third})
+        ), name
         assert isinstance(column, IntegerColumn) <= ("." not in expected)
 
 
@@ -136,7 +190,9 @@ def test_a_column_may_have_a_dot_in_its_name() -> None:
         content["local"][2]["column"] = "spent.total"
         content["prompts"]["central"]["text"] = "{age} {colour} {spent.total} {Note} {member}"
 
-    assert _central(small_contract(rename), **{"spent.total": 7.5}).startswith("120 crimson 7.5 An adult of 120. no Did they buy?")
+    assert _central(small_contract(rename), **{"spent.total": 7.5}).startswith(
+        "120 crimson 7.5 An adult of 120. no Did they buy?"
+    )
 
 
 def test_double_braces_print_one() -> None:
@@ -145,7 +201,9 @@ def test_double_braces_print_one() -> None:
 
 
 def test_values_with_braces_are_not_filled_in_again() -> None:
-    contract = small_contract(lambda content: content["columns"]["colour"].update(texts={"red": "{age}"}))
+    contract = small_contract(
+        lambda content: content["columns"]["colour"].update(texts={"red": "{age}"})
+    )
     assert "likes {age}," in _central(contract, colour="red")
 
 
@@ -158,7 +216,10 @@ def test_a_two_seat_car_has_its_verb() -> None:
 
 @pytest.mark.parametrize(
     ("sex", "code", "right", "wrong"),
-    [("Female", 0, "female", {"He", "His", "his", "male"}), ("Male", 1, "male", {"She", "Her", "her", "female"})],
+    [
+        ("Female", 0, "female", {"He", "His", "his", "male"}),
+        ("Male", 1, "male", {"She", "Her", "her", "female"}),
+    ],
 )
 def test_adult_s_pronouns_follow_the_sex(sex: str, code: int, right: str, wrong: set[str]) -> None:
     """Every demonstration of the paper's local method says "male"."""
@@ -171,7 +232,9 @@ def test_forty_hours_are_not_less_than_forty() -> None:
     hours = next(attribute for attribute in contract.local if attribute.name == "hours")
     for value, text in ((39, "less than 40"), (40, "40 or more"), (41, "40 or more")):
         table = random_table(contract, 1, 0)
-        table = table.set_column(table.column_names.index(hours.column), hours.column, pa.array([value]))
+        table = table.set_column(
+            table.column_names.index(hours.column), hours.column, pa.array([value])
+        )
         (query,) = local_queries(encode_queries(QueryTable(table), contract), contract)
         assert f"works {text} hours per week" in query
 
@@ -179,12 +242,17 @@ def test_forty_hours_are_not_less_than_forty() -> None:
 def test_heart_s_slopes_are_not_swapped() -> None:
     contract = CONTRACTS["heart"]
     for code, text in (("Up", "slopes upwards"), ("Down", "slopes downwards"), ("Flat", "is flat")):
-        assert f"peak exercise ST segment for this patient {text}." in _central(contract, ST_Slope=code)
+        assert f"peak exercise ST segment for this patient {text}." in _central(
+            contract, ST_Slope=code
+        )
     assert "ST segment for this patient is flat." in _local(contract, slope=0)
 
 
 def test_a_client_without_earlier_contact_is_not_given_its_date() -> None:
-    never, once = _central(CONTRACTS["bank"], pdays=-1, previous=0), _central(CONTRACTS["bank"], pdays=90, previous=2)
+    never, once = (
+        _central(CONTRACTS["bank"], pdays=-1, previous=0),
+        _central(CONTRACTS["bank"], pdays=90, previous=2),
+    )
     assert "They were not contacted in previous campaigns." in never and "-1" not in never
     assert "2 times" in once and "90 days ago" in once
 

@@ -31,7 +31,16 @@ FIRST = {
 def bins(count: int, seed: int = 0, columns: int = 5) -> np.ndarray:
     rng = np.random.default_rng(seed)
     label = rng.random(count) < 0.3
-    return np.stack([*(np.where(rng.random(count) < 0.5, label, rng.integers(3, size=count)) for _ in range(columns)), label], axis=1)
+    return np.stack(
+        [
+            *(
+                np.where(rng.random(count) < 0.5, label, rng.integers(3, size=count))
+                for _ in range(columns)
+            ),
+            label,
+        ],
+        axis=1,
+    )
 
 
 def picked(system: str, shots: int, rows: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -40,7 +49,9 @@ def picked(system: str, shots: int, rows: np.ndarray, queries: np.ndarray) -> np
 
 @given(st.sampled_from(WAYS), st.integers(1, 8), st.integers(8, 60), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_every_way_gives_rows_for_every_query_whatever_its_truth(system: str, shots: int, count: int, seed: int) -> None:
+def test_every_way_gives_rows_for_every_query_whatever_its_truth(
+    system: str, shots: int, count: int, seed: int
+) -> None:
     rows, queries = bins(count, seed), bins(7, seed + 1)
     chosen = picked(system, shots, rows, queries)
     assert chosen.shape == (7, shots) and chosen.min() >= 0 and chosen.max() < count
@@ -58,7 +69,9 @@ def test_the_nearest_row_stands_last() -> None:
 
 
 @pytest.mark.parametrize("system", ["icl-prototype", "icl-diverse"])
-def test_prototypes_and_diverse_rows_take_labels_in_turn_and_are_the_same_for_all(system: str) -> None:
+def test_prototypes_and_diverse_rows_take_labels_in_turn_and_are_the_same_for_all(
+    system: str,
+) -> None:
     chosen = picked(system, 6, rows := bins(300), bins(9, 1))
     assert (chosen == chosen[0]).all() and rows[chosen[0], -1].tolist() == [0, 1] * 3
     assert len(np.unique(rows[chosen[0]], axis=0)) == 6
@@ -93,27 +106,41 @@ def test_fewer_different_rows_than_shots_are_shown_again_and_so_are_fewer_rows()
 @pytest.mark.parametrize("way", WAYS)
 def test_one_draw_of_up_to_64_shots_is_what_it_was(way: str) -> None:
     chosen = [picked(way, shots, bins(3000), bins(9, 1)) for shots in (1, 8, 64)]
-    assert hashlib.sha256(b"".join(one.astype("<i8").tobytes() for one in chosen)).hexdigest()[:16] == FIRST[way]
+    assert (
+        hashlib.sha256(b"".join(one.astype("<i8").tobytes() for one in chosen)).hexdigest()[:16]
+        == FIRST[way]
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_another_draw_picks_anew_and_whatever_others_there_are(way: str) -> None:
     rows, queries = bins(3000, columns=12), bins(9, 1, columns=12)
-    draws = [picked_rows(rows, queries, Cell(way, 1.0, 8, None, draw), DRAWS) for draw in (None, 2, 3)]
-    assert all((one != other).any() for one, other in zip(draws, (*draws[1:], draws[0]), strict=True))
-    assert np.array_equal(draws[1], picked_rows(rows, queries, replace(Cell(way, 1.0, 8), draw=2), DRAWS))
+    draws = [
+        picked_rows(rows, queries, Cell(way, 1.0, 8, None, draw), DRAWS) for draw in (None, 2, 3)
+    ]
+    assert all(
+        (one != other).any() for one, other in zip(draws, (*draws[1:], draws[0]), strict=True)
+    )
+    assert np.array_equal(
+        draws[1], picked_rows(rows, queries, replace(Cell(way, 1.0, 8), draw=2), DRAWS)
+    )
 
 
 @pytest.mark.quick("icl-near", "icl", "icl-nested", "icl-shared", "icl-diverse")
 @pytest.mark.parametrize("way", WAYS)
 def test_hundreds_of_rows_demonstrate(way: str) -> None:
     chosen = picked(way, MOST_SHOTS, bins(3000, columns=12), bins(5, 1, columns=12))
-    assert chosen.shape == (5, MOST_SHOTS) and all(len(np.unique(one)) == MOST_SHOTS for one in chosen)
+    assert chosen.shape == (5, MOST_SHOTS) and all(
+        len(np.unique(one)) == MOST_SHOTS for one in chosen
+    )
 
 
 @pytest.mark.parametrize("count", [80, 3000])
 def test_fewer_nested_shots_are_the_beginning_of_more_however_many(count: int) -> None:
-    ways = [picked("icl-nested", shots, bins(count), bins(5, 1)) for shots in (8, 64, 65, 80, *((256, MOST_SHOTS) if count > 80 else ()))]
+    ways = [
+        picked("icl-nested", shots, bins(count), bins(5, 1))
+        for shots in (8, 64, 65, 80, *((256, MOST_SHOTS) if count > 80 else ()))
+    ]
     for fewer, more in zip(ways, ways[1:], strict=False):
         assert np.array_equal(fewer, more[:, : fewer.shape[1]])
     assert all(len(np.unique(one)) == len(one) for one in ways[-1])

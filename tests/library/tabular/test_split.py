@@ -24,7 +24,10 @@ from dpicl.tabular.reading.split import SplitTable, fewer, split_table
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import ROOT, random_table, small_contract
 
-TABLE_VI = {row["dataset"]: (int(row["train_row_count"]), int(row["query_count"])) for row in read_table("table-VI")}
+TABLE_VI = {
+    row["dataset"]: (int(row["train_row_count"]), int(row["query_count"]))
+    for row in read_table("table-VI")
+}
 
 
 def _whole(split: SplitTable) -> pa.Table:
@@ -46,50 +49,89 @@ def test_fewer_queries_are_some_of_all_and_the_same_each_time(count: int, most: 
     asked = np.flatnonzero(np.arange(3 * count) % 3 == 0)
     few = fewer(asked, most, "shop")
     assert len(few) == min(count, most) and set(few) <= set(asked) and (np.diff(few) > 0).all()
-    assert fewer(asked, most, "shop").tolist() == few.tolist() and fewer(asked, None, "shop") is asked
+    assert (
+        fewer(asked, most, "shop").tolist() == few.tolist() and fewer(asked, None, "shop") is asked
+    )
 
 
-def test_the_bundled_set_is_asked_about_half_of_its_test_rows(contracts: dict[str, Contract], tmp_path: Path) -> None:
+def test_the_bundled_set_is_asked_about_half_of_its_test_rows(
+    contracts: dict[str, Contract], tmp_path: Path
+) -> None:
     contract = contracts["breast_cancer"]
     split = split_table(load_source(contract, data_folder=None, cache_folder=tmp_path), contract)
     assert (split.train.row_count, split.test.row_count, split.queries.row_count) == (455, 114, 57)
 
 
-@given(st.integers(5, 300), st.integers(0, 99), st.sampled_from([0.1, 0.2, 0.35, 0.5]), st.sampled_from([0.5, 1.0]))
-def test_parts_are_disjoint_and_complete(row_count: int, seed: int, test_fraction: float, query_fraction: float) -> None:
-    contract = small_contract(lambda content: content.update(split={"test_fraction": test_fraction, "query_fraction": query_fraction}))
-    table = random_table(contract, row_count, seed).set_column(1, "spent", pa.array(np.arange(row_count, dtype=float)))
+@given(
+    st.integers(5, 300),
+    st.integers(0, 99),
+    st.sampled_from([0.1, 0.2, 0.35, 0.5]),
+    st.sampled_from([0.5, 1.0]),
+)
+def test_parts_are_disjoint_and_complete(
+    row_count: int, seed: int, test_fraction: float, query_fraction: float
+) -> None:
+    contract = small_contract(
+        lambda content: content.update(
+            split={"test_fraction": test_fraction, "query_fraction": query_fraction}
+        )
+    )
+    table = random_table(contract, row_count, seed).set_column(
+        1, "spent", pa.array(np.arange(row_count, dtype=float))
+    )
     try:
         split = split_table(table, contract)
     except DataError:
         assert row_count * test_fraction * query_fraction < 2
         return
-    train, test, asked = (part.numbers("spent").tolist() for part in (split.train, split.test, split.queries))
+    train, test, asked = (
+        part.numbers("spent").tolist() for part in (split.train, split.test, split.queries)
+    )
     assert sorted(train + test) == table.column("spent").to_pylist()
     assert len(train) == int(row_count * (100 - round(100 * test_fraction)) // 100)
-    assert set(asked) <= set(test) and len(set(asked)) == len(asked) == int(len(test) * query_fraction)
+    assert set(asked) <= set(test) and len(set(asked)) == len(asked) == int(
+        len(test) * query_fraction
+    )
 
 
 def test_parts_have_their_trust_in_the_type(small_split: Callable[..., SplitTable]) -> None:
     split = small_split()
-    assert isinstance(split.train, PrivateTable) and isinstance(split.test, QueryTable) and isinstance(split.queries, QueryTable)
+    assert (
+        isinstance(split.train, PrivateTable)
+        and isinstance(split.test, QueryTable)
+        and isinstance(split.queries, QueryTable)
+    )
 
 
 def test_a_split_is_the_same_in_every_process(small_split: Callable[..., SplitTable]) -> None:
     code = (
-        "from tests.library.examples import *; from dpicl.tabular.reading.split import split_table; from dpicl.tabular.reading.read import rows_digest;"
-        "s = split_table(random_table(small_contract(), 200, 0), small_contract()); print(rows_digest(s.train.data), s.query_positions.tolist())"
+        "from tests.library.examples import *; from dpicl.tabular.reading.split import "
+        "split_table; from dpicl.tabular.reading.read import rows_digest;"
+        "s = split_table(random_table(small_contract(), 200, 0), small_contract()); "
+        "print(rows_digest(s.train.data), s.query_positions.tolist())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     split = small_split()
     assert told.strip() == f"{rows_digest(split.train.data)} {split.query_positions.tolist()}"
 
 
 def test_data_sets_of_one_size_are_split_differently() -> None:
-    one, other = (small_contract(lambda content, name=name: content.update(name=name)) for name in ("shop", "shed"))  # type: ignore[misc]
+    one, other = (
+        small_contract(lambda content, name=name: content.update(name=name))
+        for name in ("shop", "shed")
+    )  # type: ignore[misc]
     table = random_table(one, 200, 0)
-    assert rows_digest(split_table(table, one).train.data) != rows_digest(split_table(table, other).train.data)
+    assert rows_digest(split_table(table, one).train.data) != rows_digest(
+        split_table(table, other).train.data
+    )
 
 
 def _published(content: dict[str, Any]) -> None:
@@ -105,7 +147,9 @@ def test_a_published_split_is_followed_and_other_rows_are_left_out() -> None:
     assert split.train.data.column("part").to_pylist() == ["train"] * parts.count("train")
     assert split.test.data.column("part").to_pylist() == ["test"] * parts.count("test")
     assert split.queries.row_count == parts.count("test") // 2
-    assert split.query_positions.tolist() != list(range(len(split.query_positions)))  # a file's first rows may differ from its last
+    assert split.query_positions.tolist() != list(
+        range(len(split.query_positions))
+    )  # a file's first rows may differ from its last
     assert "part" not in contract.features
 
 
@@ -113,5 +157,8 @@ def test_a_published_split_without_test_rows_is_refused() -> None:
     contract = small_contract(_published)
     table = random_table(contract, 60, 0)
     train = table.filter(pa.array([part == "train" for part in table.column("part").to_pylist()]))
-    with pytest.raises(DataError, match=r"shop: the split leaves \d+ rows to protect and 0 to ask, needs at least one of each"):
+    with pytest.raises(
+        DataError,
+        match=r"shop: the split leaves \d+ rows to protect and 0 to ask, needs at least one of each",  # noqa: E501
+    ):
         split_table(train, contract)

@@ -1,4 +1,6 @@
-"""One row more, less or other in a source moves that row alone, whatever the source: what every mechanism's guarantee rests on."""
+"""One row more, less or other in a source moves that row alone, whatever the source: what every
+mechanism's guarantee rests on.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,24 @@ Parts = tuple[list[Row], list[Row], list[Row]]
 FEW = 60
 
 rows = st.tuples(
-    st.integers(18, 21), st.sampled_from([1.0, 2.5]), st.sampled_from(["red", "blue"]), st.sampled_from(["no", "yes"]), st.sampled_from(["no", "yes"])
-)  # fmt: skip
+    st.integers(18, 21),
+    st.sampled_from([1.0, 2.5]),
+    st.sampled_from(["red", "blue"]),
+    st.sampled_from(["no", "yes"]),
+    st.sampled_from(["no", "yes"]),
+)
 """Few different ones, so that equal rows are common."""
 tables = st.lists(rows, min_size=25, max_size=FEW)
-common = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+common = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @st.composite
 def neighbours(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
-    """A table, and one with a row appended, removed, replaced, duplicated, or inserted somewhere."""
+    """A table, and one with a row appended, removed, replaced, duplicated, or inserted
+    somewhere.
+    """
     before = draw(tables)
     place, row, kind = (
         draw(st.integers(0, len(before) - 1)),
@@ -65,7 +75,9 @@ def apart(one: Sequence[Row], other: Sequence[Row]) -> int:
     return (ours - theirs).total() + (theirs - ours).total()
 
 
-def check_neighbours(split: Callable[[list[Row]], Parts], before: list[Row], after: list[Row]) -> None:
+def check_neighbours(
+    split: Callable[[list[Row]], Parts], before: list[Row], after: list[Row]
+) -> None:
     """What differs after the split is what differed before it, on whichever side."""
     try:
         (train, test, asked), (train_then, test_then, asked_then) = split(before), split(after)
@@ -77,9 +89,15 @@ def check_neighbours(split: Callable[[list[Row]], Parts], before: list[Row], aft
     assert not Counter(asked) - Counter(test) and not Counter(asked_then) - Counter(test_then)
 
 
-def contract_of(change: Callable[[dict[str, Any]], object] = lambda content: None, *, benchmark: bool = False) -> Contract:
+def contract_of(
+    change: Callable[[dict[str, Any]], object] = lambda content: None, *, benchmark: bool = False
+) -> Contract:
     def changed(content: dict[str, Any]) -> None:
-        content["split"] = {"test_fraction": 0.4, "query_fraction": 0.7, **({} if benchmark else {"evaluation_epsilon": 1})}
+        content["split"] = {
+            "test_fraction": 0.4,
+            "query_fraction": 0.7,
+            **({} if benchmark else {"evaluation_epsilon": 1}),
+        }
         content["privacy"]["budget"] = {"benchmark": True} if benchmark else {"epsilon": 100}
         change(content)
 
@@ -99,17 +117,23 @@ def parts_of(table: pa.Table, contract: Contract, most: int | None) -> Parts:
     return plain(split.train.data), plain(split.test.data), plain(split.queries.data)
 
 
-def from_csv(contract: Contract, folder: Path, most: int | None = None) -> Callable[[list[Row]], Parts]:
+def from_csv(
+    contract: Contract, folder: Path, most: int | None = None
+) -> Callable[[list[Row]], Parts]:
     def split(content: list[Row]) -> Parts:
         frame(content, contract).to_csv(folder / "shop.csv", index=False)
-        return parts_of(load_source(contract, data_folder=folder, cache_folder=folder), contract, most)
+        return parts_of(
+            load_source(contract, data_folder=folder, cache_folder=folder), contract, most
+        )
 
     return split
 
 
 @given(neighbours(), st.sampled_from([None, 3]))
 @common
-def test_rows_of_a_csv_file(tmp_path: Path, pair: tuple[list[Row], list[Row]], most: int | None) -> None:
+def test_rows_of_a_csv_file(
+    tmp_path: Path, pair: tuple[list[Row], list[Row]], most: int | None
+) -> None:
     check_neighbours(from_csv(contract_of(), tmp_path, most), *pair)
 
 
@@ -117,7 +141,12 @@ def test_rows_of_a_csv_file(tmp_path: Path, pair: tuple[list[Row], list[Row]], m
 @common
 def test_rows_that_a_column_holds_out(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
     def published(content: dict[str, Any]) -> None:
-        content["split"] = {"column": "member", "train": "yes", "test": "no", "evaluation_epsilon": 1}
+        content["split"] = {
+            "column": "member",
+            "train": "yes",
+            "test": "no",
+            "evaluation_epsilon": 1,
+        }
         content["groups"] = {2: ["label"]}
         content["prompts"]["central"] = {"text": "Aged {age}."}
 
@@ -126,7 +155,9 @@ def test_rows_that_a_column_holds_out(tmp_path: Path, pair: tuple[list[Row], lis
 
 @given(neighbours())
 @common
-def test_rows_without_those_that_hold_the_missing_marker(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
+def test_rows_without_those_that_hold_the_missing_marker(
+    tmp_path: Path, pair: tuple[list[Row], list[Row]]
+) -> None:
     def change(content: dict[str, Any]) -> None:
         content["source"]["missing"] = "red"
         content["columns"]["colour"] = {"type": "category", "categories": ["green", "blue", "grey"]}
@@ -161,7 +192,9 @@ def write_folder(content: list[Row], contract: Contract, folder: Path) -> None:
         frame(part, contract).to_parquet(folder / "shop" / f"{number}.parquet", index=False)
 
 
-def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Callable[[list[Row]], Parts]:
+def from_folder(
+    contract: Contract, folder: Path, most: int | None = None
+) -> Callable[[list[Row]], Parts]:
     """As the stages read it: whole, or in batches."""
 
     def split(content: list[Row]) -> Parts:
@@ -170,10 +203,19 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
         assert found is not None
         if not survey.in_batches(contract):
             return parts_of(found.whole(contract), contract, most)
-        made = [batches.prepare(found.batch(number, contract), contract, key=KEY) for number in range(found.batches)]
+        made = [
+            batches.prepare(found.batch(number, contract), contract, key=KEY)
+            for number in range(found.batches)
+        ]
         facts = batches.Facts.added(one.facts for one in made)
-        test, asked = batches.held_out([one.test for one in made], facts.train_rows, contract, key=KEY, most=most, queries=None)
-        return [row for one in made for row in plain(one.train)], plain(test), plain(test.take(asked))
+        test, asked = batches.held_out(
+            [one.test for one in made], facts.train_rows, contract, key=KEY, most=most, queries=None
+        )
+        return (
+            [row for one in made for row in plain(one.train)],
+            plain(test),
+            plain(test.take(asked)),
+        )
 
     return split
 
@@ -183,14 +225,20 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
 @given(pair=neighbours(), most=st.sampled_from([None, 3]))
 @common
 def test_rows_of_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, population: int | None, pair: tuple[list[Row], list[Row]], most: int | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    population: int | None,
+    pair: tuple[list[Row], list[Row]],
+    most: int | None,
 ) -> None:
     monkeypatch.setattr(survey, "BATCH_ROWS", 9)
     contract = contract_of(as_folder).model_copy(update={"population": population})
     check_neighbours(from_folder(contract, tmp_path, most), *pair)
 
 
-def test_a_table_whose_contract_comes_to_say_that_it_is_large_is_split_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_whose_contract_comes_to_say_that_it_is_large_is_split_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [(18 + number % 4, 1.0, "red", "no", "yes") for number in range(FEW)]
     monkeypatch.setattr(survey, "BATCH_ROWS", 9)
     contract = contract_of(as_folder)
@@ -201,10 +249,15 @@ def test_a_table_whose_contract_comes_to_say_that_it_is_large_is_split_as_before
 
 @given(neighbours())
 @common
-def test_rows_of_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[list[Row], list[Row]]) -> None:
+def test_rows_of_a_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[list[Row], list[Row]]
+) -> None:
     def asked(content: dict[str, Any]) -> None:
         del content["source"]["file"]
-        content["source"]["query"] = {"url_env": "SHOP", "sql": "SELECT age, spent, colour, member, bought FROM shop"}
+        content["source"]["query"] = {
+            "url_env": "SHOP",
+            "sql": "SELECT age, spent, colour, member, bought FROM shop",
+        }
 
     contract = contract_of(asked)
     monkeypatch.setenv("SHOP", f"sqlite:///{tmp_path / 'shop.db'}")
@@ -212,27 +265,41 @@ def test_rows_of_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: 
     def split(content: list[Row]) -> Parts:
         with sqlite3.connect(tmp_path / "shop.db") as database:
             frame(content, contract).to_sql("shop", database, index=False, if_exists="replace")
-        return parts_of(load_source(contract, data_folder=None, cache_folder=tmp_path), contract, None)
+        return parts_of(
+            load_source(contract, data_folder=None, cache_folder=tmp_path), contract, None
+        )
 
     check_neighbours(split, *pair)
 
 
-@given(tables, st.lists(rows, min_size=1, max_size=8), st.integers(0, FEW), st.sampled_from([None, 4]))
+@given(
+    tables, st.lists(rows, min_size=1, max_size=8), st.integers(0, FEW), st.sampled_from([None, 4])
+)
 @common
-def test_a_person_moves_nobody_else(tmp_path: Path, others: list[Row], own: list[Row], place: int, most: int | None) -> None:
+def test_a_person_moves_nobody_else(
+    tmp_path: Path, others: list[Row], own: list[Row], place: int, most: int | None
+) -> None:
     """Somebody with many rows comes, and every other row stays where it was."""
-    contract = contract_of(lambda content: content["privacy"].update(unit="person", person={"id_column": "who", "max_rows": 2}))
+    contract = contract_of(
+        lambda content: content["privacy"].update(
+            unit="person", person={"id_column": "who", "max_rows": 2}
+        )
+    )
     before = [(*row, f"p{number % 9}") for number, row in enumerate(others)]
     after = [*before[:place], *((*row, "new") for row in own), *before[place:]]
 
     def sides(content: list[Row]) -> Parts:
         frame(content, contract).to_csv(tmp_path / "shop.csv", index=False)
-        return parts_of(load_source(contract, data_folder=tmp_path, cache_folder=tmp_path), contract, most)
+        return parts_of(
+            load_source(contract, data_folder=tmp_path, cache_folder=tmp_path), contract, most
+        )
 
     (train, test, asked), (train_then, test_then, asked_then) = sides(before), sides(after)
     moved = apart(train, train_then), apart(test, test_then)
     assert sorted(moved) == [0, len(own)]
-    assert apart(asked, asked_then) <= 2 * 2, "of one person two rows are asked at most; each may push another out"
+    assert apart(asked, asked_then) <= 2 * 2, (
+        "of one person two rows are asked at most; each may push another out"
+    )
 
 
 letters = st.tuples(st.sampled_from(["good", "bad"]), st.sampled_from(["a", "b", "long " * 30]))
@@ -247,7 +314,10 @@ def test_texts(tmp_path: Path, content: list[Row], one: Row, place: int, replace
     contract = text_contract(asked)
 
     def split(records: list[Row]) -> Parts:
-        write_files(tmp_path, lines([{"class": label, "head": "Re", "body": body} for label, body in records]))
+        write_files(
+            tmp_path,
+            lines([{"class": label, "head": "Re", "body": body} for label, body in records]),
+        )
         found = split_texts(load_texts(contract, data_folder=tmp_path), contract)
         return plain(found.train.data), plain(found.test.data), plain(found.queries.data)
 
@@ -262,7 +332,9 @@ def test_a_key_is_needed_and_another_one_holds_out_other_rows(tmp_path: Path) ->
     content = [(18 + number % 80, float(number), "red", "no", "yes") for number in range(FEW)]
     frame(content, contract).to_csv(tmp_path / "shop.csv", index=False)
     table = load_source(contract, data_folder=tmp_path, cache_folder=tmp_path)
-    one, again, other = (split_table(table, contract, key=key).test.data for key in (KEY, KEY, bytes(32)))
+    one, again, other = (
+        split_table(table, contract, key=key).test.data for key in (KEY, KEY, bytes(32))
+    )
     assert one == again and one != other
     for refused in (lambda: split_table(table, contract), lambda: batches.prepare(table, contract)):
         with pytest.raises(PrivacyError, match="shop: a split that others do not know needs a key"):
@@ -275,7 +347,9 @@ def test_every_step_but_that_of_asking_moves_one() -> None:
 
 @pytest.mark.parametrize("split", [None, {"test_fraction": 0.4}])
 def test_what_nobody_measures_on_is_not_kept(tmp_path: Path, split: Any) -> None:
-    """Without a charge for it no held-out row is asked, and without a split every row is protected."""
+    """Without a charge for it no held-out row is asked, and without a split every row is
+    protected.
+    """
 
     def changed(content: dict[str, Any]) -> None:
         content.pop("split")

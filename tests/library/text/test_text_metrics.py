@@ -1,4 +1,6 @@
-"""Written answers: measures by hand, by their own definitions, and their place among the results."""
+"""Written answers: measures by hand, by their own definitions, and their place among the
+results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from dpicl.types import QueryTable
 from ..text_contracts import as_extraction, as_free_text, text_contract
 
 NEAR = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
-sentences = st.lists(st.sampled_from(["cats", "cat", "sat", "The", "mat", "12", "é", "?"]), max_size=8).map(" ".join)
+sentences = st.lists(
+    st.sampled_from(["cats", "cat", "sat", "The", "mat", "12", "é", "?"]), max_size=8
+).map(" ".join)
 
 
 def near(right: str, given: str) -> dict[str, float]:
@@ -31,22 +35,30 @@ def near(right: str, given: str) -> dict[str, float]:
 
 
 def test_measures_by_hand() -> None:
-    """Five of six words, three of five pairs, five in order; the letters of `the` are edited to `a`."""
+    """Five of six words, three of five pairs, five in order; the letters of `the` are edited to
+    `a`.
+    """
     found = near("the cat sat on a mat", "the cat sat on the mat")
-    assert (found["rouge1"], found["rouge2"], found["rougeL"]) == pytest.approx((5 / 6, 3 / 5, 5 / 6))
+    assert (found["rouge1"], found["rouge2"], found["rougeL"]) == pytest.approx(
+        (5 / 6, 3 / 5, 5 / 6)
+    )
     assert found["bleu"] == pytest.approx((5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** (1 / 4))
     assert found["levenshtein"] == pytest.approx(1 - 3 / 22)
 
 
 def test_a_short_answer_is_penalised_and_runs_that_never_match_are_smoothed() -> None:
-    """Brevity exp(1 - 4/3); of three words all match and both pairs do, of two words the one pair counts as a half."""
+    """Brevity exp(1 - 4/3); of three words all match and both pairs do, of two words the one pair
+    counts as a half.
+    """
     assert near("a b c d", "a b c")["bleu"] == pytest.approx(np.exp(-1 / 3))
     assert near("b a", "a b")["bleu"] == pytest.approx((1 * 1 / 2) ** (1 / 2))
 
 
 def test_rouge_knows_neither_case_nor_endings_and_the_others_do() -> None:
     found = near("Cats Sitting", "cat sits")
-    assert (found["rouge1"], found["rouge2"], found["bleu"]) == (1.0, 1.0, 0.0) and found["levenshtein"] < 1
+    assert (found["rouge1"], found["rouge2"], found["bleu"]) == (1.0, 1.0, 0.0) and found[
+        "levenshtein"
+    ] < 1
 
 
 def test_order_is_for_the_longest_subsequence_to_see() -> None:
@@ -58,7 +70,9 @@ def test_order_is_for_the_longest_subsequence_to_see() -> None:
 @example([("", ""), ("cat", "")])
 @settings(max_examples=60, deadline=None)
 def test_every_measure_is_a_mean_over_queries_from_0_to_1(pairs: list[tuple[str, str]]) -> None:
-    found = measure_texts(np.array([right for right, _ in pairs]), np.array([given for _, given in pairs]))
+    found = measure_texts(
+        np.array([right for right, _ in pairs]), np.array([given for _, given in pairs])
+    )
     alone = [near(*pair) for pair in pairs]
     for name in NEAR:
         assert 0 <= getattr(found, name) <= 1
@@ -67,7 +81,11 @@ def test_every_measure_is_a_mean_over_queries_from_0_to_1(pairs: list[tuple[str,
     assert (found.query_count, found.balanced_accuracy, found.auc) == (len(pairs), None, None)
 
 
-@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).map(lambda text: f"cat {text} sat"))
+@given(
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).map(
+        lambda text: f"cat {text} sat"
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_the_right_answer_is_at_no_distance(text: str) -> None:
     found = near(text, f" {text}\n")
@@ -77,7 +95,10 @@ def test_the_right_answer_is_at_no_distance(text: str) -> None:
 
 def test_answers_that_are_texts_are_measured_so_and_have_no_majority() -> None:
     truth = QueryTable(pa.table({"label": ["a cat sat", " it rains"], "text": ["one", "two"]}))
-    said = {ZERO_SHOT: np.array([" it rains", " it rains"]), Cell("icl", 1.0, 4): np.array([" a cat sat", " it poured"])}
+    said = {
+        ZERO_SHOT: np.array([" it rains", " it rains"]),
+        Cell("icl", 1.0, 4): np.array([" a cat sat", " it poured"]),
+    }
     found = metrics_of(said, truth, text_contract(as_free_text))
     assert MAJORITY not in found and {metrics.accuracy for metrics in found.values()} == {0.5}
     assert found[Cell("icl", 1.0, 4)].rouge1 == pytest.approx((1 + 1 / 2) / 2)
@@ -87,12 +108,22 @@ def test_answers_that_are_texts_are_measured_so_and_have_no_majority() -> None:
 
 def test_the_measures_are_columns_of_results() -> None:
     unit = unit_of("few_shot_generation", "mail", 0, (1.0,), (4,), (), False, Options())
-    measured = {ZERO_SHOT: Metrics(2, 0.5, None, None, 0.1, 0.2, 0.3, 0.4, 0.6), Cell("lr", 1.0): Metrics(9, 0.5, 0.5, 0.5)}
+    measured = {
+        ZERO_SHOT: Metrics(2, 0.5, None, None, 0.1, 0.2, 0.3, 0.4, 0.6),
+        Cell("lr", 1.0): Metrics(9, 0.5, 0.5, 0.5),
+    }
     written, other = (row.as_row() for row in results(unit, measured, {}))
     assert [written[name] for name in NEAR] == [0.1, 0.2, 0.3, 0.4, 0.6]
     assert [other[name] for name in NEAR] == [None] * 5 and other["query_count"] == 9
 
 
 def test_who_measures_no_texts_does_not_load_the_libraries() -> None:
-    program = "import dpicl.methods, sys; print(*{'rouge_score', 'nltk', 'sacrebleu'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
+    program = (
+        "import dpicl.methods, sys; print(*{'rouge_score', 'nltk', 'sacrebleu'} & set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        == "\n"
+    )

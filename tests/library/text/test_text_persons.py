@@ -1,4 +1,6 @@
-"""Persons among texts: known by a hash, in one of the two files, and protected by ensembles only."""
+"""Persons among texts: known by a hash, in one of the two files, and protected by ensembles
+only.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def contract(*, benchmark: bool = False) -> TextContract:
     def change(content: dict[str, Any]) -> None:
         as_ensemble(content)
         del content["generation"], content["prompts"]["generation"]
-        content["privacy"] = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}, "budget": {"epsilon": 5, "delta": 0.01}}
+        content["privacy"] = {
+            "unit": "person",
+            "person": {"id_column": "who", "max_rows": 2},
+            "budget": {"epsilon": 5, "delta": 0.01},
+        }
         if benchmark:
             content["privacy"]["budget"] = {"benchmark": True}
 
@@ -30,7 +36,12 @@ def contract(*, benchmark: bool = False) -> TextContract:
 
 
 def held(count: int, first: int) -> bytes:
-    return lines([{**record, "who": f"person {first + number // 2}"} for number, record in enumerate(records(count))])
+    return lines(
+        [
+            {**record, "who": f"person {first + number // 2}"}
+            for number, record in enumerate(records(count))
+        ]
+    )
 
 
 def test_a_person_is_a_hash_that_is_the_same_for_all_their_texts(tmp_path: Path) -> None:
@@ -43,7 +54,9 @@ def test_a_person_is_a_hash_that_is_the_same_for_all_their_texts(tmp_path: Path)
 def test_nobody_stands_in_both_files(tmp_path: Path) -> None:
     folder = write_files(tmp_path, train=held(10, 0), test=held(4, 4))
     with pytest.raises(DataError, match=r"persons have texts in both files; expected each in one$"):
-        split_texts(load_texts(contract(benchmark=True), data_folder=folder), contract(benchmark=True))
+        split_texts(
+            load_texts(contract(benchmark=True), data_folder=folder), contract(benchmark=True)
+        )
 
 
 def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:
@@ -53,8 +66,20 @@ def test_a_text_of_nobody_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_person_costs_no_more_than_a_row_and_has_no_votes_of_each_row() -> None:
-    cell, unit = Cell("icl", 2.0, 1), unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options())
+    cell, unit = (
+        Cell("icl", 2.0, 1),
+        unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options()),
+    )
     assert plan_cell(contract(), unit, cell).guarantee.unit == "person"
-    soft = unit_of("dp_icl", "mail", 0, (2.0,), (1,), (), False, Options(dp_icl=EnsembleOptions(aggregation="soft-votes")))
+    soft = unit_of(
+        "dp_icl",
+        "mail",
+        0,
+        (2.0,),
+        (1,),
+        (),
+        False,
+        Options(dp_icl=EnsembleOptions(aggregation="soft-votes")),
+    )
     with pytest.raises(PrivacyError, match="a person may have several; expected votes"):
         plan_cell(contract(), soft, cell)

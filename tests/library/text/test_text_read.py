@@ -1,4 +1,6 @@
-"""Texts are read record by record and strictly: what breaks the contract is one sentence without a text."""
+"""Texts are read record by record and strictly: what breaks the contract is one sentence without a
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,16 @@ from dpicl.errors import DataError, DpiclError, SourceError
 from dpicl.text.parse import parse_texts, plain_text
 from dpicl.text.read import find_texts, load_texts, texts_digest
 
-from ..text_contracts import TRAIN, as_extraction, as_free_text, changed, lines, records, text_contract, write_files
+from ..text_contracts import (
+    TRAIN,
+    as_extraction,
+    as_free_text,
+    changed,
+    lines,
+    records,
+    text_contract,
+    write_files,
+)
 
 CONTRACT, EXTRACTION = text_contract(), text_contract(as_extraction)
 SECRET = "Zebra-4711"
@@ -43,14 +54,24 @@ def refusal(folder: Path, train: bytes, contract: TextContract = CONTRACT) -> st
 
 def test_both_files_make_one_table_of_parts_labels_and_texts(tmp_path: Path) -> None:
     table = load_texts(CONTRACT, data_folder=write_files(tmp_path))
-    assert table.column_names == ["part", "label", "text"] and set(table.schema.types) == {pa.string()}
-    assert rows(table)[:2] == [("train", "good", "Re 0: letter 0 of ann"), ("train", "bad", "Re 1: letter 1 of ann")]
+    assert table.column_names == ["part", "label", "text"] and set(table.schema.types) == {
+        pa.string()
+    }
+    assert rows(table)[:2] == [
+        ("train", "good", "Re 0: letter 0 of ann"),
+        ("train", "bad", "Re 1: letter 1 of ann"),
+    ]
     assert table.column("part").to_pylist() == ["train"] * 10 + ["test"] * 4
 
 
 def test_answers_are_joined_phrases_and_records_without_one_are_left_out(tmp_path: Path) -> None:
     train = changed(
-        6, {"slots": {}}, {"slots": None}, {"slots": {"Name": []}}, {"slots": {"Name": [" ann\n", "lee"]}}, {"slots": {"Name": "bo"}}
+        6,
+        {"slots": {}},
+        {"slots": None},
+        {"slots": {"Name": []}},
+        {"slots": {"Name": [" ann\n", "lee"]}},
+        {"slots": {"Name": "bo"}},
     )
     table = load_texts(EXTRACTION, data_folder=write_files(tmp_path, train))
     assert rows(table)[:3] == [
@@ -69,25 +90,46 @@ BROKEN: dict[str, tuple[bytes, str]] = {
         lines(records(3)) + f'{{"class": "{SECRET}\n\n[1]\n'.encode(),
         "some lines are no JSON object; expected one object in each line (2 lines, line 4 first)",
     ),
-    "a number of many digits": (b'{"class": ' + b"9" * 5000 + b"}\n", "expected one object in each line (1 lines, line 1 first)"),
-    "deep nesting": (b'{"class": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "expected one object in each line (1 lines, line 1 first)"),
-    "no label": (changed(5, {"class": None}, {"class": None}), "train.jsonl: field 'class' is missing (2 values)"),
-    "unseen labels": (changed(5, {"class": SECRET}, {"class": True}), "field 'class' is not one of the 2 labels (2 values)"),
-    "a list for a label": (changed(5, {"class": [SECRET]}), "field 'class' is not one of the 2 labels (1 value)"),
+    "a number of many digits": (
+        b'{"class": ' + b"9" * 5000 + b"}\n",
+        "expected one object in each line (1 lines, line 1 first)",
+    ),
+    "deep nesting": (
+        b'{"class": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        "expected one object in each line (1 lines, line 1 first)",
+    ),
+    "no label": (
+        changed(5, {"class": None}, {"class": None}),
+        "train.jsonl: field 'class' is missing (2 values)",
+    ),
+    "unseen labels": (
+        changed(5, {"class": SECRET}, {"class": True}),
+        "field 'class' is not one of the 2 labels (2 values)",
+    ),
+    "a list for a label": (
+        changed(5, {"class": [SECRET]}),
+        "field 'class' is not one of the 2 labels (1 value)",
+    ),
     "no text": (changed(5, {"body": None}), "field 'body' is missing (1 value)"),
-    "a number for a text": (changed(5, {"body": 12}, {"body": {"x": SECRET}}), "field 'body' is not text (2 values)"),
+    "a number for a text": (
+        changed(5, {"body": 12}, {"body": {"x": SECRET}}),
+        "field 'body' is not text (2 values)",
+    ),
 }
 
 
 @pytest.mark.parametrize(("train", "phrase"), BROKEN.values(), ids=BROKEN)
-def test_what_breaks_the_contract_is_one_sentence_with_a_count_and_no_text(tmp_path: Path, train: bytes, phrase: str) -> None:
+def test_what_breaks_the_contract_is_one_sentence_with_a_count_and_no_text(
+    tmp_path: Path, train: bytes, phrase: str
+) -> None:
     assert phrase in refusal(tmp_path, train)
 
 
 def test_empty_texts_and_texts_of_blanks_are_counted(tmp_path: Path) -> None:
     train = changed(5, {"body": ""}, {"body": " \t\u200b\x00"}, {"body": "\ud800"})
-    assert "train.jsonl: some texts are empty; expected something in every one (3 of 5 texts)" in refusal(
-        tmp_path, train, text_contract(lambda content: content.update(text="{body}"))
+    assert (
+        "train.jsonl: some texts are empty; expected something in every one (3 of 5 texts)"
+        in refusal(tmp_path, train, text_contract(lambda content: content.update(text="{body}")))
     )
 
 
@@ -100,24 +142,42 @@ def test_where_answers_are_texts_records_without_either_are_left_out(tmp_path: P
         ("train", "Re 4", "letter 4 of ann"),
     ]
     for none in (changed(2, {"body": ""}, {"body": ""}), changed(1, {"head": ""}), b"", b"\n \n"):
-        assert not [row for row in rows(load_texts(free, data_folder=write_files(tmp_path, none))) if row[0] == "train"]
-    assert "field 'body' is missing (1 value)" in refusal(tmp_path, changed(2, {"body": None}), free)
+        assert not [
+            row
+            for row in rows(load_texts(free, data_folder=write_files(tmp_path, none)))
+            if row[0] == "train"
+        ]
+    assert "field 'body' is missing (1 value)" in refusal(
+        tmp_path, changed(2, {"body": None}), free
+    )
 
 
 @pytest.mark.parametrize("value", [7, {"x": SECRET}, [SECRET, 1], False])
 def test_answers_that_are_no_text_are_counted(tmp_path: Path, value: Any) -> None:
     train = changed(5, {"slots": {"Name": value}})
-    assert "field 'slots.Name' is neither text nor a list of texts (1 value)" in refusal(tmp_path, train, EXTRACTION)
+    assert "field 'slots.Name' is neither text nor a list of texts (1 value)" in refusal(
+        tmp_path, train, EXTRACTION
+    )
 
 
 def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
-    """A byte order mark, CRLF, no end of the last line, more fields than are asked for, numbers as labels."""
+    """A byte order mark, CRLF, no end of the last line, more fields than are asked for, numbers as
+    labels.
+    """
     content = b"\xef\xbb\xbf" + lines(records(2)).replace(b"\n", b"\r\n").removesuffix(b"\r\n")
     assert load_texts(CONTRACT, data_folder=write_files(tmp_path, content)).num_rows == 6
-    numbered = text_contract(lambda c: c["task"].update(labels={0: {"text": "No", "min_rows": 4}, "1": {"text": "Yes", "min_rows": 4}}))
-    assert parse_texts(changed(2, {"class": 0}, {"class": 1}), numbered, "x.jsonl").column("label").to_pylist() == ["0", "1"]
+    numbered = text_contract(
+        lambda c: c["task"].update(
+            labels={0: {"text": "No", "min_rows": 4}, "1": {"text": "Yes", "min_rows": 4}}
+        )
+    )
+    assert parse_texts(changed(2, {"class": 0}, {"class": 1}), numbered, "x.jsonl").column(
+        "label"
+    ).to_pylist() == ["0", "1"]
     words = text_contract(
-        lambda c: c["task"].update(labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}})
+        lambda c: c["task"].update(
+            labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}}
+        )
     )
     with pytest.raises(DataError, match=r"is not one of the 2 labels$"):
         parse_texts(changed(2, {"class": True}, {"class": False}), words, "x.jsonl")
@@ -125,27 +185,48 @@ def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
 
 def test_control_characters_line_breaks_and_lone_surrogates_become_blanks(tmp_path: Path) -> None:
     body = "a\x00b\r\n\n c\u2028d\u202e\u200be\ud83d\u00a0f "
-    table = load_texts(CONTRACT, data_folder=write_files(tmp_path, changed(1, {"head": "x", "body": body})))
+    table = load_texts(
+        CONTRACT, data_folder=write_files(tmp_path, changed(1, {"head": "x", "body": body}))
+    )
     assert table.column("text")[0].as_py() == "x: a b c d e f"
 
 
 def test_long_texts_are_kept_whole_for_the_check_that_counts_them(tmp_path: Path) -> None:
-    table = load_texts(CONTRACT, data_folder=write_files(tmp_path, changed(2, {"body": "word " * 20_000})))
+    table = load_texts(
+        CONTRACT, data_folder=write_files(tmp_path, changed(2, {"body": "word " * 20_000}))
+    )
     assert len(table.column("text")[0].as_py()) > 99_000
 
 
 def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, test=b" " * (40 * MIB))
-    with pytest.raises(DataError, match=r"test.jsonl.gz: unpacks to too much; expected at most 100 times its size$"):
+    with pytest.raises(
+        DataError, match=r"test.jsonl.gz: unpacks to too much; expected at most 100 times its size$"
+    ):
         load_texts(CONTRACT, data_folder=tmp_path)
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_plain_text_is_one_printable_line_and_stays_as_it_is(text: str) -> None:
     plain = plain_text(text)
-    assert plain == plain_text(plain) and plain == " ".join(plain.split(" ")) and plain == plain.strip()
-    assert not {unicodedata.category(letter) for letter in plain if letter != " "} & {"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"}
-    kept = [letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")]
+    assert (
+        plain == plain_text(plain)
+        and plain == " ".join(plain.split(" "))
+        and plain == plain.strip()
+    )
+    assert not {unicodedata.category(letter) for letter in plain if letter != " "} & {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Zs",
+        "Zl",
+        "Zp",
+    }
+    kept = [
+        letter
+        for letter in text
+        if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")
+    ]
     assert plain.replace(" ", "") == "".join(kept), "nothing but blanks is changed"
 
 
@@ -159,7 +240,13 @@ def test_no_record_depends_on_another(pairs: list[tuple[str, str]]) -> None:
     assert rows(parse_texts(lines(content), CONTRACT, "x.jsonl")) == alone
 
 
-@given(st.lists(st.tuples(st.sampled_from(["good", "bad"]), BODIES.filter(lambda text: "\x00" not in text)), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["good", "bad"]), BODIES.filter(lambda text: "\x00" not in text)),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_every_format_gives_the_same_table(pairs: list[tuple[str, str]]) -> None:
     content = [{"class": label, "head": "h", "body": body} for label, body in pairs]
     text = io.StringIO(newline="")
@@ -175,18 +262,48 @@ def test_every_format_gives_the_same_table(pairs: list[tuple[str, str]]) -> None
 
 def parquet_bytes(**columns: Any) -> bytes:
     buffer = io.BytesIO()
-    pq.write_table(pa.table({"class": ["good"] * 3, "head": ["h"] * 3, "body": ["b"] * 3, **columns}), buffer)
+    pq.write_table(
+        pa.table({"class": ["good"] * 3, "head": ["h"] * 3, "body": ["b"] * 3, **columns}), buffer
+    )
     return buffer.getvalue()
 
 
 COLUMNS: dict[str, tuple[bytes, str, str]] = {
-    "an unknown kind": (b"x", "x.txt", "is of an unknown kind; expected a name that ends in .jsonl"),
-    "a missing column": (b"class,head\ngood,h\n", "x.csv", "field 'body' is not one of the columns"),
-    "a column twice": (b"class,head,body,body\ngood,h,a,b\n", "x.csv", "expected a column for every field, each once"),
-    "ragged rows": (b"class,head,body\ngood,h\n", "x.csv", "some rows are ragged; expected 3 fields in each (1 of 1 rows)"),
-    "nested Parquet": (parquet_bytes(body=[{"a": SECRET}] * 3), "x.parquet", "field 'body' is not text (3 values)"),
-    "bytes in Parquet": (parquet_bytes(body=[b"\xff"] * 3), "x.parquet", "field 'body' is not text (3 values)"),
-    "nulls in Parquet": (parquet_bytes(body=pa.array([None, "b", None])), "x.parquet", "field 'body' is missing (2 values)"),
+    "an unknown kind": (
+        b"x",
+        "x.txt",
+        "is of an unknown kind; expected a name that ends in .jsonl",
+    ),
+    "a missing column": (
+        b"class,head\ngood,h\n",
+        "x.csv",
+        "field 'body' is not one of the columns",
+    ),
+    "a column twice": (
+        b"class,head,body,body\ngood,h,a,b\n",
+        "x.csv",
+        "expected a column for every field, each once",
+    ),
+    "ragged rows": (
+        b"class,head,body\ngood,h\n",
+        "x.csv",
+        "some rows are ragged; expected 3 fields in each (1 of 1 rows)",
+    ),
+    "nested Parquet": (
+        parquet_bytes(body=[{"a": SECRET}] * 3),
+        "x.parquet",
+        "field 'body' is not text (3 values)",
+    ),
+    "bytes in Parquet": (
+        parquet_bytes(body=[b"\xff"] * 3),
+        "x.parquet",
+        "field 'body' is not text (3 values)",
+    ),
+    "nulls in Parquet": (
+        parquet_bytes(body=pa.array([None, "b", None])),
+        "x.parquet",
+        "field 'body' is missing (2 values)",
+    ),
     "damaged Parquet": (parquet_bytes()[:-9], "x.parquet", "is not a complete Parquet file"),
 }
 
@@ -199,17 +316,27 @@ def test_broken_columns_are_one_sentence(data: bytes, name: str, phrase: str) ->
 
 
 def test_one_long_text_that_many_records_share_is_refused() -> None:
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int32()), pa.array(["x" * MIB]))
+    shared = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 50_000, pa.int32()), pa.array(["x" * MIB])
+    )
     data = parquet_bytes(**{"class": ["good"] * 50_000, "head": ["h"] * 50_000, "body": shared})
-    with pytest.raises(DataError, match=r"field 'body' holds too many bytes; expected less in a file of its size$"):
+    with pytest.raises(
+        DataError, match=r"field 'body' holds too many bytes; expected less in a file of its size$"
+    ):
         parse_texts(data, CONTRACT, "x.parquet")
 
 
 def test_files_that_are_not_at_hand_are_told_with_what_to_do(tmp_path: Path) -> None:
     for folder in (None, tmp_path):
-        with pytest.raises(SourceError, match=r"mail: no texts at hand; set DPICL_DATA to the folder that holds mail/train.jsonl"):
+        with pytest.raises(
+            SourceError,
+            match=r"mail: no texts at hand; set DPICL_DATA to the folder that holds mail/train.jsonl",  # noqa: E501
+        ):
             load_texts(CONTRACT, data_folder=folder)
-    assert find_texts(CONTRACT, data_folder=write_files(tmp_path)) == {"train": tmp_path / TRAIN, "test": tmp_path / "mail/test.jsonl.gz"}
+    assert find_texts(CONTRACT, data_folder=write_files(tmp_path)) == {
+        "train": tmp_path / TRAIN,
+        "test": tmp_path / "mail/test.jsonl.gz",
+    }
     (tmp_path / "mail/test.jsonl.gz").unlink()
     with pytest.raises(SourceError, match=r"holds mail/test.jsonl.gz"):
         find_texts(CONTRACT, data_folder=tmp_path)
@@ -217,7 +344,9 @@ def test_files_that_are_not_at_hand_are_told_with_what_to_do(tmp_path: Path) -> 
 
 def test_a_path_that_leads_out_of_the_data_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.jsonl").write_bytes(lines(records(3)))
-    outside = text_contract(lambda content: content["source"]["train"].update(file="a/../../secret.jsonl"))
+    outside = text_contract(
+        lambda content: content["source"]["train"].update(file="a/../../secret.jsonl")
+    )
     with pytest.raises(SourceError, match="leads out of the data folder"):
         find_texts(outside, data_folder=write_files(tmp_path / "data"))
 
@@ -230,14 +359,20 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path: Path) -> None
         content["source"]["train"]["sha256"] = digest
 
     digest = actual
-    assert load_texts(text_contract(declare), data_folder=write_files(tmp_path, train)).num_rows == 14
+    assert (
+        load_texts(text_contract(declare), data_folder=write_files(tmp_path, train)).num_rows == 14
+    )
     digest = "0" * 64
-    assert f"train.jsonl: the file has sha256 {actual[:12]}, expected {digest[:12]}" in refusal(tmp_path, train, text_contract(declare))
+    assert f"train.jsonl: the file has sha256 {actual[:12]}, expected {digest[:12]}" in refusal(
+        tmp_path, train, text_contract(declare)
+    )
 
 
 def test_the_digest_is_of_the_file_as_it_stands_there(tmp_path: Path) -> None:
     packed = gzip.compress(lines(records(4)), mtime=0)
-    contract = text_contract(lambda content: content["source"]["test"].update(sha256=hashlib.sha256(packed).hexdigest()))
+    contract = text_contract(
+        lambda content: content["source"]["test"].update(sha256=hashlib.sha256(packed).hexdigest())
+    )
     write_files(tmp_path)
     (tmp_path / "mail/test.jsonl.gz").write_bytes(packed)
     assert load_texts(contract, data_folder=tmp_path).num_rows == 14
@@ -252,7 +387,9 @@ def test_two_tables_have_one_digest_exactly_where_they_hold_the_same_rows(
 ) -> None:
     def digest(pairs: list[tuple[str, str]]) -> str:
         columns = {"text": [text for _, text in pairs], "label": [label for label, _ in pairs]}
-        return texts_digest(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}))
+        return texts_digest(
+            pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+        )
 
     assert digest(some) == digest(some[::-1])
     assert (digest(some) == digest(others)) == (sorted(some) == sorted(others))
@@ -260,5 +397,9 @@ def test_two_tables_have_one_digest_exactly_where_they_hold_the_same_rows(
 
 def test_the_digest_does_not_hang_on_the_order_of_columns() -> None:
     table = pa.table({"label": ["a"], "text": ["b"]})
-    assert texts_digest(table) == texts_digest(table.select(["text", "label"])) != texts_digest(pa.table({"label": ["b"], "text": ["a"]}))
+    assert (
+        texts_digest(table)
+        == texts_digest(table.select(["text", "label"]))
+        != texts_digest(pa.table({"label": ["b"], "text": ["a"]}))
+    )
     assert len(json.dumps(texts_digest(table))) == 66

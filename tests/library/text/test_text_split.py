@@ -21,12 +21,19 @@ from dpicl.types import PrivateTable, QueryTable
 from ..text_contracts import as_extraction, text_contract
 
 CONTRACT, EXTRACTION = text_contract(), text_contract(as_extraction)
-GOOD = [*(("train", label, f"t{number}") for number in range(5) for label in ("good", "bad")),
-        *(("test", "good", f"q{number}") for number in range(6))]  # fmt: skip
+GOOD = [
+    *(("train", label, f"t{number}") for number in range(5) for label in ("good", "bad")),
+    *(("test", "good", f"q{number}") for number in range(6)),
+]
 
 
 def table(rows: list[tuple[str, str | None, str | None]]) -> pa.Table:
-    return pa.table({name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(("part", "label", "text"))})
+    return pa.table(
+        {
+            name: pa.array([row[place] for row in rows], pa.string())
+            for place, name in enumerate(("part", "label", "text"))
+        }
+    )
 
 
 def test_parts_have_their_trust_in_the_type_and_a_fixed_order() -> None:
@@ -36,44 +43,63 @@ def test_parts_have_their_trust_in_the_type_and_a_fixed_order() -> None:
     assert split.train.data.column_names == split.test.data.column_names == ["label", "text"]
     assert split.train.data.column("text").to_pylist() == [row[2] for row in sorted(GOOD[:10])]
     assert split.test.data.column("text").to_pylist() == [row[2] for row in GOOD[10:]]
-    assert split.queries.data.column("text").to_pylist() == [f"q{number}" for number in split.query_positions]
+    assert split.queries.data.column("text").to_pylist() == [
+        f"q{number}" for number in split.query_positions
+    ]
 
 
 def test_the_queries_asked_are_always_the_same_and_hang_on_the_name_alone() -> None:
     asked = split_texts(table(GOOD), CONTRACT).query_positions
     assert len(asked) == len(set(asked)) == CONTRACT.query_count and list(asked) == sorted(asked)
-    assert np.array_equal(asked, split_texts(table(GOOD[3:]), CONTRACT).query_positions), "private texts do not matter"
+    assert np.array_equal(asked, split_texts(table(GOOD[3:]), CONTRACT).query_positions), (
+        "private texts do not matter"
+    )
     named = [
-        split_texts(table(GOOD), text_contract(lambda content, n=n: content.update(name=f"mail{n}"))).query_positions for n in range(8)
+        split_texts(
+            table(GOOD), text_contract(lambda content, n=n: content.update(name=f"mail{n}"))
+        ).query_positions
+        for n in range(8)
     ]
     assert len({tuple(one) for one in named}) > 1
 
 
-@given(st.lists(st.text("ab ", min_size=1).map(lambda text: f"x{text}x"), min_size=1, max_size=6), st.integers(1, 12))
+@given(
+    st.lists(st.text("ab ", min_size=1).map(lambda text: f"x{text}x"), min_size=1, max_size=6),
+    st.integers(1, 12),
+)
 def test_every_text_is_cut_on_its_own(texts: list[str], longest: int) -> None:
     contract = text_contract(lambda content: content.update(max_characters=longest))
     rows = [("train", "good", text) for text in texts] + [("test", "good", "q" * 20)] * 2
     split = split_texts(table(rows), contract)
-    assert split.train.data.column("text").to_pylist() == sorted(text[:longest].rstrip() for text in texts)
+    assert split.train.data.column("text").to_pylist() == sorted(
+        text[:longest].rstrip() for text in texts
+    )
     assert set(split.test.data.column("text").to_pylist()) == {"q" * longest}
 
 
-@pytest.mark.parametrize(("rows", "told"), [(GOOD[10:], "has 6 texts to ask"), (GOOD[:11], "has 1 texts to ask")])
+@pytest.mark.parametrize(
+    ("rows", "told"), [(GOOD[10:], "has 6 texts to ask"), (GOOD[:11], "has 1 texts to ask")]
+)
 def test_a_part_that_is_too_small_is_refused(rows: list[Any], told: str) -> None:
     with pytest.raises(DataError, match=f"mail: {told}; expected 2, and at least one to protect"):
         split_texts(table(rows), CONTRACT)
 
 
 def found(rows: list[Any], contract: Any = CONTRACT) -> list[tuple[str, str | None, str, int]]:
-    return [(one.rule.rule, one.rule.column, one.rule.severity, one.count) for one in text_violations(table(rows), contract)]
+    return [
+        (one.rule.rule, one.rule.column, one.rule.severity, one.count)
+        for one in text_violations(table(rows), contract)
+    ]
 
 
 def test_the_rules_of_both_tasks() -> None:
     rules = [(rule.rule, rule.column, rule.severity) for rule in text_rules(CONTRACT)]
     assert rules == [
-        ("no_empty", "label", "fail"), ("no_empty", "text", "fail"), ("known_labels", "label", "fail"),
+        ("no_empty", "label", "fail"),
+        ("no_empty", "text", "fail"),
+        ("known_labels", "label", "fail"),
         ("text_length", "text", "warn"),
-    ]  # fmt: skip
+    ]
     assert [rule for rule in rules if rule[0] != "known_labels"] == [
         (rule.rule, rule.column, rule.severity) for rule in text_rules(EXTRACTION)
     ]
@@ -81,14 +107,26 @@ def test_the_rules_of_both_tasks() -> None:
 
 
 def test_good_texts_break_nothing_however_few() -> None:
-    assert found(GOOD) == found(GOOD[:1]) == found([]) == [] and found([(part, "ann", text) for part, _, text in GOOD], EXTRACTION) == []
+    assert (
+        found(GOOD) == found(GOOD[:1]) == found([]) == []
+        and found([(part, "ann", text) for part, _, text in GOOD], EXTRACTION) == []
+    )
 
 
 BROKEN: dict[str, tuple[Callable[[list[Any]], list[Any]], tuple[str, str | None, str, int]]] = {
-    "empty texts": (lambda rows: [*rows, ("train", "bad", ""), ("test", "bad", None)], ("no_empty", "text", "fail", 2)),
-    "unknown labels": (lambda rows: [*rows, ("train", "Zebra", "x")], ("known_labels", "label", "fail", 1)),
-    "long texts": (lambda rows: [*rows, ("train", "bad", "é" * 61), ("train", "bad", "é" * 60)], ("text_length", "text", "warn", 1)),
-}  # fmt: skip
+    "empty texts": (
+        lambda rows: [*rows, ("train", "bad", ""), ("test", "bad", None)],
+        ("no_empty", "text", "fail", 2),
+    ),
+    "unknown labels": (
+        lambda rows: [*rows, ("train", "Zebra", "x")],
+        ("known_labels", "label", "fail", 1),
+    ),
+    "long texts": (
+        lambda rows: [*rows, ("train", "bad", "é" * 61), ("train", "bad", "é" * 60)],
+        ("text_length", "text", "warn", 1),
+    ),
+}
 
 
 @pytest.mark.parametrize(("change", "violation"), BROKEN.values(), ids=BROKEN)
@@ -97,15 +135,22 @@ def test_what_breaks_a_rule_is_counted_and_never_shown(
 ) -> None:
     rows = change(GOOD)
     assert found(rows) == [violation]
-    told = json.dumps([[str(one.rule), one.count] for one in text_violations(table(rows), CONTRACT)])
+    told = json.dumps(
+        [[str(one.rule), one.count] for one in text_violations(table(rows), CONTRACT)]
+    )
     assert "Zebra" not in told and "é" not in told
 
 
 def test_missing_labels_break_two_rules() -> None:
-    assert found([*GOOD, ("train", None, "x")]) == [("no_empty", "label", "fail", 1), ("known_labels", "label", "fail", 1)]
+    assert found([*GOOD, ("train", None, "x")]) == [
+        ("no_empty", "label", "fail", 1),
+        ("known_labels", "label", "fail", 1),
+    ]
 
 
 def test_a_shuffled_file_gives_the_same_rows_in_the_same_places() -> None:
     """Its content version is the same, and so must be what is drawn by place."""
-    one, other = (split_texts(table(rows), CONTRACT).train.data for rows in (GOOD, GOOD[9::-1] + GOOD[10:]))
+    one, other = (
+        split_texts(table(rows), CONTRACT).train.data for rows in (GOOD, GOOD[9::-1] + GOOD[10:])
+    )
     assert one.equals(other) and texts_digest(one) == texts_digest(other)

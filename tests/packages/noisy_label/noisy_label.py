@@ -3,7 +3,8 @@
 Trust       Central: a curator holds the rows; only two noisy counts leave.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0: the two counts are of disjoint rows. Demonstrations are post-processing.
+Guarantee   epsilon-DP, delta = 0: the two counts are of disjoint rows. Demonstrations are
+            post-processing.
 Paper       None; the baseline that every method has to beat.
 
     (1)  c_y <- #{rows of label y} + Z_y,   Z discrete Laplace of scale 1 / epsilon
@@ -54,7 +55,10 @@ class NoisyLabel(TabularMethod[list[int]]):
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """Two counts of disjoint rows cost what one does."""
-        return {Cell("labels", one): Cost(for_unit(guarantee(exact_epsilon(one)), contract)) for one in unit.epsilons}
+        return {
+            Cell("labels", one): Cost(for_unit(guarantee(exact_epsilon(one)), contract))
+            for one in unit.epsilons
+        }
 
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """Any number of shots for the price of one release."""
@@ -67,16 +71,30 @@ class NoisyLabel(TabularMethod[list[int]]):
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """Of the counts."""
-        return f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of queries."
+        return (
+            f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of "
+            f"queries."
+        )
 
     def draw(
-        self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
+        self,
+        train: PrivateTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
+        cells: Sequence[Cell],
+        prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, list[int]]:
         """Equation (1)."""
         labels = label_codes(train, contract)[contributing_rows(train, contract, draws)]
         counts = np.bincount(labels, minlength=2).tolist()
         return {
-            cell: noisy_counts(counts, epsilon=exact_epsilon(epsilon_of(cell)), stream=draws.secret("labels", cell.key)) for cell in cells
+            cell: noisy_counts(
+                counts,
+                epsilon=exact_epsilon(epsilon_of(cell)),
+                stream=draws.secret("labels", cell.key),
+            )
+            for cell in cells
         }
 
     def encode(self, drawn: list[int]) -> bytes:
@@ -87,10 +105,14 @@ class NoisyLabel(TabularMethod[list[int]]):
         """See `encode`."""
         return [int(count) for count in json.loads(content)]
 
-    def examples(self, released: Released[list[int]], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
+    def examples(
+        self, released: Released[list[int]], contract: Contract, unit: Unit, draws: Draws
+    ) -> dict[Cell, list[str]]:
         """Equation (2) with public middles."""
         values: dict[str, float | str] = {
-            name: column.categories[0] if isinstance(column, CategoryColumn) else sum(column.bounds) / 2
+            name: column.categories[0]
+            if isinstance(column, CategoryColumn)
+            else sum(column.bounds) / 2
             for name in contract.features
             for column in [contract.columns[name]]
         }
@@ -98,14 +120,25 @@ class NoisyLabel(TabularMethod[list[int]]):
         for cell in unit.evaluated_cells:
             no, yes = (max(count, 0) for count in released.draws[Cell("labels", cell.epsilon)])
             share, shots = yes / max(no + yes, 1), shots_of(cell)
-            groups = tuple(ReleasedGroup((), values, int(number < round(share * shots))) for number in range(shots))
+            groups = tuple(
+                ReleasedGroup((), values, int(number < round(share * shots)))
+                for number in range(shots)
+            )
             demonstrations[cell] = central_demonstrations(ReleasedGroups(groups), contract)
         return demonstrations
 
     def prompts(
-        self, released: Released[list[int]], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+        self,
+        released: Released[list[int]],
+        queries: QueryTable,
+        contract: Contract,
+        unit: Unit,
+        draws: Draws,
     ) -> dict[Cell, list[str]]:
         """The same demonstrations for every query."""
         questions = central_queries(queries, contract)
         examples = self.examples(released, contract, unit, draws)
-        return {ZERO_SHOT: questions, **{cell: [prompt(texts, one) for one in questions] for cell, texts in examples.items()}}
+        return {
+            ZERO_SHOT: questions,
+            **{cell: [prompt(texts, one) for one in questions] for cell, texts in examples.items()},
+        }

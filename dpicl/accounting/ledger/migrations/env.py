@@ -1,4 +1,6 @@
-"""What alembic runs: migrate on the connection it is given, inside that connection's transaction."""
+"""What alembic runs: migrate on the connection it is given, inside that connection's
+transaction.
+"""
 
 from alembic import context
 
