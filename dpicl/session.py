@@ -13,24 +13,26 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl.contract.periods import clock
+from dpicl.contract.periods import ONCE, clock
 from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home, stated_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
+from dpicl.methods.collection import DEFAULT_DESIGN
 from dpicl.pipeline import read_epsilon
 from dpicl.release import Release
 from dpicl.release.texts import quote_of, release_of
@@ -38,6 +40,7 @@ from dpicl.release.texts import quote_of, release_of
 if TYPE_CHECKING:
     from dpicl.planning.outlook import TablePlan
     from dpicl.release.collected import CollectedRelease
+    from dpicl.tabular.local.estimate import Estimator
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class Session:
         anyway: bool = False,
         generator: str | None = None,
         window: int | None = None,
-        **options: Any,
+        options: Mapping[str, object] | None = None,
     ) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
 
@@ -150,22 +153,26 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        settings = self._with_rows(
-            rows, schema, method, trust, account=account, budget=budget, population=population
+        settings, request = self._requested(
+            rows,
+            schema,
+            epsilon=epsilon,
+            account=account,
+            method=method,
+            trust=trust,
+            shots=shots,
+            budget=budget,
+            period=period,
+            population=population,
+            anyway=anyway,
+            generator=generator,
+            window=window,
+            options=options,
         )
-        how: dict[str, Any] = {
-            "epsilon": repr(read_epsilon(epsilon)),
-            "shots": shots,
-            "period": period,
-            "trust": trust,
-            "options": options,
-        }
         if settings.given is None:
-            return quote_of(
-                rows, method, settings, generator=generator, anyway=anyway, window=window, **how
-            )
+            return quote_of(request, settings)
         with one_ledger(settings):
-            plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
+            plan = plan_of(request, settings)
             settings = with_account(plan, settings)
             window_of(plan, settings, until=period, window=window, now=clock())
             check_plan(plan, settings)
@@ -187,7 +194,7 @@ class Session:
         anyway: bool = False,
         generator: str | None = None,
         window: int | None = None,
-        **options: Any,
+        options: Mapping[str, object] | None = None,
     ) -> Release:
         """Release a table, once: charged in its account before a row is read. Of texts, the release
         that a run has made.
@@ -220,28 +227,44 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
                 charged then.
         """
-        settings = self._with_rows(
-            rows, schema, method, trust, account=account, budget=budget, population=population
+        settings, request = self._requested(
+            rows,
+            schema,
+            epsilon=epsilon,
+            account=account,
+            method=method,
+            trust=trust,
+            shots=shots,
+            budget=budget,
+            period=period,
+            population=population,
+            anyway=anyway,
+            generator=generator,
+            window=window,
+            options=options,
         )
-        how: dict[str, Any] = {
-            "epsilon": repr(read_epsilon(epsilon)),
-            "shots": shots,
-            "period": period,
-            "trust": trust,
-            "options": options,
-        }
         if settings.given is None:
-            return release_of(
-                rows, method, settings, generator=generator, anyway=anyway, window=window, **how
-            )
+            return release_of(request, settings)
         with one_ledger(settings):
-            plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
+            plan = plan_of(request, settings)
             return Release(
                 release_planned(plan, with_account(plan, settings), until=period, window=window)
             )
 
     def collect(
-        self, contract: str, reports: PathLike[str] | str, *, epsilon: float, **how: Any
+        self,
+        contract: str,
+        reports: PathLike[str] | str,
+        *,
+        epsilon: float,
+        design: str = DEFAULT_DESIGN,
+        columns: int | None = None,
+        about: Sequence[str] = (),
+        sending_epsilon: float | None = None,
+        estimator: Estimator | None = None,
+        period: str = ONCE,
+        close: Path | None = None,
+        shots: int = 4,
     ) -> CollectedRelease:
         """Rows and demonstrations of reports that clients have sent; nothing is charged, since each
         client's own wallet paid.
@@ -250,33 +273,89 @@ class Session:
             contract: the name of the one that clients answered.
             reports: a file, a folder, or an address `s3://…`.
             epsilon: of a client's answer, in nats.
-            how: further arguments of `dpicl.release.collected.collect`: what clients were told, the
-                period, the estimator.
+            design, columns, about, sending_epsilon, estimator: what clients were told, as
+                `python -m dpicl.client` takes it.
+            period: whose reports count; those of no period if left out.
+            close: a file that closes the period: counted once, then read.
+            shots: how many demonstrations are made where no number is given.
 
         Raises:
             DpiclError: a name or value breaks a rule, there is no such place, or no report counts.
         """
         from dpicl.release.collected import collect
 
-        return collect(contract, str(reports), self._settings, epsilon=read_epsilon(epsilon), **how)
+        return collect(
+            contract,
+            str(reports),
+            self._settings,
+            epsilon=read_epsilon(epsilon),
+            design=design,
+            columns=columns,
+            about=about,
+            sending_epsilon=sending_epsilon,
+            estimator=estimator,
+            period=period,
+            close=close,
+            shots=shots,
+        )
 
-    def _with_rows(
-        self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any
-    ) -> Settings:
+    def _requested(
+        self,
+        rows: Any,
+        schema: Schema | None,
+        *,
+        epsilon: float,
+        account: str | None,
+        method: str | None,
+        trust: str,
+        shots: int,
+        budget: float | None,
+        period: str | None,
+        population: int | None,
+        anyway: bool,
+        generator: str | None,
+        window: int | None,
+        options: Mapping[str, object] | None,
+    ) -> tuple[Settings, ReleaseRequest]:
+        """Settings under which the rows have a contract, and what is asked for of it."""
+        settings = self._settings
         if schema is not None:
             kind = METHODS[method].trust if method and method in METHODS else trust
-            return given_rows(rows, schema, self._settings, local=kind == "local", **stated)
-        if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
+            settings = given_rows(
+                rows,
+                schema,
+                settings,
+                account=account,
+                budget=budget,
+                population=population,
+                local=kind == "local",
+            )
+        elif not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
             raise ParameterError(
                 "schema",
                 None,
                 "what is publicly known of these rows: a mapping with `columns`, or a YAML file",
             )
-        if named := [name for name, value in stated.items() if value is not None]:
-            raise ParameterError(
-                named[0], stated[named[0]], f"it in the contract {rows}, or with a schema"
-            )
-        return self._settings
+        else:
+            stated = {"account": account, "budget": budget, "population": population}
+            for name, value in stated.items():
+                if value is not None:
+                    raise ParameterError(
+                        name, value, f"it in the contract {rows}, or with a schema"
+                    )
+        request = ReleaseRequest(
+            dataset=rows if settings.given is None else settings.given.contract.name,
+            epsilon=read_epsilon(epsilon),
+            method=method,
+            trust=trust,
+            shots=shots,
+            options=options or {},
+            period=period,
+            anyway=anyway,
+            generator=generator,
+            window=window,
+        )
+        return settings, request
 
     def ask(
         self,
@@ -289,7 +368,7 @@ class Session:
         model: str | None = None,
         again: bool = False,
         period: str | None = None,
-        **options: Any,
+        options: Mapping[str, object] | None = None,
     ) -> Sequence[Answered]:
         """Answer queries from private texts, each once: a release is charged for `count` of them
         before a row is read.
@@ -308,14 +387,16 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was
                 answered is free when asked again.
         """
-        how: dict[str, Any] = {
-            "epsilon": repr(read_epsilon(epsilon)),
-            "shots": shots,
-            "count": count,
-            "model": model,
-            "period": period,
-        }
-        request = request_of(account, options=options, settings=self._settings, **how)
+        request = request_of(
+            account,
+            epsilon=read_epsilon(epsilon),
+            shots=shots,
+            count=count,
+            model=model,
+            options=options or {},
+            settings=self._settings,
+            period=period,
+        )
         return list(QuerySession(request, self._settings, again=again).answer(queries))
 
     def budget(self) -> tuple[Budget, ...]:
@@ -349,7 +430,17 @@ def protect(
     *,
     epsilon: float,
     home: PathLike[str] | str | None = None,
-    **how: Any,
+    account: str | None = None,
+    method: str | None = None,
+    trust: str = "central",
+    shots: int = 4,
+    budget: float | None = None,
+    period: str | None = None,
+    population: int | None = None,
+    anyway: bool = False,
+    generator: str | None = None,
+    window: int | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Release:
     """Release a table, once: `Session(home).protect`, whose arguments it takes.
 
@@ -357,4 +448,19 @@ def protect(
         DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
             charged then.
     """
-    return Session(home).protect(rows, schema, epsilon=epsilon, **how)
+    return Session(home).protect(
+        rows,
+        schema,
+        epsilon=epsilon,
+        account=account,
+        method=method,
+        trust=trust,
+        shots=shots,
+        budget=budget,
+        period=period,
+        population=population,
+        anyway=anyway,
+        generator=generator,
+        window=window,
+        options=options,
+    )

@@ -56,20 +56,16 @@ class Verdict:
 def release(root: Path, environment: dict[str, str]) -> None:
     """The command, in a process of its own."""
     os.environ.update(environment)
+    from dpicl.cli.options import chosen_options
     from dpicl.cli.protect import release_to_file
+    from dpicl.engine.request import ReleaseRequest
 
-    how: dict[str, Any] = {
-        "trust": "central",
-        "epsilon": "4",
-        "anyway": False,
-        "period": None,
-        "generator": "fake",
-    }
+    request = ReleaseRequest(
+        dataset=NAME, epsilon=4, shots=TEXTS, options=chosen_options(OPTIONS), generator="fake"
+    )
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    release_to_file(
-        NAME, root / "texts.jsonl", "jsonl", method=None, shots=TEXTS, options=OPTIONS, **how
-    )
+    release_to_file(request, root / "texts.jsonl", "jsonl")
 
 
 @contextmanager

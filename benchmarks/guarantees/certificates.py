@@ -16,6 +16,7 @@ from dpicl.certificate.files import certificate_of, verify_file, write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.signing import public_key
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError
 from dpicl.methods.mst_tabicl import MstTabicl
@@ -31,7 +32,9 @@ def measure(figures: Figures) -> None:
             settings = Settings.from_environment()
             session = dpicl.Session(settings.home, data=settings.data, contracts=settings.contracts)
             session.protect(name, method=MstTabicl.name, epsilon=1, shots=2)
-            (unit,) = plan_of(name, MstTabicl.name, settings, epsilon="1", shots=2).units.values()
+            (unit,) = plan_of(
+                ReleaseRequest(dataset=name, epsilon=1, method=MstTabicl.name, shots=2), settings
+            ).units.values()
             path, key = place.root / "rows.csv", public_key(settings)
             write_certified(
                 path,

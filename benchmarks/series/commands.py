@@ -18,6 +18,7 @@ import yaml
 from benchmarks.figures import Figures, children, sized
 from benchmarks.series.counters import PERIODS
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place
@@ -43,7 +44,7 @@ def _command(root: Path, nights: int) -> float:
     with place.entered():
         settings = Settings.from_environment()
         release_planned(
-            plan_of(NAME, None, settings, epsilon="2", shots=1),
+            plan_of(ReleaseRequest(dataset=NAME, epsilon=2, shots=1), settings),
             settings,
             now=today - timedelta(days=1),
         )

@@ -35,6 +35,7 @@ from benchmarks.speed.fork_server import own_fork_server
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -239,7 +240,12 @@ def make_night(
         entered.enter_context(place.entered())
         settings = Settings.from_environment()
         release_planned(
-            plan_of(NAME, method, settings, epsilon=EPSILON, shots=1), settings, now=after(night)
+            plan_of(
+                ReleaseRequest(dataset=NAME, epsilon=float(EPSILON), method=method, shots=1),
+                settings,
+            ),
+            settings,
+            now=after(night),
         )
     if done is not None and dies == _NEVER:
         with (place.root / _COUNTED).open("a") as file:
@@ -285,7 +291,9 @@ def _observe(place: Place, seen: Seen, method: str | None) -> None:
     """Read whatever stands, like any later reader."""
     with place.entered():
         settings = Settings.from_environment()
-        plan = plan_of(NAME, method, settings, epsilon=EPSILON, shots=1)
+        plan = plan_of(
+            ReleaseRequest(dataset=NAME, epsilon=float(EPSILON), method=method, shots=1), settings
+        )
         ((_, unit),) = plan.units.items()
         with open_ledger(settings) as ledger:
             horizon = Horizon.of(ledger, plan, settings.contract(NAME), unit, settings)

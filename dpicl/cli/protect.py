@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,13 +22,13 @@ from dpicl.engine.files import write_text
 from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.payers import accounts_of
 from dpicl.engine.plan import check_quotes
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import TEXTUAL
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.texts import quote_of, release_of
-from dpicl.yaml_file import parse_yaml
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -55,50 +54,40 @@ def without_pandas() -> None:
 
 
 def release_to_file(
-    dataset: str,
+    request: ReleaseRequest,
     out: Path,
     form: str,
     *,
-    method: str | None,
-    shots: int = 4,
     rows: int | None = None,
-    options: Sequence[str] = (),
     quality: Path | None = None,
-    **how: Any,
 ) -> None:
     """Release into a new file, and print what it costs.
 
     Args:
         form: of demonstrations, or of a table of `rows` rows.
-        options: of the method, each `NAME=VALUE`.
         quality: a new file for a page on how good the release is.
-        how: further arguments of `release_of`.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists
             or cannot be written.
         StageFailed: something unforeseen; the same command resumes without another charge.
     """
-    form = _checked(form, method, [out, *([] if quality is None else [quality])])
+    form = _checked(form, request.method, [out, *([] if quality is None else [quality])])
     settings = Settings.from_environment()
     if quality is not None:
-        check_has_quality(settings.declared(dataset), method)
+        check_has_quality(settings.declared(request.dataset), request.method)
     with one_ledger(settings):
         if os.path.lexists(
             certificate_of(out)
         ):  # of a command that was killed before its file, and so was charged
-            quotes = quote_of(
-                dataset, method, settings, shots=shots, options=chosen_options(options), **how
-            )
+            quotes = quote_of(request, settings)
             if any(line.releases > line.charged_before for line in quotes):
                 raise ParameterError(
                     "out",
                     certificate_of(out).name,
                     "a new file; the certificate of another release stands there",
                 )
-        release = release_of(
-            dataset, method, settings, shots=shots, options=chosen_options(options), **how
-        )
+        release = release_of(request, settings)
         found = None if quality is None else release.quality()
         what = release.write(out, form, rows)
         note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
@@ -107,21 +96,16 @@ def release_to_file(
 
             write_text(quality, quality_page(found))
             note(str(found))
-        warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
+        warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
 
 
 def print_price(
-    dataset: str,
+    request: ReleaseRequest,
     out: Path | None,
     form: str,
     *,
-    method: str | None,
     as_json: bool,
-    shots: int = 4,
-    rows: int | None = None,
-    options: Sequence[str] = (),
     quality: Path | None = None,
-    **how: Any,
 ) -> None:
     """What `release_to_file` would charge, by account; it refuses the same, spends nothing and
     reads no row.
@@ -129,15 +113,8 @@ def print_price(
     Raises:
         DpiclError: as `release_to_file`; where a cap refuses it, after the price.
     """
-    _checked(form, method, [path for path in (out, quality) if path is not None])
-    quotes = quote_of(
-        dataset,
-        method,
-        Settings.from_environment(),
-        shots=shots,
-        options=chosen_options(options),
-        **how,
-    )
+    _checked(form, request.method, [path for path in (out, quality) if path is not None])
+    quotes = quote_of(request, Settings.from_environment())
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
@@ -164,16 +141,3 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
                 "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
             ) from None
     return form
-
-
-def chosen_options(options: Sequence[str]) -> dict[str, Any]:
-    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a
-    list in brackets.
-    """
-    chosen = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not name or not equals:
-            raise ParameterError("option", option[:60], "NAME=VALUE")
-        chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
-    return chosen

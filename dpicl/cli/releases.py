@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,12 +29,15 @@ from dpicl.cli.options import (
     TextContract,
     Trust,
     Window,
+    chosen_options,
     named_model,
 )
 from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import check_state, errors, say
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.pipeline import read_epsilon
 
 _Calibrate = Annotated[
     bool | None,
@@ -116,26 +119,19 @@ def protect(
     A table needs no model. Texts are written by --generator, all charged before the first token; a
     command that was killed goes on when repeated.
     """
-    how = {
-        "method": method,
-        "trust": trust,
-        "epsilon": epsilon,
-        "anyway": anyway,
-        "period": period,
-        "window": window,
-    }
-    _release(
-        contract,
-        out,
-        form,
-        dry_run,
-        as_json,
+    request = ReleaseRequest(
+        dataset=contract,
+        epsilon=read_epsilon(epsilon),
+        method=method,
+        trust=trust,
         shots=shots,
-        options=option or (),
+        options=chosen_options(option or ()),
+        period=period,
+        anyway=anyway,
         generator=generator,
-        quality=quality,
-        **how,
+        window=window,
     )
+    _release(request, out, form, dry_run, as_json, quality=quality)
 
 
 @stoppable
@@ -165,29 +161,28 @@ def synth(
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
-    how = {
-        "method": method,
-        "trust": trust,
-        "epsilon": epsilon,
-        "anyway": anyway,
-        "period": period,
-        "window": window,
-    }
-    _release(
-        contract,
-        out,
-        form,
-        dry_run,
-        as_json,
-        rows=rows,
-        options=option or (),
-        quality=quality,
-        **how,
+    request = ReleaseRequest(
+        dataset=contract,
+        epsilon=read_epsilon(epsilon),
+        method=method,
+        trust=trust,
+        options=chosen_options(option or ()),
+        period=period,
+        anyway=anyway,
+        window=window,
     )
+    _release(request, out, form, dry_run, as_json, quality=quality, rows=rows)
 
 
 def _release(
-    contract: str, out: Path | None, form: str, dry_run: bool, as_json: bool, **how: Any
+    request: ReleaseRequest,
+    out: Path | None,
+    form: str,
+    dry_run: bool,
+    as_json: bool,
+    *,
+    quality: Path | None,
+    rows: int | None = None,
 ) -> None:
     if as_json and not dry_run:
         raise DpiclError(
@@ -203,11 +198,17 @@ def _release(
     from dpicl.cli.protect import print_price, release_to_file, without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
+    def do() -> None:
+        if dry_run:
+            print_price(request, out, form, as_json=as_json, quality=quality)
+        else:
+            assert out is not None
+            release_to_file(request, out, form, rows=rows, quality=quality)
+
     try:
         without_pandas()
         check_state()
-        do = partial(print_price, as_json=as_json) if dry_run else release_to_file
-        clean_errors("protect", do)(contract, out, form, **how)
+        clean_errors("protect", do)()
     except StageFailed as error:
         say(f"dpicl: {error}; repeating the command is not charged again", to=errors)
         raise typer.Exit(1) from None
@@ -296,7 +297,7 @@ def ask(
         options |= {"participations": participations, "calibrate": calibrate}
         request = request_of(
             contract,
-            epsilon=epsilon,
+            epsilon=read_epsilon(epsilon),
             shots=shots or 4,
             count=count,
             model=model,

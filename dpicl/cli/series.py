@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import ContractName, Epsilon, MethodOptions
+from dpicl.cli.options import ContractName, Epsilon, MethodOptions, chosen_options
 from dpicl.cli.terminal import say
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
+from dpicl.pipeline import read_epsilon
 
 
 def series(
@@ -48,21 +50,19 @@ def series(
     """Write a page over all periods of a series. It has how good each period's rows or averages
     are, the budget, rows with their noise, and which columns drift; no private row is read.
     """
-    from dpicl.cli.protect import chosen_options
     from dpicl.engine.files import write_text
     from dpicl.report.series import series_facts, series_page
 
     if os.path.lexists(out) or not out.parent.is_dir():
         raise ParameterError("out", out.name, "a new file in a folder that is there")
     settings = Settings.from_environment()
-    facts = series_facts(
-        contract,
-        settings,
-        epsilon=epsilon,
-        options=chosen_options(option or ()),
-        window=window,
+    request = ReleaseRequest(
+        dataset=contract,
+        epsilon=read_epsilon(epsilon),
         method=method,
         shots=shots,
+        options=chosen_options(option or ()),
     )
+    facts = series_facts(request, settings, window=window)
     write_text(out, series_page(facts))
     say(f"{out.name}: {len(facts.rows)} of {facts.periods} periods")

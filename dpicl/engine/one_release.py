@@ -28,6 +28,7 @@ from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import (
     BEGIN_LOCK,
     ONE_RELEASE,
@@ -46,7 +47,7 @@ from dpicl.files.locks import is_free, locked
 from dpicl.leaving import passing
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, METHODS
-from dpicl.pipeline import Cell, Unit, read_epsilon
+from dpicl.pipeline import Cell, Unit
 from dpicl.yaml_file import validate
 
 TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
@@ -146,26 +147,15 @@ def _sweep(settings: Settings) -> None:
             remove_verdicts(left.name, settings)
 
 
-def plan_of(
-    dataset: str,
-    method: str | None,
-    settings: Settings,
-    *,
-    epsilon: str,
-    shots: int,
-    period: str | None = None,
-    trust: str = "central",
-    options: Mapping[str, Any] | None = None,
-    anyway: bool = False,
-) -> Plan:
-    """A grid of one release, whatever pipelines.yaml says; its name is used once. No `method` is
-    the usual one of `trust`, `options` are of the method in place of its usual ones, and `anyway`
-    makes one all the same that would be little but noise at the stated number of rows.
+def plan_of(request: ReleaseRequest, settings: Settings) -> Plan:
+    """A grid of one release of a table, whatever pipelines.yaml says; its name is used once. Raises
+    DpiclError: a name or value breaks a rule.
     """
+    dataset, trust = request.dataset, request.trust
     if trust not in DEFAULTS:
         raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
     method = (
-        method
+        request.method
         or (_of_series(settings.declared(dataset)) if trust == "central" else None)
         or DEFAULTS[trust]
     )
@@ -176,26 +166,31 @@ def plan_of(
     ):  # named by its first period; `series` makes those that are over
         calendar = contract.releases.calendar
         periods = {dataset: calendar.periods[0]}
-        _ = period is None or calendar.index(period)
+        _ = request.period is None or calendar.index(request.period)
     else:
-        periods = periods_of([dataset], settings, period)
-    stated, known = dict(options or {}), METHODS[method].options.model_fields
+        periods = periods_of([dataset], settings, request.period)
+    stated, known = dict(request.options), METHODS[method].options.model_fields
     if unknown := [
         name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}
     ]:
         raise ParameterError(
             "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
         )
-    chosen = {**METHODS[method].default_options(contract, stated, read_epsilon(epsilon)), **stated}
+    chosen = {**METHODS[method].default_options(contract, stated, request.epsilon), **stated}
     grid = {
         "datasets": [dataset],
         "methods": [method],
-        "epsilons": [epsilon],
-        "shots": [shots],
+        "epsilons": [request.epsilon],
+        "shots": [request.shots],
         "queries": 1,
         "baselines": False,
     }
-    release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
+    release = {
+        "title": ONE_RELEASE_TITLE,
+        **grid,
+        "anyway": request.anyway,
+        "options": {method: chosen},
+    }
     pipeline = validate(Pipeline, release, "options of the release")
     plan = Plan(
         own_run_id(dataset),

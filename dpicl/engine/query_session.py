@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -32,7 +32,7 @@ from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble.answers import Answer
 from dpicl.methods.ensemble.voting import STOP
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell, read_epsilon
+from dpicl.pipeline import Cell
 from dpicl.text.prompts import asking_prompt, keywords_query
 from dpicl.text.read import load_texts, texts_digest
 from dpicl.text.split import split_texts
@@ -230,11 +230,11 @@ class QuerySession:
 def request_of(
     account: str,
     *,
-    epsilon: str,
+    epsilon: float,
     shots: int,
     count: int,
     model: str | None,
-    options: dict[str, Any],
+    options: Mapping[str, object],
     settings: Settings,
     period: str | None,
     embedder: str | None = None,
@@ -243,7 +243,7 @@ def request_of(
     benchmarks only. Raises DpiclError: a value breaks a rule, or the model may not see private
     rows.
     """
-    amount, contract = read_epsilon(epsilon), settings.texts(account)
+    contract = settings.texts(account)
     if model is None:
         check_named(contract, "--model")
     spec = model_named(model or "tiny", settings)
@@ -257,7 +257,7 @@ def request_of(
     check_embedder(placing)
     request = EnsembleRequest(
         contract.model_copy(update={"query_count": count}),
-        Cell("icl", amount, shots),
+        Cell("icl", epsilon, shots),
         spec,
         chosen,
         at,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
@@ -26,6 +26,8 @@ from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.installed import extra_of
 from dpicl.pipeline import parts_of
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Of these errors the file is named, which tells of no row: what to make room on."""
 Place = Literal["owner", "worker", "model worker"]
@@ -61,11 +63,11 @@ class StageFailed(Exception):
     """An unforeseen failure, described without any value: worth a retry."""
 
 
-def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def clean_errors(stage: str, function: Callable[P, T]) -> Callable[P, T]:
     """Let our own errors through; rewrite all others."""
 
     @functools.wraps(function)
-    def clean(*arguments: Any, **options: Any) -> Any:
+    def clean(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             return function(*arguments, **options)
         except DataError as error:

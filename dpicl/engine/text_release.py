@@ -15,7 +15,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dpicl.contract import TextContract
 from dpicl.contract.periods import ONCE
@@ -28,6 +27,7 @@ from dpicl.engine.payers import open_account
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
 from dpicl.engine.plan import editions_of, model_named, periods_of
 from dpicl.engine.releases import UnitReleases
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import ONE_RELEASE, ONE_RELEASE_TITLE, Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
@@ -63,33 +63,26 @@ class WantedTexts:
         return self.periods.get(self.contract.name, ONCE)
 
 
-def wanted_texts(
-    dataset: str,
-    method: str | None,
-    settings: Settings,
-    *,
-    epsilon: str,
-    shots: int,
-    period: str | None = None,
-    trust: str = "central",
-    options: Mapping[str, Any] | None = None,
-) -> WantedTexts:
+def wanted_texts(request: ReleaseRequest, settings: Settings) -> WantedTexts:
     """The release of these choices at the first seed, of the usual method where none is named;
     `shots` is the number of texts. Raises DpiclError: a name or value breaks a rule, or the rows of
     a label do not suffice for so many texts.
     """
+    dataset = request.dataset
     contract = settings.texts(dataset)
-    if trust != "central":
-        raise ParameterError("trust", trust, f"central: a model reads the texts of {dataset}")
-    method = method or next(name for name, one in TEXTUAL.items() if one.is_default)
+    if request.trust != "central":
+        raise ParameterError(
+            "trust", request.trust, f"central: a model reads the texts of {dataset}"
+        )
+    method = request.method or next(name for name, one in TEXTUAL.items() if one.is_default)
     if method not in TEXTUAL:
         raise ParameterError("method", method, f"one of {', '.join(TEXTUAL)} on texts")
     given = {
         "datasets": [dataset],
         "methods": [method],
-        "epsilons": [epsilon],
-        "shots": [shots],
-        "options": {method: dict(options or {})},
+        "epsilons": [request.epsilon],
+        "shots": [request.shots],
+        "options": {method: dict(request.options)},
     }
     pipeline = validate(
         Pipeline,
@@ -102,11 +95,15 @@ def wanted_texts(
     if further:
         raise ParameterError(
             "options",
-            ", ".join(options or {}),
+            ", ".join(request.options),
             "those of one release: further variants are for `dpicl run`",
         )
     return WantedTexts(
-        contract, pipeline, unit, cell, periods_of([dataset], settings, period, methods=[method])
+        contract,
+        pipeline,
+        unit,
+        cell,
+        periods_of([dataset], settings, request.period, methods=[method]),
     )
 
 

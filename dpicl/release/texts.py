@@ -16,6 +16,7 @@ from dpicl.engine.one_release import Published, plan_of, release_once
 from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
@@ -33,49 +34,21 @@ if TYPE_CHECKING:
     from dpicl.quality.texts import TextQuality
 
 
-def release_of(
-    dataset: str,
-    method: str | None,
-    settings: Settings,
-    *,
-    generator: str | None = None,
-    anyway: bool = False,
-    window: int | None = None,
-    **how: Any,
-) -> Release:
-    """The release of a contract, made now, unless it was before.
-
-    Args:
-        generator: of texts, the model that reads the private ones and writes; without it, the
-            release that stands.
-        anyway: of a table, release what is expected to be little but noise.
-        window: of a table with a horizon, how many periods the rows are of; all until the last if
-            left out.
-        how: further arguments of `plan_of`, or of `wanted_texts`.
-
-    Raises:
-        DpiclError: a name or value breaks a rule, or the budget does not allow it.
+def release_of(request: ReleaseRequest, settings: Settings) -> Release:
+    """The release that is asked for, made now, unless it was before. Raises DpiclError: a name or
+    value breaks a rule, or the budget does not allow it.
     """
-    if isinstance(settings.declared(dataset), TextContract):
-        check_no_window(dataset, window)
+    if isinstance(settings.declared(request.dataset), TextContract):
+        check_no_window(request.dataset, request.window)
         with one_ledger(settings):
-            found = _standing_or_plan(dataset, method, settings, generator, **how)
+            found = _standing_or_plan(request, settings)
             return TextRelease(release_once(found, settings) if isinstance(found, Plan) else found)
-    _check_no_generator(dataset, generator)
-    plan = plan_of(dataset, method, settings, anyway=anyway, **how)
-    return Release(release_planned(plan, settings, until=how.get("period"), window=window))
+    _check_no_generator(request)
+    plan = plan_of(request, settings)
+    return Release(release_planned(plan, settings, until=request.period, window=request.window))
 
 
-def quote_of(
-    dataset: str,
-    method: str | None,
-    settings: Settings,
-    *,
-    generator: str | None = None,
-    anyway: bool = False,
-    window: int | None = None,
-    **how: Any,
-) -> list[AccountQuote]:
+def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
     """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts,
     spends nothing, reads no row.
 
@@ -83,13 +56,13 @@ def quote_of(
         DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is
             false.
     """
-    if isinstance(settings.declared(dataset), TextContract):
-        check_no_window(dataset, window)
-        plan = _standing_or_plan(dataset, method, settings, generator, **how)
+    if isinstance(settings.declared(request.dataset), TextContract):
+        check_no_window(request.dataset, request.window)
+        plan = _standing_or_plan(request, settings)
     else:
-        _check_no_generator(dataset, generator)
-        plan = plan_of(dataset, method, settings, anyway=anyway, **how)
-        window_of(plan, settings, until=how.get("period"), window=window, now=clock())
+        _check_no_generator(request)
+        plan = plan_of(request, settings)
+        window_of(plan, settings, until=request.period, window=request.window, now=clock())
     if not isinstance(plan, Plan):
         return []
     with one_ledger(settings):
@@ -103,21 +76,21 @@ def check_no_window(dataset: str, window: int | None) -> None:
         raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")
 
 
-def _standing_or_plan(
-    dataset: str, method: str | None, settings: Settings, generator: str | None, **how: Any
-) -> Published | Plan:
-    wanted = wanted_texts(dataset, method, settings, **how)
-    standing = standing_texts(wanted, settings, generator)
+def _standing_or_plan(request: ReleaseRequest, settings: Settings) -> Published | Plan:
+    wanted = wanted_texts(request, settings)
+    standing = standing_texts(wanted, settings, request.generator)
     if standing is not None:
         return standing
-    if generator is None:
-        raise not_released(wanted, settings, how.get("period"))
-    return texts_plan(wanted, generator, settings)
+    if request.generator is None:
+        raise not_released(wanted, settings, request.period)
+    return texts_plan(wanted, request.generator, settings)
 
 
-def _check_no_generator(dataset: str, generator: str | None) -> None:
-    if generator is not None:
-        raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
+def _check_no_generator(request: ReleaseRequest) -> None:
+    if request.generator is not None:
+        raise ParameterError(
+            "generator", request.generator, f"none: no model reads the rows of {request.dataset}"
+        )
 
 
 class TextRelease(Release):

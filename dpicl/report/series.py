@@ -4,13 +4,13 @@ how many came, and which columns drift. Costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError, SourceError
 from dpicl.methods import METHODS, tabular
@@ -90,25 +90,15 @@ class SeriesFacts:
     untested: str
 
 
-def series_facts(
-    dataset: str,
-    settings: Settings,
-    *,
-    epsilon: str,
-    options: Mapping[str, Any],
-    window: int,
-    method: str | None = None,
-    shots: int = 1,
-) -> SeriesFacts:
+def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) -> SeriesFacts:
     """Of the horizon that a contract states, of a method at this epsilon, and of so many shots
-    where they are horizons of their own; reads published sums and public rows only.
+    where they are horizons of their own; reads published sums and public rows only. The last
+    `window` periods are judged by themselves.
     Raises ParameterError: the contract has no horizon that the method counts; LedgerError: none of
     its periods is released; DataError: the public rows break a rule.
     """
-    contract, plan = (
-        settings.contract(dataset),
-        plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, options=options),
-    )
+    dataset = request.dataset
+    contract, plan = settings.contract(dataset), plan_of(request, settings)
     ((_, unit),) = plan.units.items()
     counting = tabular(unit.method)
     if contract.releases.horizon is None:

@@ -9,6 +9,7 @@ import pytest
 from dpicl.certificate.files import certificate_of, write_certified
 from dpicl.certificate.issue import certify
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
 
@@ -34,7 +35,9 @@ def certified(place: Place, capsys: Capture, name: str) -> Path:
         str(place.root / f"{name}.jsonl"),
     )
     settings, path = Settings.from_environment(), place.root / f"{name}.csv"
-    (unit,) = plan_of(name, "mst_tabicl", settings, epsilon="1", shots=2).units.values()
+    (unit,) = plan_of(
+        ReleaseRequest(dataset=name, epsilon=1, method="mst_tabicl", shots=2), settings
+    ).units.values()
     write_certified(
         path,
         lambda target: target.write(b"a\n1\n"),

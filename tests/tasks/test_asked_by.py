@@ -187,7 +187,7 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
     )
     settings = Settings.current()
     how: dict[str, Any] = {
-        "epsilon": "2",
+        "epsilon": 2,
         "shots": 1,
         "count": 2,
         "options": {},

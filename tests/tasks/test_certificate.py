@@ -35,6 +35,7 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.receipts import receipt_of, released_folder
 from dpicl.engine.releases import plan_facts
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
@@ -73,7 +74,9 @@ def release(settings: Settings, name: str, method: str, epsilon: float) -> None:
 
 
 def issued(settings: Settings, name: str, method: str, epsilon: float) -> Certificate:
-    (unit,) = plan_of(name, method, settings, epsilon=repr(epsilon), shots=2).units.values()
+    (unit,) = plan_of(
+        ReleaseRequest(dataset=name, epsilon=epsilon, method=method, shots=2), settings
+    ).units.values()
     return certify(settings.declared(name), unit, settings)
 
 
@@ -125,7 +128,9 @@ def test_a_certificate_says_what_the_account_was_charged_before_and_after(
 
 def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
     before = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
-    (unit,) = plan_of(NAME, "mst_tabicl", settings, epsilon="1.0", shots=4).units.values()
+    (unit,) = plan_of(
+        ReleaseRequest(dataset=NAME, epsilon=1.0, method="mst_tabicl", shots=4), settings
+    ).units.values()
     release(settings, NAME, "mst_tabicl", 0.25)
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
     assert certify(settings.declared(NAME), unit, settings).to_json() == before, (
@@ -172,7 +177,9 @@ def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Se
 
 
 def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
-    (unit,) = plan_of(NAME, "mst_tabicl", settings, epsilon="3.0", shots=2).units.values()
+    (unit,) = plan_of(
+        ReleaseRequest(dataset=NAME, epsilon=3.0, method="mst_tabicl", shots=2), settings
+    ).units.values()
     with pytest.raises(LedgerError, match="nothing is published for this release"):
         certify(settings.declared(NAME), unit, settings)
 

@@ -32,11 +32,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield place
 
 
-def released(place: Place, method: str | None = None, **options: object) -> dpicl.Release:
+def released(
+    place: Place, method: str | None = None, *, trust: str = "central", **options: object
+) -> dpicl.Release:
     session = dpicl.Session(
         place.home, data=place.root / "data", contracts=place.root / "contracts"
     )
-    return session.protect("shop", method=method, epsilon=2, shots=2, **options)
+    return session.protect("shop", method=method, trust=trust, epsilon=2, shots=2, options=options)
 
 
 @pytest.mark.parametrize("method", HOLDS_ROWS)
@@ -222,7 +224,7 @@ def test_a_quote_knows_the_release_of_the_same_options(
     session = dpicl.Session(
         place.home, data=place.root / "data", contracts=place.root / "contracts"
     )
-    how = {"method": DEFAULTS["local"], "epsilon": 3, **options}
+    how = {"method": DEFAULTS["local"], "epsilon": 3, "options": options}
     session.protect("shop", **how)
     (quoted,) = session.quote("shop", **how)
     assert (quoted.releases, quoted.charged_before) == (1, 1)
@@ -248,4 +250,4 @@ def test_options_that_fit_no_release_are_one_sentence(
     place: Place, options: dict[str, object], phrase: str
 ) -> None:
     with pytest.raises(DpiclError, match=phrase):
-        released(place, **options)
+        released(place, **options)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import RELEASE_LOCK
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
@@ -77,7 +78,9 @@ def put(place: Place, rows: list[dict[str, Any]]) -> None:
 
 
 def planned(epsilon: str = "2") -> Any:
-    return plan_of(NAME, None, Settings.current(), epsilon=epsilon, shots=2)
+    return plan_of(
+        ReleaseRequest(dataset=NAME, epsilon=float(epsilon), shots=2), Settings.current()
+    )
 
 
 def night(
@@ -182,7 +185,10 @@ def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
         night(2, until="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
         release_planned(
-            plan_of(NAME, None, Settings.current(), epsilon="2", shots=2, period="2027-01-01"),
+            plan_of(
+                ReleaseRequest(dataset=NAME, epsilon=2, shots=2, period="2027-01-01"),
+                Settings.current(),
+            ),
             Settings.current(),
         )
     with open_ledger(Settings.current()) as ledger:
@@ -390,7 +396,7 @@ def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_ch
         and "noise=laplace: expected gaussian: visits has a horizon" in answer.stderr
     )
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
-        dpicl.Session().protect(NAME, epsilon=1, noise="laplace")
+        dpicl.Session().protect(NAME, epsilon=1, options={"noise": "laplace"})
     with pytest.raises(ParameterError, match="window=3: expected no such option"):
         dpicl.Session().protect(NAME, epsilon=1, method="aim_tabicl", window=3)
     with pytest.raises(LedgerError):

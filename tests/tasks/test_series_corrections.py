@@ -21,6 +21,7 @@ from dpicl.contract import Contract
 from dpicl.engine.horizon import entering_counts
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, DeclarationError, PrivacyError
@@ -122,7 +123,11 @@ def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: 
             PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"
         ):
             release_planned(
-                plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current()
+                plan_of(
+                    ReleaseRequest(dataset=NAME, epsilon=1, method=method, shots=2),
+                    Settings.current(),
+                ),
+                Settings.current(),
             )
 
 
@@ -140,7 +145,7 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
         for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})
     ]
     put(place, wrong + right)
-    plan = plan_of(NAME, None, Settings.current(), epsilon="400", shots=2)
+    plan = plan_of(ReleaseRequest(dataset=NAME, epsilon=400, shots=2), Settings.current())
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
         released = release_planned(plan, Settings.current(), window=window, now=after(4))
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]
@@ -174,7 +179,9 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     night(4)
     contract = series_contract(tree())
     assert "3 in all 12 periods, those that take others back among them" in unit("person", contract)
-    page = series_page(series_facts(NAME, Settings.current(), epsilon="2", options={}, window=2))
+    page = series_page(
+        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=2)
+    )
     assert (
         "charged once, corrections included" in page
         and "Rows that entered, less those that took others back" in page

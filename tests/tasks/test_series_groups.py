@@ -23,6 +23,7 @@ from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, ParameterError
@@ -52,7 +53,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def planned(shots: int = 2, epsilon: str = "2") -> Any:
-    return plan_of(NAME, METHOD, Settings.current(), epsilon=epsilon, shots=shots)
+    return plan_of(
+        ReleaseRequest(dataset=NAME, epsilon=float(epsilon), method=METHOD, shots=shots),
+        Settings.current(),
+    )
 
 
 def night(
@@ -223,7 +227,10 @@ def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charg
     )
     with pytest.raises(ParameterError, match=refused):
         release_planned(
-            plan_of(NAME, method, Settings.current(), epsilon="0.001", shots=2),
+            plan_of(
+                ReleaseRequest(dataset=NAME, epsilon=0.001, method=method, shots=2),
+                Settings.current(),
+            ),
             Settings.current(),
             now=after(1),
         )
@@ -303,7 +310,12 @@ def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: P
         )
     asked = [("mine", "1", {}), ("mine", "2", {"sum_origin": "lower"}), ("theirs", "1", {})]
     for name, epsilon, options in asked:
-        plan = plan_of(name, METHOD, Settings.current(), epsilon=epsilon, shots=2, options=options)
+        plan = plan_of(
+            ReleaseRequest(
+                dataset=name, epsilon=float(epsilon), method=METHOD, shots=2, options=options
+            ),
+            Settings.current(),
+        )
         release_planned(plan, Settings.current(), now=after(1))
     told = [
         one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())[0]

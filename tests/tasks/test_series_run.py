@@ -32,6 +32,7 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import load_pipelines, override
 from dpicl.engine.plan import make_plan
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
@@ -415,7 +416,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
     shutil.rmtree(Settings.current().private_home, ignore_errors=True)
     before = spent()
     page = series_page(
-        found := series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+        found := series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
     )
     assert (
         [one.period for one in found.aucs]
@@ -440,7 +441,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
         assert said in page
     (place.root / "data" / "public.csv").unlink()
     assert "No classifier is tested: visits: no queries at hand" in series_page(
-        series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
     )
     assert spent() == before
 
@@ -451,12 +452,12 @@ def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
     monkeypatch.setattr(series_accuracy, "MOST_MODELS", 3)
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
-    found = series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+    found = series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
     assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(
         found.errors
     ) == 7
     assert "3 of the periods are judged" in series_page(found)
     (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
     assert "All public rows have one answer" in series_page(
-        series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+        series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)
     )

@@ -138,8 +138,7 @@ def test_queries_are_charged_once_for_all_of_them_and_answered_alike_by_the_comm
         "count": 3,
         "shots": 1,
         "model": "tiny",
-        "subsets": 5,
-        "noise": "exponential",
+        "options": {"subsets": 5, "noise": "exponential"},
     }
     first = session.ask("letters", ["one", "two"], **how)
     again = session.ask("letters", ["two", "one"], **how)

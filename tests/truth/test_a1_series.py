@@ -11,6 +11,7 @@ import pytest
 from dpicl.contract.models import Check, Contract
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError
@@ -42,7 +43,10 @@ def nights(place: Place, rows: list[dict[str, Any]], method: str = "mst_tabicl")
     made = []
     for day in (1, 2, 3, 4, 5, 12):
         plan = plan_of(
-            NAME, method, Settings.current(), epsilon="2", shots=4 if method == "gdp_tabicl" else 2
+            ReleaseRequest(
+                dataset=NAME, epsilon=2, method=method, shots=4 if method == "gdp_tabicl" else 2
+            ),
+            Settings.current(),
         )
         published = release_planned(
             plan, Settings.current(), until=None, window=None, now=after(day)

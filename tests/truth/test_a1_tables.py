@@ -74,12 +74,14 @@ FEW = {name: TABLES[name] for name in ("no row", "one row")}
     ],
 )
 def test_other_ways_of_a_method_release_them_too(place: Place, options: dict[str, Any]) -> None:
+    options = dict(options)
+    method = options.pop("method")
     schema = (
         {**SCHEMA, "privacy": {"budget": {"epsilon": 5, "delta": 1e-6}}}
         if "delta" in options
         else SCHEMA
     )
-    small_tables_are_as_any_other(tables=FEW, schema=schema, **options)
+    small_tables_are_as_any_other(method, tables=FEW, schema=schema, options=options)
 
 
 @pytest.mark.exhaustive
