@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-to-run
 COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
+EDITABLE = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable
 export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
 export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
@@ -21,10 +22,11 @@ setup: $(READY) ## make the virtual environment and install everything
 $(DEMO_READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	sh tools/install.sh $(BIN)/python requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
+	$(EDITABLE) .
 	@touch $@
-$(READY): $(DEMO_READY) requirements-dev.lock
+$(READY): $(DEMO_READY) requirements-dev.lock lab/pyproject.toml
 	sh tools/install.sh $(BIN)/python requirements-dev.lock
+	$(EDITABLE) lab
 	@$(COMPILE)
 	@touch $@
 

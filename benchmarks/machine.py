@@ -25,12 +25,6 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end.claims import rows_moved
-from dpicl.audit.end_to_end.commands import Output, command_line, protect
-from dpicl.audit.end_to_end.mutants import MUTANTS, caught
-from dpicl.audit.end_to_end.suite import CLAIMS, declared
-from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, base_rows, new_world
-from dpicl.cli.audit import bounds
 from dpicl.contract import parse_contract
 from dpicl.engine.open_ledger import address_of, open_ledger
 from dpicl.engine.releases import check_shared
@@ -41,6 +35,12 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.types import PrivateTable
+from lab.audit.end_to_end.claims import rows_moved
+from lab.audit.end_to_end.commands import Output, command_line, protect
+from lab.audit.end_to_end.mutants import MUTANTS, caught
+from lab.audit.end_to_end.suite import CLAIMS, declared
+from lab.audit.end_to_end.world import KINDS, URL, Declaration, World, base_rows, new_world
+from lab.audit.results import bounds
 
 RUNS = sized(2_000, 10)
 SOURCES = sized(KINDS, KINDS[:1])

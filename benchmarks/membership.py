@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figures, bench, sized
-from dpicl.audit.membership.texts import INK, TEXT_WAYS
+from lab.audit.membership.texts import INK, TEXT_WAYS
 
 RUNS = sized((), ("--runs", "60"))
 Attack = dict[str, Any]

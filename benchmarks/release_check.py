@@ -103,7 +103,7 @@ def steps() -> list[Step]:
 
 
 def _audits() -> Iterator[Step]:
-    from dpicl.audit import CASES
+    from lab.audit import CASES
 
     program = str(Path(sys.executable).with_name("dpicl"))
     for name, runs in (*((name, RUNS) for name in CASES), ("end-to-end", RUNS_OF_THE_MACHINE)):

@@ -23,9 +23,9 @@ from xml.etree import ElementTree
 from benchmarks.figures import Figures, bench, sized
 from benchmarks.machine import mutants
 from benchmarks.papers.__main__ import checklist
-from dpicl.audit.end_to_end.leaves import UNLISTED
-from dpicl.audit.end_to_end.spellings import SPELLINGS
-from dpicl.audit.end_to_end.suite import BORDERS
+from lab.audit.end_to_end.leaves import UNLISTED
+from lab.audit.end_to_end.spellings import SPELLINGS
+from lab.audit.end_to_end.suite import BORDERS
 
 ROOT = Path(__file__).parents[1]
 TESTS = sized(ROOT / "tests" / "truth", ROOT / "tests" / "truth" / "test_c6_release_check.py")

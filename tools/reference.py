@@ -19,7 +19,6 @@ from typing import Any
 import typer
 from pydantic import BaseModel, TypeAdapter
 
-from dpicl.audit.end_to_end import leaves
 from dpicl.cli import json_output
 from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
@@ -31,6 +30,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.heads import FIELDS, head_of
 from dpicl.yaml_file import read_yaml
 from flows import environment
+from lab.audit.end_to_end import leaves
 from tools import packages as packages_of
 from tools.words import Schema, code, kind_of, prose, table
 
@@ -87,7 +87,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
+    page = "# Commands" + _WRITTEN.format(source="dpicl/cli, flows/commands.py and lab/commands")
     page += (
         "An error is one sentence on standard error, with exit code 2; a stopped command ends "
         "with that of its signal, 130 or 143. `dpicl COMMAND --help` shows the content of this "
@@ -240,7 +240,7 @@ def _printed(kind: type, schema: Schema, more: str = "") -> str:
 
 def leaves_page() -> str:
     """All that leaves of a command or run, as the audit holds it to it."""
-    page = "# What leaves" + _WRITTEN.format(source="dpicl/audit/end_to_end/leaves.py")
+    page = "# What leaves" + _WRITTEN.format(source="lab/audit/end_to_end/leaves.py")
     page += (
         "A closed list: whatever a command or run lets others see is here, with who pays for it, "
         "or why it is public. `dpicl audit end-to-end` "
@@ -352,7 +352,7 @@ def environment_page() -> str:
     known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
     for path in sorted(
         path
-        for package in ("dpicl", "tasks", "flows", "infra")
+        for package in ("dpicl", "tasks", "flows", "infra", "lab/audit")
         for path in (ROOT / package).rglob("*.py")
     ):
         for name, default, function in dict.fromkeys(_reads(path)):

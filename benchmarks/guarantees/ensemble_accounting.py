@@ -12,7 +12,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.prv import bracket
-from dpicl.audit import CASES, run_audits
+from lab.audit import CASES, run_audits
 
 RATE, QUERIES, DELTA = Fraction(400, 14_732), 100, 5e-5
 PUBLISHED = {1: 1.272, 3: 0.787, 8: 0.548}

@@ -30,7 +30,6 @@ from benchmarks.guarantees.neighbour_inputs import (
     table,
 )
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.releases import owned
 from dpicl.contract import Contract, load_contract
 from dpicl.lm.votes.integer_votes import whole_votes
 from dpicl.lm.votes.voting import VoteRule
@@ -49,6 +48,7 @@ from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable
+from lab.audit.releases import owned
 
 PAIRS = sized(10_000, 50)
 EPSILONS = (Fraction(1), Fraction(1, 10), Fraction(7, 3), Fraction(0.15))

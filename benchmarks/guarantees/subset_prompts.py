@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.figures import Figures, sized
-from dpicl.audit import CASES, run_audits
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
@@ -22,6 +21,7 @@ from dpicl.methods.few_shot.plan import Shape
 from dpicl.methods.few_shot.voting import VOTES, FreshVoting, PrivateRows, Prompts
 from dpicl.randomness import stream
 from dpicl.types import PrivateTable
+from lab.audit import CASES, run_audits
 from tests.library.text_contracts import text_contract
 
 LABEL = "good"

@@ -17,7 +17,7 @@ from dpicl import __version__
 from dpicl.cli import names
 from dpicl.cli.collect import collect
 from dpicl.cli.compare import compare
-from dpicl.cli.contributed import contribute, others
+from dpicl.cli.contributed import contribute
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.model import model_app
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
@@ -27,7 +27,7 @@ from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.series import series
 from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
-from dpicl.cli.terminal import QUIET, check_state, say, show_models
+from dpicl.cli.terminal import QUIET, say, show_models
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.leaving import INTERRUPTED
@@ -261,60 +261,6 @@ def plan(
 
 
 @app.command()
-def audit(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="AUDIT",
-            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
-            "or membership, attacks on releases.",
-        ),
-    ] = None,
-    all_audits: Annotated[
-        bool, typer.Option("--all", help="Run the audits of all mechanisms.")
-    ] = False,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership "
-            "2,000. More runs detect smaller leaks.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system."),
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the results. Default: `audit` in the state folder."),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            help="membership: a public table to plant a record in, in place of made-up rows.",
-            autocompletion=names.contracts,
-        ),
-    ] = None,
-) -> None:
-    """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
-    mutants must be caught; exit code 1 if not.
-    """
-    from dpicl.cli.audit import audit_end_to_end, audit_mechanisms, audit_membership
-
-    folder = out or Settings.from_environment().own("audit")
-    if name == "end-to-end" and not all_audits:
-        check_state()
-        passed = audit_end_to_end(runs=runs, folder=folder)
-    elif name == "membership" and not all_audits:
-        passed = audit_membership(table, runs=runs, seed=seed, folder=folder)
-    else:
-        passed = audit_mechanisms(name, all_cases=all_audits, runs=runs, seed=seed, folder=folder)
-    if not passed:
-        raise typer.Exit(1)
-
-
-@app.command()
 def forecast(as_json: AsJson = False) -> None:
     """Forecast how many scheduled periods each budget lasts. No row is read."""
     from dpicl.cli.forecast import print_forecasts
@@ -322,7 +268,7 @@ def forecast(as_json: AsJson = False) -> None:
     print_forecasts(as_json=as_json)
 
 
-contribute(app, "serve", "deploy", "metrics", *others())
+contribute(app)
 
 
 def main() -> None:

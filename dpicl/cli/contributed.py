@@ -1,8 +1,8 @@
 """Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or
 app of Typer.
 
-`flows` contributes those that need Prefect. One whose packages are not installed is hidden, and its
-error says what it needs.
+`flows` contributes those that need Prefect, dpicl-lab audits and what papers print. One whose
+packages are not installed is hidden, and its error says what it needs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from dpicl.installed import contributed
 GROUP = "dpicl.commands"
 SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
+LAB = ("audit",)
+"""Commands of dpicl-lab, whether or not it is installed."""
 FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
 """In the repository and the image it stands beside this package; elsewhere `flows` may be
 anybody's.
 """
 
 
-def contribute(app: typer.Typer, *names: str) -> None:
-    """Add these commands, in this order."""
-    for name in names:
+def contribute(app: typer.Typer) -> None:
+    """Add them; `run` is this package's own."""
+    for name in (*SHIPPED, *sorted(contributed(GROUP).names.union(LAB) - {"run", *SHIPPED})):
         try:
             if name in SHIPPED and not FLOWS.exists():
                 expected = "a clone and `make setup`"
@@ -37,7 +39,8 @@ def contribute(app: typer.Typer, *names: str) -> None:
                 )
             point = next(iter(contributed(GROUP).select(name=name)), None)
             if point is None:
-                expected = '`pip install "dpicl[pipeline,local]"`, in a clone `make setup`'
+                package = "dpicl-lab" if name in LAB else "dpicl[pipeline,local]"
+                expected = f'`pip install "{package}"`, in a clone `make setup`'
                 raise DpiclError(
                     f"{name}: no installed package has this command; expected {expected}"
                 )
@@ -52,13 +55,6 @@ def contribute(app: typer.Typer, *names: str) -> None:
             app.add_typer(command, name=name)
         else:
             app.command(name)(command)
-
-
-def others() -> list[str]:
-    """Names of commands that packages other than `flows` contribute; `run` is this package's
-    own.
-    """
-    return sorted(contributed(GROUP).names - {"run", *SHIPPED})
 
 
 def _missing(error: Exception) -> Callable[[typer.Context], None]:

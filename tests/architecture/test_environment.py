@@ -12,7 +12,7 @@ ENTRIES = {
     *("dpicl/session.py", "tasks/wrapper.py"),
     *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
 }
-"""Besides the command line, flows and the audit, whose worlds are processes of their own: who may
+"""Besides the command line and flows: who may
 ask for `Settings.from_environment`.
 """
 READERS = {
@@ -27,7 +27,6 @@ READERS = {
     "dpicl/lm/local/gguf_file.py": "what pip inherits",
     "dpicl/files/objects.py": "a store's own variables",
     "dpicl/lm/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
-    "dpicl/audit/end_to_end/world.py": "worlds that commands run in",
     "dpicl/cli/contract_view.py": "whether a variable is set, for people",
 }
 
@@ -49,9 +48,7 @@ def places(owner: str, name: str, *folders: str) -> set[str]:
 
 def test_settings_are_read_from_the_environment_at_entries_only() -> None:
     found = places("Settings", "from_environment", "dpicl", "tasks")
-    assert {
-        path for path in found if not path.startswith(("dpicl/cli/", "dpicl/audit/"))
-    } == ENTRIES
+    assert {path for path in found if not path.startswith("dpicl/cli/")} == ENTRIES
 
 
 def test_nothing_else_reads_the_environment() -> None:

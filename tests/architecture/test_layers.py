@@ -79,7 +79,7 @@ def test_a_commit_is_checked_as_make_check_does() -> None:
 
 def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
     """The same contracts on a tree whose mechanisms import the orchestrator."""
-    for name in ("dpicl", "tasks", "flows", "infra"):
+    for name in ("dpicl", "tasks", "flows", "infra", "lab"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     samplers = tmp_path / "dpicl" / "mechanisms" / "samplers.py"

@@ -379,7 +379,7 @@ def test_no_method_is_named_in_quotes_elsewhere() -> None:
     quoted = re.compile(rf"[\"']({'|'.join(METHODS)})[\"']")
     for path in (
         path
-        for folder in ("dpicl", "flows", "tasks", "infra")
+        for folder in ("dpicl", "flows", "tasks", "infra", "lab/audit")
         for path in (ROOT / folder).rglob("*.py")
     ):
         if (ROOT / "dpicl" / "methods") not in path.parents:

@@ -264,7 +264,7 @@ def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: 
 def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) -> None:
     """Neighbouring files give the same public bytes but for what is paid for."""
     program = (
-        "from dpicl.audit.end_to_end.suite import CLAIMS\n"
+        "from lab.audit.end_to_end.suite import CLAIMS\n"
         f"assert CLAIMS['bytes of protect: {NAME}']() == []\nassert CLAIMS['bytes of a run: "
         f"{NAME}']() == []\nprint('held')"
     )

@@ -16,8 +16,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
-from dpicl.audit.noise import DELTA, EPSILON, SQUARES, VARIANCE
 from dpicl.mechanisms.discrete_gaussian import guarantee
+from lab.audit.noise import DELTA, EPSILON, SQUARES, VARIANCE
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 

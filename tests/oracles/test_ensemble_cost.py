@@ -11,10 +11,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.audit.ensembles import DELTA, EPSILON, JOINT_EPSILON, NOMINAL, SENSITIVITY, SIGMA, TEST
 from dpicl.mechanisms.joint_exponential import guarantee
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
+from lab.audit.ensembles import DELTA, EPSILON, JOINT_EPSILON, NOMINAL, SENSITIVITY, SIGMA, TEST
 
 ADD = Neighbours.ADD_OR_REMOVE_ONE
 GRID = 1e-4

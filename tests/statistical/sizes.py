@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from dpicl.audit import SURE
+from lab.audit import SURE
 
 DRAWS = 30_000
 """Draws of a sampler per law."""

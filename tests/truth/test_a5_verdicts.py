@@ -20,10 +20,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.audit.end_to_end.commands import Command, command_line, protect, run
-from dpicl.audit.end_to_end.observation import Observation, observed
-from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
-from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, new_world
 from dpicl.contract import Declared
 from dpicl.engine.collect import timings_of
 from dpicl.engine.files import PUBLIC_MODE
@@ -36,6 +32,10 @@ from dpicl.engine.verdicts import VERDICTS, Verdicts
 from dpicl.errors import DataError
 from dpicl.report.load import load_run
 from dpicl.tabular.reading import survey
+from lab.audit.end_to_end.commands import Command, command_line, protect, run
+from lab.audit.end_to_end.observation import Observation, observed
+from lab.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
+from lab.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, new_world
 
 Change = Callable[[list[SourceRow]], list[SourceRow]]
 WARN: dict[str, dict[str, Any]] = {

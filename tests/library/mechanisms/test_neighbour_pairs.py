@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from benchmarks.guarantees.neighbour_pairs import CASES, group_by, mean, try_pairs
-from dpicl.audit.means import NoClip, halved
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.randomness import Stream
 from dpicl.tabular.central import aggregate
+from lab.audit.means import NoClip, halved
 
 PAIRS = 150
 

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpicl.audit.ensembles import _pooled
 from dpicl.engine.names import parameters_of
 from dpicl.errors import ModelError, PrivacyError
 from dpicl.lm.requests import HashScorer
@@ -28,6 +27,7 @@ from dpicl.methods.ensemble.voting import Placement, Voters, asked_of_each, coun
 from dpicl.methods.text_answers import calibrated
 from dpicl.pipeline import Cell
 from dpicl.text.prompts import CONTENT_FREE
+from lab.audit.ensembles import _pooled
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
 from tests.library.text_contracts import as_ensemble, text_contract
 

@@ -15,9 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.neighbours import joined
-from dpicl.audit.releases import owned
-from dpicl.audit.votes import in_turn
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
@@ -35,6 +32,9 @@ from dpicl.tabular.central.teachers import (
     votes,
 )
 from dpicl.types import PrivateTable
+from lab.audit.neighbours import joined
+from lab.audit.releases import owned
+from lab.audit.votes import in_turn
 from tests.library.examples import random_table, small_contract
 from tests.library.kinds import kind_contract
 from tests.library.methods.spending import spending

@@ -1,0 +1,252 @@
+"""Audits of noisy counts: alone, as a histogram's mode, of right answers on held-out rows, and all
+that MST and AIM measure.
+
+Each count and choice of MST has an audit of its own, which sees 0.8 times the noise; its whole
+release takes a thousand times as long, and what is caught there is a budget that is spent more than
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.contract.models import Contract
+from dpicl.contract.sources import Split
+from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
+from dpicl.mechanisms.noisy_steps import PureBudget
+from dpicl.methods import Options, held_out_evaluation, unit_of
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.randomness import Stream
+from dpicl.tabular.central import adaptive
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
+from dpicl.tabular.central.spanning_tree import Shares, measure
+from dpicl.types import PrivateCodes
+from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
+from lab.audit.neighbours import numbers
+
+Counting = Callable[[Sequence[int], Stream], list[int]]
+"""Counts, and a noisy one of each."""
+CATEGORIES = 6
+"""Among so many the largest noisy count is rarely negative, which tells most."""
+_COUNT_EVENTS: dict[str, OutputEvent] = {
+    "at least one": lambda counts: counts >= 1,
+    "odd": low_bits,
+    "even": lambda counts: ~low_bits(counts),
+}
+
+
+def _count(release: Counting) -> Trial:
+    """No row, and one."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return np.array(release([int(which)] * count, stream), dtype=np.int64)
+
+    return Trial(draw, _COUNT_EVENTS)
+
+
+def _noisy(epsilon: Fraction) -> Counting:
+    return lambda counts, stream: noisy_counts(counts, epsilon=epsilon, stream=stream)
+
+
+def _even_steps(counts: Sequence[int], stream: Stream) -> list[int]:
+    """Noise of about the right size that never touches the last bit."""
+    noise = noisy_counts([0] * len(counts), epsilon=Fraction(2), stream=stream)
+    return [count + 2 * more for count, more in zip(counts, noise, strict=True)]
+
+
+def _exact_zero(counts: Sequence[int], stream: Stream) -> list[int]:
+    noisy = noisy_counts(counts, epsilon=Fraction(1), stream=stream)
+    return [released if count else 0 for count, released in zip(counts, noisy, strict=True)]
+
+
+def present_only(
+    histograms: Sequence[Sequence[int]], *, epsilon: Fraction, stream: Stream
+) -> list[int]:
+    """Mutant: the mode among the categories that occur; one that is alone is released without
+    noise.
+    """
+    present = [[code for code, count in enumerate(counts) if count] or [0] for counts in histograms]
+    occurring = [
+        [counts[code] for code in codes] for counts, codes in zip(histograms, present, strict=True)
+    ]
+    return [
+        codes[mode]
+        for codes, mode in zip(
+            present, noisy_modes(occurring, epsilon=epsilon, stream=stream), strict=True
+        )
+    ]
+
+
+PRESENT_ONLY = (
+    "present-only",
+    "only categories that occur are counted, so that a single one is released without noise",
+)
+
+
+def _mode(modes: Callable[..., list[int]], epsilon: Fraction = Fraction(1)) -> Trial:
+    """Empty categories, and one row in the last."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        counts = [0] * (CATEGORIES - 1) + [int(which)]
+        return np.array(modes([counts] * count, epsilon=epsilon, stream=stream), dtype=np.int64)
+
+    return Trial(draw, {"the last": lambda modes: modes == CATEGORIES - 1})
+
+
+_UNIT = unit_of(GdpTabicl.name, "audit", 0, (1.0,), (1,), (), False, Options())
+_COUNTS = len(held_out_evaluation.measured_cells(_UNIT)) + 1
+"""Of one unit: right answers of each cell, and the rows."""
+
+
+def _held_out(epsilon: Fraction) -> Contract:
+    return numbers({"age": 1}).model_copy(
+        update={"split": Split(test_fraction=0.5, evaluation_epsilon=float(epsilon))}
+    )
+
+
+def _evaluated(epsilon: Fraction) -> Counting:
+    contract = _held_out(epsilon)
+    return lambda counts, stream: held_out_evaluation.released_counts(
+        counts, contract, _UNIT, stream
+    )
+
+
+def _exact_rows(counts: Sequence[int], stream: Stream) -> list[int]:
+    noisy = _evaluated(Fraction(1))(counts, stream)
+    noisy[_COUNTS - 1 :: _COUNTS] = counts[_COUNTS - 1 :: _COUNTS]
+    return noisy
+
+
+def _evaluation(release: Counting) -> Trial:
+    """No held-out row, and one that every cell answers correctly."""
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return np.array(release([int(which)] * _COUNTS * count, stream), dtype=np.int64).reshape(
+            count, _COUNTS
+        )
+
+    events: dict[str, OutputEvent] = {
+        "all at least one": lambda counts: np.asarray((counts >= 1).all(axis=1)),
+        "one row": lambda counts: counts[:, -1] >= 1,
+    }
+    return Trial(draw, events)
+
+
+_MST_EPSILON, _SIZES = 2.0, (2, 2, 2)
+"""Two columns and the label: one pair to choose, or none."""
+
+
+def _marginals(measured: Callable[[ExactCounts, Stream], Sequence[NoisyMarginal]]) -> Trial:
+    """No row, and one; the events are that every count of its cells points to it, or to none, by
+    the choice of the pair.
+    """
+    tables = {
+        which: ExactCounts.of(PrivateCodes(np.ones((int(which), 3), dtype=np.uint8)), _SIZES)
+        for which in (False, True)
+    }
+
+    def scores(which: bool, stream: Stream) -> tuple[int, int, int]:
+        """Whether a pair was chosen; the least and the largest count of the cells that a row of
+        ones is in.
+        """
+        marginals = measured(tables[which], stream)
+        counts = [int(marginal.counts.flat[-1]) for marginal in marginals]
+        return int(len(marginals[-1].columns) == 3), min(counts), max(counts)
+
+    return Trial(
+        lambda which, count, stream: np.array([scores(which, stream) for _ in range(count)]),
+        {
+            "a pair, and a row": lambda scores: (scores[:, 0] == 1) & (scores[:, 1] >= 1),
+            "no pair, and a row": lambda scores: (scores[:, 0] == 0) & (scores[:, 1] >= 1),
+            "a row": lambda scores: scores[:, 1] >= 1,
+            "no row": lambda scores: scores[:, 2] <= 0,
+        },
+    )
+
+
+def _with(shares: Shares) -> Trial:
+    return _marginals(lambda exact, stream: measure(exact, budget=shares, stream=stream))
+
+
+def _adaptive(epsilon: float) -> Trial:
+    return _marginals(
+        lambda exact, stream: adaptive.measure(exact, budget=PureBudget.of(epsilon), stream=stream)
+    )
+
+
+_EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)
+CASES = (
+    AuditCase("noisy-count", "noisy count", 1.0, _count(_noisy(Fraction(1)))).with_mutants(
+        less_noise(_count(_noisy(LESS_NOISE))),
+        Mutant(
+            "even-steps",
+            "noise is always even, so that the last bit is the true count's",
+            _count(_even_steps),
+        ),
+        Mutant("exact-zero", "a count of zero is released without noise", _count(_exact_zero)),
+    ),
+    AuditCase(
+        "noisy-mode",
+        f"mode of a noisy histogram of {CATEGORIES} categories",
+        1.0,
+        _mode(noisy_modes),
+    ).with_mutants(
+        less_noise(_mode(noisy_modes, LESS_NOISE)),
+        Mutant(*PRESENT_ONLY, _mode(present_only)),
+    ),
+    AuditCase(
+        "held-out-evaluation",
+        "noisy counts of right answers on held-out rows",
+        _EVALUATION.epsilon,
+        _evaluation(_evaluated(Fraction(1))),
+        _EVALUATION.neighbours,
+        _EVALUATION.unit,
+    ).with_mutants(
+        less_noise(_evaluation(_evaluated(LESS_NOISE))),
+        Mutant(
+            "exact-rows",
+            "the number of held-out rows is released without noise",
+            _evaluation(_exact_rows),
+        ),
+        Mutant(
+            "whole-epsilon-each",
+            "every count spends what all of them may",
+            _evaluation(_noisy(Fraction(1))),
+        ),
+    ),
+    AuditCase(
+        "mst-release",
+        "whole release of counts and chosen pairs",
+        _MST_EPSILON,
+        _marginals(
+            lambda exact, stream: measure(exact, budget=PureBudget.of(_MST_EPSILON), stream=stream)
+        ),
+        share=20,
+        near=0.5,
+    ).with_mutants(
+        Mutant(
+            "half-noise",
+            "noise of half the scale",
+            _with(Shares.of(PureBudget.of(2 * _MST_EPSILON), len(_SIZES) - 1)),
+        ),
+        Mutant(
+            "whole-budget-each",
+            "every count spends the whole epsilon",
+            _with(Shares(*[PureBudget.of(_MST_EPSILON)] * 3)),
+        ),
+    ),
+    AuditCase(
+        "aim-release",
+        "whole release of counts that are chosen one after another",
+        _MST_EPSILON,
+        _adaptive(_MST_EPSILON),
+        share=20,
+        near=0.5,
+    ).with_mutants(
+        Mutant("half-noise", "noise of half the scale", _adaptive(2 * _MST_EPSILON)),
+    ),
+)

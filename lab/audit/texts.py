@@ -1,0 +1,258 @@
+"""Audits of DP few-shot generation, whole: one row more among the private texts, and a model that
+echoes what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.accounting.accountant import price
+from dpicl.accounting.bounded_range import one_choice
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract import TextContract, parse_contract
+from dpicl.lm.requests import ModelDescription, Tokens
+from dpicl.lm.votes.integer_votes import public_votes, whole_votes
+from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.mechanisms.difference_token import DifferenceToken
+from dpicl.mechanisms.private_token import UNITS, TokenNoise
+from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
+from dpicl.methods.few_shot.voting import Job
+from dpicl.methods.few_shot_generation import write
+from dpicl.methods.memory import Memory
+from dpicl.pipeline import Cell
+from dpicl.randomness import Draws, Stream
+from dpicl.types import PrivateTable
+from lab.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
+
+COMMON, OWN = "a", "b"
+"""What the model writes without private rows, and the text of the row that may be there."""
+OWN_GAP = 2.18
+"""In nats: how much less likely the own text is in public. Of all odds these tell most at
+`INK_RANGE` and `INK_EPSILON`.
+"""
+INK_RANGE, INK_EPSILON = Fraction(2), 1.0
+_SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
+RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
+_SHARE = 10
+_RUNS_AT_ONCE = 1_000
+_CELL = Cell("icl", 1.0, 1)
+_POOL = Pool(None, 2)
+
+
+@dataclass(frozen=True)
+class EchoingModel:
+    """Two words, each a token: a voter gives all it has to the text of its first example, or to
+    `COMMON`.
+    """
+
+    mistake: str = ""
+    leading: Tokens = ()
+    ends: frozenset[int] = frozenset()
+    context: int | None = None
+
+    @property
+    def description(self) -> ModelDescription:
+        """Says that nothing was trained."""
+        return ModelDescription("echoing", "fake", "1", "", False, "local")
+
+    def encode(self, text: str) -> Tokens:
+        """Only private texts are read."""
+        return (1,) if f": {OWN}\n" in text else ()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The words."""
+        return "".join((COMMON, OWN)[token] for token in tokens)
+
+    def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
+        """Whole votes for one word each; differences to a model that knows the own text too, and
+        has it in one text of ten.
+        """
+        words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
+        if rule.kind == "difference":
+            return [self._differences(one, rule) for one in words]
+        return [
+            Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words
+        ]
+
+    def _differences(self, words: Sequence[int], rule: VoteRule) -> Votes:
+        public = np.array([0.0, -OWN_GAP])
+        voters = np.array([_SURE if word else public for word in words]).reshape(-1, 2)
+        counted = replace(rule, clip=_UNCLIPPED) if self.mistake == "clip-of-the-sum" else rule
+        assert rule.clip is not None and rule.voters is not None and counted.clip is not None
+        sums = whole_votes(voters, counted, np, public).sum(axis=0) * round(
+            counted.clip / rule.clip
+        )
+        most = rule.voters * UNITS
+        if self.mistake == "clip-of-the-sum":
+            sums = np.clip(sums, -most, most)
+        if self.mistake == "voters-present":
+            sums = sums * rule.voters // max(1, len(words))
+        count = 1 if self.mistake == "private-candidates" and not any(words) else 2
+        return Votes(np.arange(count), sums[:count], public_votes(public, rule, np)[:count])
+
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+        """The same voters for every token."""
+        return FreshSession(requests, partial(self.vote, rule=rule))
+
+
+def _contract() -> TextContract:
+    words = {"instruction": "Write.", "label": "Kind", "text": "Text"}
+    content = {
+        "version": 2,
+        "kind": "text",
+        "name": "audit",
+        "source": {"bundled": "docstrings"},
+        "privacy": {"budget": {"benchmark": True}},
+        "text": "{text}",
+        "max_characters": 10,
+        "task": {
+            "kind": "extraction",
+            "field": "label",
+            "min_rows": 2,
+            "labels": ["any"],
+            "answer_tokens": 1,
+        },
+        "query_count": 1,
+        "prompts": {"generation": words, "answering": {"text": "Text", "answer": "Kind"}},
+        "generation": {
+            "subsets": 2,
+            "examples": 1,
+            "candidates": None,
+            "max_tokens": 1,
+            "delta": "1/1000",
+        },
+    }
+    contract = parse_contract(content, "audit")
+    assert isinstance(contract, TextContract)
+    return contract
+
+
+def _plan(
+    shape: Shape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
+) -> CellPlan:
+    guarantee = price(
+        shape.event(Noise(noise), rate, 1),
+        neighbours=Neighbours.ADD_OR_REMOVE_ONE,
+        unit="row",
+        delta=delta,
+    )
+    return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
+
+
+def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
+    """No row, and one; whether its text is written."""
+    contract = _contract()
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        rows = PrivateTable(
+            pa.table(
+                {
+                    "label": pa.array(["any"] * which, pa.string()),
+                    "text": pa.array([OWN] * which, pa.string()),
+                }
+            )
+        )
+        hits: list[bool] = []
+        while len(hits) < count:
+            draws = [
+                Draws(stream.below(1 << 64), "audit", simulated=True)
+                for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))
+            ]
+            jobs = [Job({_CELL: plan}, Memory(one)) for one in draws]
+            hits += [
+                texts[_CELL][0].text == OWN
+                for texts in write(rows, contract, model or EchoingModel(), jobs)
+            ]
+        return np.array(hits)
+
+    return Trial(draw, {"its text": lambda hits: hits}, delta=plan.guarantee.delta)
+
+
+_FRESH_NOISE = TokenNoise("exponential", FRESH_EPSILON)
+_FRESH = _plan(Shape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
+_FIXED_NOISE = TokenNoise("clipped-logits", Fraction(1), row_is_voter=True)
+_FIXED = _plan(Shape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1))
+_INK_NOISE = DifferenceToken(INK_RANGE, 2, Fraction(1))
+_INK = _plan(
+    Shape("invisible-ink", True, 2, 1, None, 1, 1.0, temperature=Fraction(1)),
+    _INK_NOISE,
+    Fraction(1),
+    float(one_choice(float(INK_RANGE))(np.array([INK_EPSILON]))[0]),
+)
+
+
+def _mistaken(mistake: str) -> Trial:
+    return _trial(_INK, EchoingModel(mistake))
+
+
+def _drawn(plan: CellPlan, rate: Fraction, noise: TokenNoise | DifferenceToken) -> Trial:
+    """By another noise or rate than the plan's guarantee is for."""
+    return _trial(replace(plan, drawings={_POOL: Drawing(rate, Noise(noise))}))
+
+
+CASES = (
+    # two subsets that vote on a token, into one of which the row may fall
+    AuditCase(
+        "few-shot-fresh",
+        "one token of DP few-shot generation, exponential noise on fresh subsets",
+        _FRESH.guarantee.epsilon,
+        _trial(_FRESH),
+        share=_SHARE,
+    ).with_mutants(
+        less_noise(_drawn(_FRESH, RATE, replace(_FRESH_NOISE, amount=FRESH_EPSILON * LESS_NOISE))),
+        Mutant(
+            "no-subsample",
+            "every row takes part, yet amplification is claimed",
+            _drawn(_FRESH, Fraction(1), _FRESH_NOISE),
+        ),
+        Mutant(
+            "added-vote",
+            "the noise is for an added vote, where one row changes a vote",
+            _drawn(_FRESH, RATE, replace(_FRESH_NOISE, row_is_voter=True)),
+        ),
+    ),
+    # a row that is a voter of its own, beside the one that reads no row
+    AuditCase(
+        "few-shot-fixed",
+        "one token of DP few-shot generation, clipped logits of fixed batches",
+        _FIXED.guarantee.epsilon,
+        _trial(_FIXED),
+        share=_SHARE,
+    ).with_mutants(
+        less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))
+    ),
+    # a row whose difference is added to public logits, where the plan has two voters and one may
+    # come
+    AuditCase(
+        "invisible-ink",
+        f"one token of DP few-shot generation, invisible ink, at delta = "
+        f"{_INK.guarantee.delta:.3f}",
+        _INK.guarantee.epsilon,
+        _trial(_INK),
+        share=_SHARE,
+        near=0.6,
+    ).with_mutants(
+        less_noise(_drawn(_INK, Fraction(1), replace(_INK_NOISE, amount=INK_RANGE * LESS_NOISE))),
+        Mutant(
+            "voters-present",
+            "divided by the voters that are there, not by those of the plan",
+            _mistaken("voters-present"),
+        ),
+        Mutant(
+            "clip-of-the-sum",
+            "the sum is clipped in place of each difference",
+            _mistaken("clip-of-the-sum"),
+        ),
+        Mutant(
+            "private-candidates",
+            "a candidate is one that rows make likely",
+            _mistaken("private-candidates"),
+        ),
+    ),
+)

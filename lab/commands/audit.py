@@ -1,0 +1,65 @@
+"""`dpicl audit`: mechanisms, whole commands, and attacks on releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpicl.cli import names
+from dpicl.cli.terminal import check_state
+from dpicl.engine.settings import Settings
+
+
+def audit(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AUDIT",
+            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; "
+            "or membership, attacks on releases.",
+        ),
+    ] = None,
+    all_audits: Annotated[
+        bool, typer.Option("--all", help="Run the audits of all mechanisms.")
+    ] = False,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs on each of two neighbours. Default: 100,000; end-to-end 4,000, membership "
+            "2,000. More runs detect smaller leaks.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system."),
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results. Default: `audit` in the state folder."),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="membership: a public table to plant a record in, in place of made-up rows.",
+            autocompletion=names.contracts,
+        ),
+    ] = None,
+) -> None:
+    """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and
+    mutants must be caught; exit code 1 if not.
+    """
+    from lab.audit.results import audit_end_to_end, audit_mechanisms, audit_membership
+
+    folder = out or Settings.from_environment().own("audit")
+    if name == "end-to-end" and not all_audits:
+        check_state()
+        passed = audit_end_to_end(runs=runs, folder=folder)
+    elif name == "membership" and not all_audits:
+        passed = audit_membership(table, runs=runs, seed=seed, folder=folder)
+    else:
+        passed = audit_mechanisms(name, all_cases=all_audits, runs=runs, seed=seed, folder=folder)
+    if not passed:
+        raise typer.Exit(1)

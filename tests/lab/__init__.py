@@ -1,0 +1,1 @@
+"""Tests of the package `lab`: audits, comparisons, printed tables, benchmarks and training."""
