@@ -1,9 +1,9 @@
 """What is said is so: a figure for each row of what was false around the mechanism, 0 inputs of it
 failing. `make bench TOPIC=truth`.
 
-rows        `tests/truth` whole: a file `test_a1_….py` is of row a1, `test_d_witness_….py` of
-            d-witness. A test whose name holds `mutant` brings a fault back. A row without a test is
-            short
+rows        `tests/truth` and `tests/lab/truth` whole: a file `test_a1_….py` is of row a1,
+            `test_d_witness_….py` of d-witness. A test whose name holds `mutant` brings a fault
+            back. A row without a test is short
 borders     the claims of `dpicl audit end-to-end` on worlds at borders, and on spellings of assets;
             what they see that no list has
 mutants     of `dpicl audit end-to-end`: all are caught, as `make bench TOPIC=machine` has them
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,7 +29,7 @@ from lab.audit.end_to_end.spellings import SPELLINGS
 from lab.audit.end_to_end.suite import BORDERS
 
 ROOT = Path(__file__).parents[1]
-TESTS = sized(ROOT / "tests" / "truth", ROOT / "tests" / "truth" / "test_c6_release_check.py")
+TESTS = sized(("tests/truth", "tests/lab/truth"), ("tests/truth/test_c6_release_check.py",))
 """In smoke size some that run no topic: else this one would run itself."""
 ROWS = (
     *(f"a{number}" for number in range(1, 8)),
@@ -64,7 +65,7 @@ def read_results(report: Path) -> dict[str, Counter[str]]:
     return found
 
 
-def rows(figures: Figures, tests: Path = TESTS, expected: tuple[str, ...] = ROWS) -> None:
+def rows(figures: Figures, tests: Sequence[str] = TESTS, expected: tuple[str, ...] = ROWS) -> None:
     """The tests in a process of their own; which of them fail, by row."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "results.xml"
@@ -77,7 +78,7 @@ def rows(figures: Figures, tests: Path = TESTS, expected: tuple[str, ...] = ROWS
             "",
             "--continue-on-collection-errors",
             f"--junitxml={report}",
-            str(tests),
+            *tests,
         ]
         told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         print(told.stdout[-6000:], told.stderr[-1000:], flush=True)

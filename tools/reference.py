@@ -31,6 +31,7 @@ from dpicl.methods.heads import FIELDS, head_of
 from dpicl.yaml_file import read_yaml
 from flows import environment
 from lab.audit.end_to_end import leaves
+from lab.compare import json_output as compared
 from tools import packages as packages_of
 from tools.words import Schema, code, kind_of, prose, table
 
@@ -198,19 +199,20 @@ def pipelines_page() -> str:
 
 def json_page() -> str:
     """What every command prints with --json, and the types that it is made of."""
-    page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/json_output")
+    page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/json_output and lab/compare")
     page += (
         "Epsilon is in nats, times are in UTC. A number that has no bound is null. Types are "
         "those of JSON.\n\n"
     )
     known = {
         name: kind
-        for module in json_output.MODULES
+        for module in (*json_output.MODULES, compared)
         for name, kind in vars(module).items()
         if isinstance(kind, type)
     }
     shown = dict[str, str]()
-    for command, kind in json_output.COMMANDS.items():
+    printed = {**json_output.COMMANDS, "dpicl compare RUN RUN": compared.ComparedRuns}
+    for command, kind in printed.items():
         schema = TypeAdapter(kind).json_schema()
         parts = schema.pop("$defs", {})
         listed = schema["type"] == "array"

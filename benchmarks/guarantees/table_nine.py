@@ -18,7 +18,7 @@ from dpicl.accounting.calibration import LEAST_SHARE, calibrate, subsampled_gaus
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.prv import Bracket, bracket
-from dpicl.methods.published.noise_cells import NoiseCell, table_nine
+from lab.published.noise_cells import NoiseCell, table_nine
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 ROUNDS = sized(3, 1)

@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.figures import Figures, bench, sized
 from benchmarks.papers.evidence import COMMANDS, Evidence, run
 from benchmarks.real_tables import at_hand
-from dpicl.methods.published.cells import papers
+from lab.published.cells import papers
 
 ROOT, ITEMS = Path(__file__).parents[2], 131
 STATES = ("done", "differs", "not done", "impossible")

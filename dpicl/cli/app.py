@@ -16,13 +16,11 @@ from typer.exceptions import TyperException
 from dpicl import __version__
 from dpicl.cli import names
 from dpicl.cli.collect import collect
-from dpicl.cli.compare import compare
 from dpicl.cli.contributed import contribute
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.model import model_app
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
-from dpicl.cli.reproduce import reproduce
 from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.series import series
 from dpicl.cli.state import state_app
@@ -154,9 +152,7 @@ def report(
     say(*(f"report: {path}" for path in build_report(folder, by)))
 
 
-app.command()(compare)
 app.command()(series)
-app.command()(stoppable(reproduce))
 
 
 @app.command()

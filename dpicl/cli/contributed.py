@@ -19,7 +19,7 @@ from dpicl.installed import contributed
 GROUP = "dpicl.commands"
 SHIPPED = ("serve", "deploy", "metrics")
 """Commands of `flows`, whether or not it can be loaded here."""
-LAB = ("audit",)
+LAB = ("audit", "compare", "reproduce")
 """Commands of dpicl-lab, whether or not it is installed."""
 FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
 """In the repository and the image it stands beside this package; elsewhere `flows` may be

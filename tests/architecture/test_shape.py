@@ -19,7 +19,17 @@ from dpicl.methods import METHODS
 from tasks.expectations import suite
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("dpicl", "tasks", "flows", "infra", "lab/audit", "lab/commands")
+PACKAGES = (
+    "dpicl",
+    "tasks",
+    "flows",
+    "infra",
+    "lab/audit",
+    "lab/commands",
+    "lab/compare",
+    "lab/published",
+    "lab/reproduce",
+)
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 HEAD = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
 HEADED = sorted(

@@ -17,10 +17,10 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.table_files import read_table
-from dpicl.report.compare import compare, side_of
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
 from dpicl.report.story import story
+from lab.compare import compare, side_of
 from tests.harness import Place, install, new_place, rows, shop, shop_rows
 from tests.tasks.stages import make_plan
 

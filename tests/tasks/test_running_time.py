@@ -22,9 +22,9 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.running_time import RUNNING, begun_together, not_run, running
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError
-from dpicl.report.compare.sides import side_of
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
+from lab.compare.sides import side_of
 from tests.harness import Place, World, install, new_place, shop, shop_rows
 
 AN_INSTANT = 1e-4

@@ -44,7 +44,7 @@ def test_a_row_has_its_failing_inputs_and_one_without_any_is_short(tmp_path: Pat
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     figures = Figures()
-    rows(figures, tmp_path, ("a1", "a2", "b4", "c2", "d-collect", "d-witness"))
+    rows(figures, [str(tmp_path)], ("a1", "a2", "b4", "c2", "d-collect", "d-witness"))
     assert figures.lines == [
         ("a1-open", "1 of 2 inputs and 1 mutants", "0", False),
         ("a2-open", "no test", "0", False),

@@ -13,7 +13,7 @@ from dpicl.cli.json_output.budgets import (
     PlannedCharge,
     SpentAccount,
 )
-from dpicl.cli.json_output.plans import CheckedContract, ComparedRuns, Listing, Plan
+from dpicl.cli.json_output.plans import CheckedContract, Listing, Plan
 from dpicl.cli.json_output.reports import CountedReports
 from dpicl.cli.json_output.states import (
     CheckedModel,
@@ -34,7 +34,6 @@ COMMANDS: dict[str, Any] = {
     "dpicl list": Listing,
     "dpicl plan CONTRACT": Plan,
     "dpicl contract check NAME": CheckedContract,
-    "dpicl compare RUN RUN": ComparedRuns,
     "dpicl model check MODEL": CheckedModel,
     "dpicl state check": list[StateFinding],
     "dpicl state clean": CleanedState,

@@ -1,4 +1,5 @@
-"""What the papers printed: their tables as data, slips included, and beside these what is meant.
+"""What the papers printed of what reports show: tables as data, slips included, and beside these
+what is meant. dpicl-lab has the other tables.
 
 Every CSV is one table of a paper, one row per cell. Accuracies are fractions, deviations are over
 five runs.
@@ -7,8 +8,8 @@ DP-TabICL (arXiv 2403.05681). A column holds what is printed. Where the paper go
 what is meant can be shown, that stands in a column of the same name with `_corrected`, which is
 empty elsewhere. `errata.csv` says why.
 
-DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells
-that tables 1, 2 and 4 share agree.
+DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage. The cells that tables 1,
+2 and 4 share agree.
 
 DP-ICL (arXiv 2305.01639): accuracies of GPT-3 under noisy votes (RNM-Gaussian), ROUGE, BLEU and
 Levenshtein similarity of answers on DocVQA, and ROUGE of summaries of SAMSum; of 4-shot prompts, at

@@ -9,7 +9,7 @@ import pytest
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.errors import ParameterError
 from dpicl.methods import published
-from dpicl.methods.published import errata, paper_accuracy, read_table, table_v
+from dpicl.methods.published import paper_accuracy, read_table, table_v
 
 DATASETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 EPSILONS = (1, 5, 10, 25, 50, math.inf)
@@ -124,52 +124,6 @@ def test_table_v_row_counts_are_the_training_sizes_of_table_vi():
     assert {row.dataset for row in table_v() if row.row_count != row.row_count_corrected} == {
         "diabetes"
     }
-
-
-def test_corrected_energy_tables_follow_from_equation_2():
-    watts, kg_per_kwh, queries = (
-        300,
-        0.3633,
-        {row["dataset"]: int(row["query_count"]) for row in read_table("table-VI")},
-    )
-    hours = {(row["dataset"], row["shots"]): row for row in read_table("table-X")}
-    rows = list(read_table("table-XI"))
-    assert len(hours) == len(rows) == 32
-    for row in [
-        {
-            **row,
-            **{name: row[f"{name}_corrected"] or row[name] for name in ("seconds", "grams_co2")},
-        }
-        for row in rows
-    ]:
-        whole = hours[row["dataset"], row["shots"]]
-        assert (
-            abs(float(whole["kg_co2"]) - float(whole["hours"]) * watts / 1000 * kg_per_kwh) < 0.0011
-        )
-        seconds = float(whole["hours"]) * 3600 / 6 / queries[row["dataset"]]
-        assert abs(float(row["seconds"]) - seconds) < 0.005 + 0.005 * 600 / queries[row["dataset"]]
-        assert (
-            abs(float(row["grams_co2"]) - float(row["seconds"]) / 3600 * watts * kg_per_kwh)
-            < 0.0011
-        )
-
-
-def test_errata_agree_with_the_tables():
-    by_cell = {(erratum.table, erratum.dataset, erratum.cell): erratum for erratum in errata()}
-    assert len(by_cell) == len(errata())
-    assert all(erratum.why for erratum in errata())
-    for row in table_v():
-        if row.amplified_epsilon != row.corrected:
-            erratum = by_cell["V", row.dataset, f"epsilon = {row.epsilon:g}"]
-            assert (float(erratum.printed), float(erratum.corrected)) == (
-                row.amplified_epsilon,
-                row.corrected,
-            )
-    for row in read_table("table-XI"):
-        for column, unit in (("seconds", "seconds"), ("grams_co2", "g CO2")):
-            erratum = by_cell.get(("XI", row["dataset"], f"k = {row['shots']}, {unit}"))
-            expected = (erratum.printed, erratum.corrected) if erratum else (row[column], "")
-            assert (row[column], row[f"{column}_corrected"]) == expected
 
 
 def test_half_of_table_iii_without_noise_is_the_other_models():

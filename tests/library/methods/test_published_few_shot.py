@@ -6,14 +6,8 @@ import math
 
 import pytest
 
-from dpicl.engine.pipelines import load_pipelines
 from dpicl.errors import ParameterError
-from dpicl.methods import unit_of
-from dpicl.methods.few_shot.plan import Shape
 from dpicl.methods.published import few_shot_accuracy, read_table
-from dpicl.methods.published.noise_cells import table_nine
-from tests.library.examples import ROOT
-from tests.library.text_contracts import TEXT_CONTRACTS
 
 DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 
@@ -92,69 +86,3 @@ def test_the_three_tables_agree_on_what_they_share():
         key = tuple(row[name] for name in ("system", "mechanism", "dataset", "shots", "epsilon"))
         assert seen.setdefault(key, (row["mean"], row["std"])) == (row["mean"], row["std"]), key
     assert (len(rows), len(seen)) == (35 + 20 + 8, 63 - 3 - 4)
-
-
-def test_table_9_is_whole_and_its_noise_falls_with_the_target():
-    assert [(cell.dataset, cell.epsilon) for cell in table_nine()] == [
-        (name, target) for name in DATASETS for target in (1, 2, 4, 8)
-    ]
-    for dataset in DATASETS:
-        cells = [cell for cell in table_nine() if cell.dataset == dataset]
-        assert sorted((cell.sigma for cell in cells), reverse=True) == [
-            cell.sigma for cell in cells
-        ]
-        assert (
-            len(
-                {
-                    (cell.class_row_count, cell.subset_count, cell.rows_per_subset, cell.max_tokens)
-                    for cell in cells
-                }
-            )
-            == 1
-        )
-
-
-def test_table_9_composes_the_four_shots_of_sets_without_labels():
-    shots = {cell.dataset: cell.compositions // cell.max_tokens for cell in table_nine()}
-    assert shots == {"agnews": 1, "dbpedia": 1, "trec": 1, "mit_genre": 4, "mit_director": 4}
-
-
-def test_only_trec_draws_from_the_whole_vocabulary():
-    assert {cell.dataset for cell in table_nine() if not cell.reduced_vocabulary} == {"trec"}
-    assert {float(cell.sampling_rate) for cell in table_nine() if cell.dataset == "trec"} == {
-        80 / 835
-    }
-
-
-@pytest.mark.parametrize(
-    "name", ["few-shot-table-1", "few-shot-table-2", "few-shot-table-3", "few-shot-table-4"]
-)
-def test_a_pipeline_writes_with_the_sizes_of_table_9(name):
-    """M, N and T_max; texts end before T_max where the model ends them."""
-    pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines[name]
-    printed = {
-        cell.dataset: (cell.subset_count, cell.rows_per_subset, cell.max_tokens)
-        for cell in table_nine()
-    }
-    for dataset in pipeline.datasets:
-        unit = unit_of("few_shot_generation", dataset, 0, (4.0,), (4,), (), False, pipeline.options)
-        for system in (
-            "icl",
-            *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants),
-        ):
-            shape = Shape.of(TEXT_CONTRACTS[dataset], unit, system)
-            assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (
-                dataset,
-                system,
-            )
-
-
-def test_invisible_ink_has_as_many_voters_as_the_papers_subsets_have_texts():
-    pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines["few-shot-invisible-ink"]
-    (dataset,) = pipeline.datasets
-    (sizes,) = {
-        (cell.subset_count, cell.rows_per_subset)
-        for cell in table_nine()
-        if cell.dataset == dataset
-    }
-    assert pipeline.options.few_shot_generation.voters == math.prod(sizes)

@@ -8,11 +8,11 @@ from typing import Any
 
 from dpicl.contract.base import TODAY
 from dpicl.report import words
-from dpicl.report.compare.sides import Side
 from dpicl.report.load import Manifest, Run
 from dpicl.report.opening import paid
 from dpicl.report.sentences import named
 from dpicl.report.tables import is_queried
+from lab.compare.sides import Side
 
 ASKING = ("score", "consult", "generate")
 """Stages in which a model is asked."""

@@ -15,7 +15,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.prv import bracket
-from dpicl.methods.published.noise_cells import NoiseCell, table_nine
+from lab.published.noise_cells import NoiseCell, table_nine
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 NEAR = 0.002

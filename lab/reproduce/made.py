@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from dpicl.contract.declared import Declared
-from dpicl.methods.published.cells import PrintedCell
-from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.meanings import CERTAIN, PAPER_RUNS
+from lab.compare.sides import Side
+from lab.published.cells import PrintedCell
+from lab.reproduce.meanings import CERTAIN, PAPER_RUNS
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from dpicl.engine.plan import plan_for
 from dpicl.engine.settings import Settings
 from dpicl.evaluation import results_frame_columns
 from dpicl.methods.published import read_table
-from dpicl.methods.published.cells import FITTED, PrintedTable, papers
-from dpicl.report.compare.sides import Side
 from dpicl.report.load import Manifest, Model, Run
-from dpicl.report.reproduce import Made, Verdict, judged
+from lab.compare.sides import Side
+from lab.published.cells import FITTED, PrintedTable, papers
+from lab.reproduce import Made, Verdict, judged
 
 SETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 MAJORITY = {

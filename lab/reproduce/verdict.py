@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpicl.methods.published.cells import PrintedCell
-from dpicl.report.reproduce.constant import Beside
-from dpicl.report.reproduce.meanings import MISPRINTED, NOT_RUN
+from lab.published.cells import PrintedCell
+from lab.reproduce.constant import Beside
+from lab.reproduce.meanings import MISPRINTED, NOT_RUN
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from dpicl.methods.published.cells import Paper, PrintedTable
 from dpicl.report import words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Fold, Report, Section, Table, Text
-from dpicl.report.reproduce.constant import MAJORITY, NOTHING_SHOWN, Beside, first_line, is_answer
-from dpicl.report.reproduce.made import Made
-from dpicl.report.reproduce.meanings import COUNTED, DIFFERS, MEANINGS, MISPRINTED, NOT_RUN, WITHIN
-from dpicl.report.reproduce.verdict import Verdict
-from dpicl.report.reproduce.verdicts import DECIMALS, judged
+from lab.published.cells import Paper, PrintedTable
+from lab.reproduce.constant import MAJORITY, NOTHING_SHOWN, Beside, first_line, is_answer
+from lab.reproduce.made import Made
+from lab.reproduce.meanings import COUNTED, DIFFERS, MEANINGS, MISPRINTED, NOT_RUN, WITHIN
+from lab.reproduce.verdict import Verdict
+from lab.reproduce.verdicts import DECIMALS, judged
 
 Judged = Sequence[tuple[PrintedTable, list[Verdict]]]
 _SHOWN = (DIFFERS, NOT_RUN, MISPRINTED)

@@ -14,6 +14,7 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import MANY
+from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import console, new_table, note, say, split_values, typed_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from dpicl.engine.pipelines import Pipeline
     from dpicl.engine.run_folder import Plan
-    from dpicl.methods.published.cells import Paper
+    from lab.published.cells import Paper
 
 LEFT_OUT = "the data set was not chosen"
 WORDS_A_ROW, TIMED = 30, 8
@@ -40,6 +41,7 @@ class Part:
     changes: dict[str, Any]
 
 
+@stoppable
 def reproduce(
     paper: Annotated[str, typer.Argument(help="dp-tabicl, dp-few-shot or dp-icl.")],
     tables: Annotated[
@@ -100,7 +102,7 @@ def reproduce(
     """Run a paper's tables, and put each printed number beside ours. The same command again goes on
     where it was stopped.
     """
-    from dpicl.methods.published.cells import papers
+    from lab.published.cells import papers
 
     known = papers()
     if paper not in known:
@@ -145,7 +147,7 @@ class Campaign:
         changes: dict[str, Any],
         tokens: int | None = None,
     ) -> None:
-        from dpicl.methods.published.cells import ALL_SETS
+        from lab.published.cells import ALL_SETS
 
         if not models:
             raise ParameterError("model", "", "the name of a model, or several")
@@ -189,7 +191,7 @@ class Campaign:
         """
         from dpicl.engine.pipelines import find_pipeline, load_pipelines
         from dpicl.engine.run_folder import read_plan, run_folder
-        from dpicl.methods.published.cells import ALL_SETS, STAND_INS
+        from lab.published.cells import ALL_SETS, STAND_INS
 
         settings = Settings.current()
         slug = "".join(letter if letter.isalnum() else "-" for letter in model)[-30:].strip("-")
@@ -222,7 +224,7 @@ class Campaign:
         """The data set itself, or what stands in where it is not here; empty where neither can be
         run.
         """
-        from dpicl.methods.published.cells import STAND_INS
+        from lab.published.cells import STAND_INS
 
         if dataset not in chosen:
             self.missing[dataset] = LEFT_OUT
@@ -297,11 +299,11 @@ class Campaign:
     def _write(self) -> Path:
         from dpicl.engine.files import write_text
         from dpicl.engine.run_folder import run_folder
-        from dpicl.report.compare import side_of
         from dpicl.report.html import to_html
         from dpicl.report.markdown import to_markdown
-        from dpicl.report.reproduce import Made
-        from dpicl.report.reproduce.page import page_of, summary, verdicts_of
+        from lab.compare import side_of
+        from lab.reproduce import Made
+        from lab.reproduce.page import page_of, summary, verdicts_of
 
         settings = Settings.current()
         folders = {

@@ -9,8 +9,8 @@ from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.methods.published import table_v
-from dpicl.methods.published.cells import PrintedCell
-from dpicl.methods.published.noise_cells import table_nine
+from lab.published.cells import PrintedCell
+from lab.published.noise_cells import table_nine
 
 
 def _amplified(cell: PrintedCell) -> float:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from dpicl.report import words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Report, Section, Table, Text
-from dpicl.report.compare.differing import differing
-from dpicl.report.compare.pairs import Comparison
-from dpicl.report.compare.sides import Side
 from dpicl.report.decision import fitted
 from dpicl.report.gains import LEVEL
 from dpicl.report.tables import has_several_rates, is_queried, row_label
+from lab.compare.differing import differing
+from lab.compare.pairs import Comparison
+from lab.compare.sides import Side
 
 MARKS = {1: ("above", "better"), 0: ("", ""), -1: ("differs", "worse")}
 """Of a difference by its sign: class of the style sheet, and in words."""

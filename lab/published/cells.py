@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from dpicl.methods.published import ACCURACY_TABLES, errata, read_table, table_v
-from dpicl.methods.published.noise_cells import table_nine
+from dpicl.methods.published import ACCURACY_TABLES, errata, table_v
+from lab.published import read_table
+from lab.published.noise_cells import table_nine
 
 _LLAMA = {"13b": "Llama-2 13B", "7b": "Llama-2 7B"}
 _BABBAGE = "GPT-3 Babbage"

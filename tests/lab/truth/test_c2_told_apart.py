@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.methods.published.cells import PrintedCell, PrintedTable
 from dpicl.report.markdown import to_markdown
-from dpicl.report.reproduce import Made, Verdict, judged
-from dpicl.report.reproduce.computed import COMPUTED
-from dpicl.report.reproduce.constant import Beside, first_line
-from dpicl.report.reproduce.made import Measured
-from dpicl.report.reproduce.meanings import (
+from lab.published.cells import PrintedCell, PrintedTable
+from lab.reproduce import Made, Verdict, judged
+from lab.reproduce.computed import COMPUTED
+from lab.reproduce.constant import Beside, first_line
+from lab.reproduce.made import Measured
+from lab.reproduce.meanings import (
     BOUNDED,
     COUNTED,
     DIFFERS,
@@ -34,9 +34,8 @@ from dpicl.report.reproduce.meanings import (
     UNCLEAR,
     WITHIN,
 )
-from dpicl.report.reproduce.page import page_of, summary, verdicts_of
-from tests.library.examples import ROOT
-from tests.truth.paper_runs import (
+from lab.reproduce.page import page_of, summary, verdicts_of
+from tests.lab.truth.paper_runs import (
     MAJORITY,
     SETS,
     made_with,
@@ -47,6 +46,7 @@ from tests.truth.paper_runs import (
     table,
     verdicts,
 )
+from tests.library.examples import ROOT
 
 NAMES = ("II", "III", "XII", "XIII")
 PIPELINES = {
@@ -403,7 +403,7 @@ def test_mutant_a_verdict_without_power_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault of before: nothing stands beside the constant answer."""
-    monkeypatch.setattr("dpicl.report.reproduce.verdicts.beside_constant", lambda *_: None)
+    monkeypatch.setattr("lab.reproduce.verdicts.beside_constant", lambda *_: None)
     with pytest.raises(AssertionError):
         test_each_set_by_itself(tmp_path / "a", "II", "blood")
     with pytest.raises(AssertionError):
@@ -421,7 +421,7 @@ def test_mutant_everything_is_told_apart_is_caught(
 def test_mutant_fifteen_percent_off_is_within_noise_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dpicl.report.reproduce.verdicts.BOUNDED", WITHIN)
+    monkeypatch.setattr("lab.reproduce.verdicts.BOUNDED", WITHIN)
     with pytest.raises(AssertionError):
         test_noise_of_table_9_is_bounded_by_the_print_and_says_by_how_much()
 
@@ -429,6 +429,6 @@ def test_mutant_fifteen_percent_off_is_within_noise_is_caught(
 def test_mutant_a_line_that_never_comes_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.report.reproduce.page.first_line", lambda _: "")
+    monkeypatch.setattr("lab.reproduce.page.first_line", lambda _: "")
     with pytest.raises(AssertionError):
         test_it_says_so_first_whoever_answered(tmp_path, "blood")

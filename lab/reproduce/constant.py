@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpicl.methods.published.cells import FITTED, PrintedCell
 from dpicl.report import words
-from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.made import Measured, is_of
-from dpicl.report.reproduce.meanings import WIDEST
+from lab.compare.sides import Side
+from lab.published.cells import FITTED, PrintedCell
+from lab.reproduce.made import Measured, is_of
+from lab.reproduce.meanings import WIDEST
 
 MAJORITY, NOTHING_SHOWN = "the majority label", "no demonstrations"
 METRICS = ("accuracy", "rouge1", "bleu", "levenshtein", "rouge2", "rougeL")

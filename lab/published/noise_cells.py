@@ -13,7 +13,7 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
-from dpicl.methods.published import read_table
+from lab.published import read_table
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
 if TYPE_CHECKING:
-    from dpicl.cli.json_output.plans import ComparedRuns
     from dpicl.report.blocks import Cell, Table
-    from dpicl.report.compare import Comparison
+    from lab.compare import Comparison
+    from lab.compare.json_output import ComparedRuns
 
 
 def compare(
@@ -40,7 +40,7 @@ def compare(
     nothing is charged.
     """
     from dpicl.engine.run_folder import run_folder
-    from dpicl.report.compare import compare, side_of
+    from lab.compare import compare, side_of
 
     if first == second:
         raise DpiclError(f"run {first} is named twice; expected two runs")
@@ -72,9 +72,9 @@ def _check_page(out: Path) -> None:
 
 def _write(compared: Comparison, out: Path) -> None:
     from dpicl.engine.files import write_text
-    from dpicl.report.compare.page import page_of
     from dpicl.report.html import to_html
     from dpicl.report.markdown import to_markdown
+    from lab.compare.page import page_of
 
     text = (to_html if out.suffix == ".html" else to_markdown)(page_of(compared))
     write_text(out, text)
@@ -82,7 +82,7 @@ def _write(compared: Comparison, out: Path) -> None:
 
 def _print(compared: Comparison) -> None:
     from dpicl.report.blocks import Banner, Bullets, Table, Text
-    from dpicl.report.compare.page import page_of
+    from lab.compare.page import page_of
 
     page = page_of(compared)
     for block in (*page.opening, *(block for section in page.sections for block in section.blocks)):
@@ -114,9 +114,9 @@ def _text(cell: Cell) -> str:
 
 
 def _for_programs(compared: Comparison) -> ComparedRuns:
-    from dpicl.cli.json_output.plans import ComparedCell, ComparedRuns, ComparedTest, DifferingFact
-    from dpicl.report.compare.differing import differing
-    from dpicl.report.compare.page import MARKS, notes
+    from lab.compare.differing import differing
+    from lab.compare.json_output import ComparedCell, ComparedRuns, ComparedTest, DifferingFact
+    from lab.compare.page import MARKS, notes
 
     cells = []
     for pair in compared.pairs:

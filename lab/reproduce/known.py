@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
 from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.published import read_table
-from dpicl.methods.published.cells import FITTED, PrintedCell
-from dpicl.methods.published.noise_cells import table_nine
-from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.made import Made, Measured
+from lab.compare.sides import Side
+from lab.published import read_table
+from lab.published.cells import FITTED, PrintedCell
+from lab.published.noise_cells import table_nine
+from lab.reproduce.made import Made, Measured
 
 
 def known_differences(

@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.methods.published import cells, errata, paper_accuracy, read_table, table_v
-from dpicl.methods.published.cells import PrintedCell, papers
-from dpicl.methods.published.noise_cells import table_nine
-from dpicl.report.reproduce import judged
-from dpicl.report.reproduce.made import Made
-from dpicl.report.reproduce.meanings import EQUAL, MISPRINTED, NOT_RUN, WITHIN
-from dpicl.report.reproduce.page import page_of, summary, verdicts_of
+from dpicl.methods.published import errata, paper_accuracy, table_v
+from lab.published import cells, read_table
+from lab.published.cells import PrintedCell, papers
+from lab.published.noise_cells import table_nine
+from lab.reproduce import judged
+from lab.reproduce.made import Made
+from lab.reproduce.meanings import EQUAL, MISPRINTED, NOT_RUN, WITHIN
+from lab.reproduce.page import page_of, summary, verdicts_of
 from tests.harness import said
-from tests.truth.paper_runs import QUERIES, rows_of, side_with, table, verdicts
+from tests.lab.truth.paper_runs import QUERIES, rows_of, side_with, table, verdicts
 
 QUOTED = Path(__file__).parent / "printed"
 """The papers' tables as they set them, one file each, with `_` or nothing between a mean and its
@@ -473,7 +474,7 @@ def test_mutant_a_reference_that_is_edited_until_it_agrees_is_caught(
         )
         for name, paper in whole.items()
     }
-    monkeypatch.setattr("tests.truth.paper_runs.papers", lambda: changed)
+    monkeypatch.setattr("tests.lab.truth.paper_runs.papers", lambda: changed)
     caught = [name for paper, name in TABLES if ours(paper, name) != theirs(paper, name)]
     assert caught == ["XII", "V", "XI"]
     found = verdicts_of(changed["dp-tabicl"], ["V"], NOTHING)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpicl.report.reproduce.made import Made
-from dpicl.report.reproduce.verdict import Verdict
-from dpicl.report.reproduce.verdicts import judged
+from lab.reproduce.made import Made
+from lab.reproduce.verdict import Verdict
+from lab.reproduce.verdicts import judged
 
 __all__ = ["Made", "Verdict", "judged"]

@@ -4,7 +4,7 @@ cost.
 
 from __future__ import annotations
 
-from dpicl.report.compare.pairs import Comparison, compare
-from dpicl.report.compare.sides import side_of
+from lab.compare.pairs import Comparison, compare
+from lab.compare.sides import side_of
 
 __all__ = ["Comparison", "compare", "side_of"]

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from dpicl.contract import load_contract
-from dpicl.methods.published.cells import PrintedCell, PrintedTable
-from dpicl.report.compare.sides import Side
 from dpicl.report.markdown import to_markdown
-from dpicl.report.reproduce import Verdict, judged
-from dpicl.report.reproduce.made import results_at
-from dpicl.report.reproduce.meanings import DIFFERS, NOT_RUN, WITHIN
-from dpicl.report.reproduce.page import page_of, verdicts_of
+from lab.compare.sides import Side
+from lab.published.cells import PrintedCell, PrintedTable
+from lab.reproduce import Verdict, judged
+from lab.reproduce.made import results_at
+from lab.reproduce.meanings import DIFFERS, NOT_RUN, WITHIN
+from lab.reproduce.page import page_of, verdicts_of
 from tests.harness import said
+from tests.lab.truth.paper_runs import made_with, papers, row, rows_of, side_with, table, verdicts
 from tests.library.examples import ROOT
-from tests.truth.paper_runs import made_with, papers, row, rows_of, side_with, table, verdicts
 
 WEIGHTS = "whose weights are random"
 FULL = (
@@ -402,10 +402,10 @@ def test_mutant_reasons_of_the_run_are_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault of before: what differs in a run is said of all of its numbers."""
-    monkeypatch.setattr("dpicl.report.reproduce.known.asks_model", lambda _: True)
+    monkeypatch.setattr("lab.reproduce.known.asks_model", lambda _: True)
     with pytest.raises(AssertionError):
         test_a_classifier_asks_no_model_and_no_fewer_queries(tmp_path, "III", "gnb", 1.0)
-    monkeypatch.setattr("dpicl.report.reproduce.known._reads_texts", lambda _: True)
+    monkeypatch.setattr("lab.reproduce.known._reads_texts", lambda _: True)
     with pytest.raises(AssertionError):
         test_each_way_to_answer_has_its_own_differences(tmp_path, "zero-shot", None, None, ())
 
@@ -417,7 +417,7 @@ def test_mutant_a_number_that_agrees_drops_what_differs_is_caught(
         found = Verdict(*arguments, **named)
         return replace(found, known=()) if found.kind == WITHIN and found.known else found
 
-    monkeypatch.setattr("dpicl.report.reproduce.verdicts.Verdict", dropping)
+    monkeypatch.setattr("lab.reproduce.verdicts.Verdict", dropping)
     with pytest.raises(AssertionError):
         test_a_number_that_agrees_keeps_what_is_known_to_differ(tmp_path, 0.76, WITHIN)
 
@@ -425,14 +425,14 @@ def test_mutant_a_number_that_agrees_drops_what_differs_is_caught(
 def test_mutant_seconds_without_shots_are_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.report.reproduce.verdicts._seconds", lambda cell, side: 0.3)
+    monkeypatch.setattr("lab.reproduce.verdicts._seconds", lambda cell, side: 0.3)
     with pytest.raises(AssertionError):
         test_seconds_are_of_the_shots_that_were_run(tmp_path, "blood", 1.0)
 
 
 def test_mutant_the_wrong_system_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dpicl.report.reproduce.made.results_at",
+        "lab.reproduce.made.results_at",
         lambda cell, side, system=None: results_at(replace(cell, system="icl"), side),
     )
     with pytest.raises(AssertionError):

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.cli.reproduce import _shorter
 from dpicl.engine.pipelines import Pipeline, load_pipelines
 from dpicl.engine.plan import plan_for
 from dpicl.engine.run_folder import run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from dpicl.methods.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers
 from dpicl.pipeline import CommonOptions
-from dpicl.report.compare import side_of
-from dpicl.report.reproduce import Made, judged
+from lab.commands.reproduce import _shorter
+from lab.compare import side_of
+from lab.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers
+from lab.reproduce import Made, judged
 from tests.harness import (
     Place,
     call_main,

@@ -19,13 +19,12 @@ from dpicl.engine.run_folder import Plan, write_plan
 from dpicl.engine.table_files import write_table
 from dpicl.errors import RunError
 from dpicl.lm.spec import ModelSpec
-from dpicl.report.compare import compare, side_of
-from dpicl.report.compare.differing import differing
-from dpicl.report.compare.page import decision, notes, page_of
 from dpicl.report.html import to_html
 from dpicl.report.markdown import to_markdown
-
-from .report_folder import COLUMNS, Page, markdown_row, write_run
+from lab.compare import compare, side_of
+from lab.compare.differing import differing
+from lab.compare.page import decision, notes, page_of
+from tests.flows.report_folder import COLUMNS, Page, markdown_row, write_run
 
 SETS = ("adult", "bank", "car")
 

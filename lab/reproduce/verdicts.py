@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dpicl.methods.published.cells import ALL_SETS, PrintedCell, PrintedTable
 from dpicl.report import words
-from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.computed import COMPUTED
-from dpicl.report.reproduce.conclusions import against_baseline, between_models
-from dpicl.report.reproduce.constant import beside_constant
-from dpicl.report.reproduce.known import known_differences
-from dpicl.report.reproduce.made import Made, measured, results_at
-from dpicl.report.reproduce.meanings import (
+from lab.compare.sides import Side
+from lab.published.cells import ALL_SETS, PrintedCell, PrintedTable
+from lab.reproduce.computed import COMPUTED
+from lab.reproduce.conclusions import against_baseline, between_models
+from lab.reproduce.constant import beside_constant
+from lab.reproduce.known import known_differences
+from lab.reproduce.made import Made, measured, results_at
+from lab.reproduce.meanings import (
     BOUNDED,
     DIFFERS,
     EQUAL,
@@ -25,7 +25,7 @@ from dpicl.report.reproduce.meanings import (
     WIDEST,
     WITHIN,
 )
-from dpicl.report.reproduce.verdict import Verdict
+from lab.reproduce.verdict import Verdict
 
 DECIMALS = {"queries": 0, "seconds": 2}
 """How many are printed; of all others three are shown."""

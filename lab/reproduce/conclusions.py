@@ -12,13 +12,13 @@ import pandas as pd
 from scipy.special import stdtr
 
 from dpicl.methods import METHODS
-from dpicl.methods.published.cells import PrintedCell
 from dpicl.report import words
-from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.known import another_model
-from dpicl.report.reproduce.made import Made, results_at
-from dpicl.report.reproduce.meanings import DIFFERS, NOT_RUN, SAME, SIGNIFICANT
-from dpicl.report.reproduce.verdict import Verdict
+from lab.compare.sides import Side
+from lab.published.cells import PrintedCell
+from lab.reproduce.known import another_model
+from lab.reproduce.made import Made, results_at
+from lab.reproduce.meanings import DIFFERS, NOT_RUN, SAME, SIGNIFICANT
+from lab.reproduce.verdict import Verdict
 
 _PAPER_EPSILONS, _PAPER_SETS = 6, 8
 
