@@ -52,12 +52,12 @@ audit: $(READY) ## bound every mechanism's epsilon from below, and the whole mac
 
 SCHEDULES ?= 100
 chaos: $(READY) ## kill the release protocol at every step: make chaos SCHEDULES=5
-	$(BIN)/python -m benchmarks.crash.matrix --schedules $(SCHEDULES)
+	$(BIN)/python -m lab.benchmarks.crash.matrix --schedules $(SCHEDULES)
 
 RUNS_A_NIGHT ?= 24
 MINUTES ?= 20
 drill: $(READY) ## kill every part of an installation in turn under scheduled runs: make drill MINUTES=20
-	$(BIN)/python -m benchmarks.installation.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
+	$(BIN)/python -m lab.benchmarks.installation.drill --runs $(RUNS_A_NIGHT) --minutes $(MINUTES)
 
 check: $(READY) ## lint, types and layers, beside each other
 	@$(MAKE) --no-print-directory --keep-going --jobs=4 $(CHECKS)
@@ -76,16 +76,16 @@ format: $(READY) ## put the code into its usual form
 
 TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
-	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
+	$(BIN)/python -m lab.benchmarks.$(subst -,_,$(TOPIC))
 
 release-check: $(READY) ## all checks, tests, audits, chaos and topics on this commit, over several sittings: build/release-check.md
-	$(BIN)/python -m benchmarks.release_check $(STEPS)
+	$(BIN)/python -m lab.benchmarks.release_check $(STEPS)
 
 PEERS := .venv-peers
 peers: $(PEERS)/.ready ## install the packages that make bench TOPIC=peers compares with, apart from dpicl's
-$(PEERS)/.ready: benchmarks/peers/requirements.txt
+$(PEERS)/.ready: lab/benchmarks/peers/requirements.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.txt
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r lab/benchmarks/peers/requirements.txt
 	@touch $@
 
 schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
@@ -119,7 +119,7 @@ lock: ## resolve the dependencies anew (needs uv)
 	$(EXPORT) --all-extras --output-file requirements-dev.lock
 	sed -i "/^torch==/a \\    --hash=sha256:$(TORCH_CPU) \\\\" requirements.lock requirements-dev.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file tools/site/requirements.txt tools/site/requirements.in
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file benchmarks/peers/requirements.txt benchmarks/peers/requirements.in
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file lab/benchmarks/peers/requirements.txt lab/benchmarks/peers/requirements.in
 
 clean: ## remove the virtual environments, the site and all runs of this folder; budgets stay
 	rm -rf $(VENV) $(DOCS) $(PEERS) build/site .dpicl/runs .dpicl/peers

@@ -380,7 +380,7 @@ def dependencies_page() -> str:
         "digests that an installation compares. "
         "Released is when the locked version came out, which is the latest that the bounds "
         "allowed when the lock was made. MB is what is "
-        "downloaded on Linux; `python -m benchmarks.stranger_parts.sizes` prints what an "
+        "downloaded on Linux; `python -m lab.benchmarks.stranger_parts.sizes` prints what an "
         "installation takes on the disk.\n\n"
     )
     packages, rows = packages_of.locked(), list[list[str]]()

@@ -54,7 +54,7 @@ def meanings(kind: type) -> dict[str, str]:
     """Docstrings of a type's keys, those that it inherits too, one line each."""
     described: dict[str, str] = {}
     for one in reversed(kind.__mro__):
-        if not one.__module__.startswith("dpicl."):
+        if one in (object, BaseModel):
             continue
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
         for line, after in pairwise(cast(ast.ClassDef, tree).body):

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from benchmarks.installation.new_user import KNOWN, from_knowledge, write_table
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.load import contract_digest
+from lab.benchmarks.installation.new_user import KNOWN, from_knowledge, write_table
 from tests.harness import Place, call_main, complaint, said, shop_rows
 from tests.library.examples import CONTRACTS
 

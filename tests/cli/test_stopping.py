@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.stranger_parts.stops import hears, pids
 from dpicl.files.locks import locked
 from dpicl.leaving import sweep
+from lab.benchmarks.stranger_parts.stops import hears, pids
 from tests.harness import (
     Place,
     end,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed.fork_server import own_fork_server
+from lab.benchmarks.speed.fork_server import own_fork_server
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import Place
 
@@ -17,7 +17,7 @@ def forks() -> Iterator[None]:
     """Children of these tests are forked from a process that has imported what they need, a third
     of a second each.
     """
-    with own_fork_server(["benchmarks.guarantees.spenders", "tests.ledger.mortal"]):
+    with own_fork_server(["lab.benchmarks.guarantees.spenders", "tests.ledger.mortal"]):
         yield
 
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from benchmarks.guarantees.spenders import spend_together
 from dpicl.accounting.ledger import Account, Reservation
 from dpicl.errors import BudgetError
+from lab.benchmarks.guarantees.spenders import spend_together
 from tests.ledger.workload import ADD, KEY, SHOP, Place, release
 
 

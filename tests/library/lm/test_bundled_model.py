@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.model import other_answers, prompts_of, reversed_rows
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
 from dpicl.lm.models import BUNDLED, fingerprint_of, open_scorer
@@ -21,6 +20,7 @@ from dpicl.methods.tabular_answers import truth_of
 from dpicl.pipeline import Cell
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
+from lab.benchmarks.model import other_answers, prompts_of, reversed_rows
 from tools.training.card import card
 from tools.training.checkpoint import RECORD
 from tools.training.export import ALL_MIB, NOTE, SHARD_MIB

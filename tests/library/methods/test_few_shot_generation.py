@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.guarantees.subset_prompts import moved
 from dpicl.contract import TextContract
 from dpicl.errors import ModelError, PrivacyError
 from dpicl.lm.requests import HashScorer
@@ -33,6 +32,7 @@ from dpicl.methods.few_shot_generation import (
 from dpicl.methods.memory import Memory
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from lab.benchmarks.guarantees.subset_prompts import moved
 from tests.direct import run_texts
 from tests.library.methods.test_few_shot_plan import unit
 from tests.library.text_contracts import as_extraction, text_contract

@@ -1,0 +1,340 @@
+"""docs/real-model.md and the table of README.md, from kept results and nothing else: no number is
+written by hand, and none picked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from dpicl.report import words
+from dpicl.report.gains import Gain
+from lab.benchmarks.real_model.conditions import (
+    REVERSED,
+    SHOWS,
+    TRUE,
+    Condition,
+    Direction,
+    conditions,
+    directions,
+    other_models,
+)
+from lab.benchmarks.real_model.results import BUNDLED, About, Answered, read_results
+
+ROOT = Path(__file__).parents[3]
+PAGE, README, BEGIN, END = (
+    ROOT / "docs" / "real-model.md",
+    ROOT / "README.md",
+    "<!-- real model -->",
+    "<!-- end -->",
+)
+MODEL = "smollm2"
+NAMES = {MODEL: "SmolLM2-135M-Instruct", BUNDLED: "bundled"}
+NONE_YET = (
+    "No results with a large language model exist yet; the bundled one has 3.5 million parameters "
+    "and compares rows."
+)
+RUN = """```sh
+dpicl run real-tables --model smollm2 --run-id real-tables
+dpicl run real-texts --model smollm2 --run-id real-texts
+```
+
+Each takes three hours on two idle cores, and goes on with `--resume`. From a clone,
+`python -m lab.benchmarks.real_model collect .dpicl/runs/real-tables smollm2` keeps what a run answered, and `python -m lab.benchmarks.real_model write`
+writes this page."""  # noqa: E501
+HEAD = """# With a real language model
+
+Written by `python -m lab.benchmarks.real_model write` from lab/benchmarks/real_model/results; change it there.
+"""  # noqa: E501
+_RULE = """A model's number is its share of right answers, mean of all seeds and draws, with a 95 % interval over queries and draws; *averaged*: the
+draws' probabilities averaged for each query. **Bold** is better, and † worse, than the same model without demonstrations (zero-shot) by an
+interval, paired by query, that excludes 0; of {count} intervals one in twenty would do so by chance. Beside it, on the same queries:
+zero-shot, always the most frequent label, {others} on the same prompts, and logistic regression (LR) and boosted trees (GB) fitted on what was
+released, on all held-out rows; of GDP-TabICL LR is diffprivlib's on the true rows at the same ε. On texts nothing is fitted: four
+texts are too few, and of votes nothing is released but answers. The bundled model was trained on tables alone. ‡: nine answers of ten or more are the
+same one. At ε = ∞ nothing is protected."""  # noqa: E501
+
+
+def write_pages() -> tuple[Path, Path]:
+    """Write both from what is kept."""
+    PAGE.write_text(page(*read_results()), encoding="utf-8")
+    README.write_text(with_table(README.read_text("utf-8"), *read_results()), encoding="utf-8")
+    return PAGE, README
+
+
+def with_table(readme: str, lines: Sequence[Answered], abouts: Sequence[About]) -> str:
+    """README.md with the part between its marks made anew."""
+    before, _, rest = readme.partition(BEGIN)
+    return f"{before}{BEGIN}\n{table_in_short(lines, abouts)}\n{END}{rest.partition(END)[2]}"
+
+
+def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
+    """The whole page."""
+    found = conditions(lines, MODEL)
+    if not found:
+        return f"{HEAD}\n{NONE_YET}\n\n{RUN}\n"
+    said, others, most = (
+        directions(found),
+        other_models(lines, MODEL),
+        max(one.queries or 0 for one in abouts),
+    )
+    parts = [
+        HEAD,
+        *first_sentences(found),
+        _papers(said),
+        _RULE.format(count=len(found), others=words.listing([_name(one) for one in others])),
+    ]
+    parts += [
+        part
+        for dataset, some in groupby(found, lambda one: one.place.dataset)
+        for part in _of_set(dataset, list(some), others, most)
+    ]
+    parts += [
+        "## What the papers find",
+        *_directions(said),
+        "## How it was made",
+        _made(abouts),
+        RUN,
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
+    """What a reader wants to know first, whatever it is."""
+    private = [one for one in found if one.place.is_private]
+    better, worse = ([one for one in private if one.gain.sign == sign] for sign in (1, -1))
+    model, sets = (
+        NAMES[MODEL],
+        words.listing(list(dict.fromkeys(one.place.dataset for one in found))),
+    )
+    yield (
+        f"**In {len(private)} private conditions on {sets} (a way to release, k and ε) {model} "
+        f"answered better than without any data in {len(better)}, "
+        f"worse in {len(worse)}, and no different beyond noise in "
+        f"{len(private) - len(better) - len(worse)}.**"
+    )
+    if worse:
+        yield f"This model does better without your data: {_listed(worse)}."
+    if better:
+        yield f"It does better with them: {_listed(better)}."
+    fitted = [one for one in private if not math.isnan(one.beside["gb"])]  # which are released rows
+    if fitted:
+        ahead = sum(one.beside["lr"] > one.accuracy.mean for one in fitted)
+        yield (
+            f"Logistic regression fitted on the same released rows has more right answers in "
+            f"{ahead} of {len(fitted)} conditions."
+        )
+
+
+def _papers(said: Sequence[Direction]) -> str:
+    parts = []
+    for what, some in (
+        ("true data above none", "more right answers with true data than without"),
+        ("", "more with the largest ε than with the least"),
+    ):
+        of_kind = [one for one in said if (one.what == what) == bool(what)]
+        counted = [sum(one.verdict == verdict for one in of_kind) for verdict in (SHOWS, REVERSED)]
+        parts.append(
+            f"{some} {counted[0]} of {len(of_kind)} times (the reverse {counted[1]} times)"
+        )
+    return (
+        f"What the papers find of large models shows with this small one so often: "
+        f"{'; '.join(parts)}."
+    )
+
+
+def _listed(some: Sequence[Condition]) -> str:
+    return "; ".join(
+        f"{dataset} ({', '.join(_short(one) for one in of_set)})"
+        for dataset, of_set in groupby(some, lambda one: one.place.dataset)
+    )
+
+
+def _short(one: Condition) -> str:
+    place = one.place
+    way = "" if place.system == "icl" else f", {_way(one)}"
+    return (
+        f"{words.method_name(place.method)}{way}, k = {place.shots:g}, ε = {place.epsilon:g}: "
+        f"{_signed(one.gain)}"
+    )
+
+
+def _way(one: Condition) -> str:
+    place = one.place
+    if place.is_true:
+        return (
+            "true texts"
+            if place.method in TRUE
+            else {"gdp_tabicl": "true averages", "aim_tabicl": "counts without noise"}.get(
+                place.method, "true rows"
+            )
+        )
+    if place.epsilon == 0:
+        return "texts written without private ones"
+    names = {"icl-invisible-ink": "invisible ink", "raw-rows": "reports as they are"}
+    own = {"few_shot_generation": "Gaussian", "dp_icl": "votes"}
+    return names.get(place.system) or own.get(place.method, "")
+
+
+def _of_set(
+    dataset: str, found: Sequence[Condition], others: Sequence[str], most: int
+) -> Iterator[str]:
+    count = found[0].right.shape[2]
+    yield f"## {dataset}\n"
+    yield f"{count} queries{', all that the set holds out to ask' if count < most else ''}."
+    head = [
+        "shown",
+        "k",
+        "ε",
+        "n × draws",
+        NAMES[MODEL],
+        "averaged",
+        "AUC",
+        "zero-shot",
+        "majority",
+        *map(_name, others),
+        "LR",
+        "GB",
+    ]
+    rows = [
+        [
+            f"{words.method_name(one.place.method)}{', ' * bool(_way(one))}{_way(one)}",
+            f"{one.place.shots:g}",
+            words.epsilon(one.place.epsilon),
+            f"{one.right.shape[2]} × {one.right.shape[0] * one.right.shape[1]}",
+            _marked(one),
+            *map(_number, (one.averaged, one.auc, one.zero.mean(), one.majority)),
+            *(_number(one.beside.get(name, math.nan)) for name in (*others, "lr", "gb")),
+        ]
+        for one in found
+    ]
+    yield _table(head, rows)
+
+
+def _directions(said: Sequence[Direction]) -> Iterator[str]:
+    yield (
+        "A direction shows where the 95 % interval of the mean difference lies above 0, is "
+        "reversed where it lies below, and is not seen where it holds 0."
+    )
+    rows = [
+        [
+            one.place.dataset,
+            words.method_name(one.place.method),
+            _of_system(one),
+            f"{one.place.shots:g}",
+            one.what,
+            _signed(one.gain),
+            one.verdict,
+        ]
+        for one in said
+    ]
+    yield _table(
+        ["data set", "method", "way", "k", "comparison", "difference", "the papers' direction"],
+        rows,
+    )
+
+
+def _of_system(one: Direction) -> str:
+    return {"icl-invisible-ink": "invisible ink", "raw-rows": "reports as they are"}.get(
+        one.place.system, ""
+    )
+
+
+def _made(abouts: Sequence[About]) -> str:
+    return "\n".join(
+        f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, "
+        f"commit {one.commit}: {one.hours:g} h of processor "
+        f"time. {' '.join(one.left_out)}".rstrip()
+        for one in abouts
+    )
+
+
+def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
+    """For README.md: a line a data set and default way of it, at the fewest shots."""
+    found = conditions(lines, MODEL)
+    if not found:
+        return NONE_YET
+    head = [
+        "accuracy",
+        "n",
+        "majority",
+        "zero-shot",
+        "true data",
+        "private, least ε",
+        "private, largest ε",
+        "LR on the release, least ε",
+    ]
+    rows = []
+    for (dataset, method), some in groupby(
+        found, lambda one: (one.place.dataset, one.place.method)
+    ):
+        of_way = list(some)
+        shots = min(one.place.shots for one in of_way)
+        private = [
+            one
+            for one in of_way
+            if one.place.system == "icl" and one.place.shots == shots and one.place.is_private
+        ]
+        if method not in ("aim_tabicl", *TRUE) or not private:
+            continue
+        true = [
+            one
+            for one in found
+            if (one.place.dataset, one.place.shots) == (dataset, shots) and one.place.is_true
+        ]
+        shown = next((one for one in true if one.place.method in (method, "ldp_tabicl")), None)
+        first, last = private[0], private[-1]
+        rows.append(
+            [
+                f"{dataset}, {words.method_name(method)}, k = {shots:g}",
+                str(first.right.shape[2]),
+                _number(first.majority),
+                _number(first.zero.mean()),
+                "–" if shown is None else _marked(shown),
+                *(f"{_marked(one)} (ε = {one.place.epsilon:g})" for one in (first, last)),
+                _number(first.beside["lr"]),
+            ]
+        )
+    count = len([one for one in found if one.place.is_private])
+    ways = [
+        next(first_sentences(found)).strip("*"),
+        (
+            f"[All {count}, with intervals](docs/real-model.md); † is worse than zero-shot beyond "
+            f"noise."
+        ),
+    ]
+    return "\n\n".join(
+        [
+            (
+                f"With {NAMES[MODEL]}, a small real model "
+                f"({words.listing([one.commit for one in abouts])}):"
+            ),
+            _table(head, rows),
+            " ".join(ways),
+        ]
+    )
+
+
+def _name(model: str) -> str:
+    return NAMES.get(model, model)
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}".removeprefix("0" if value < 1 else "")
+
+
+def _signed(gain: Gain) -> str:
+    return f"{'−' if gain.mean < 0 else '+'}{_number(abs(gain.mean))} ± {_number(gain.half)}"
+
+
+def _marked(one: Condition) -> str:
+    number = f"{_number(one.accuracy.mean)} ± {_number(one.accuracy.half)}"
+    marked = {1: f"**{number}**", 0: number, -1: f"{number} †"}[one.gain.sign]
+    return marked + " ‡" * (one.constant >= 0.9)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

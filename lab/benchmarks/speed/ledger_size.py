@@ -1,0 +1,153 @@
+"""What a ledger costs once it is long: `python -m lab.benchmarks.speed.ledger_size 1000000` fills
+one with so many published charges and measures it.
+
+With a folder behind it the ledger stays there, and is measured at once where it is filled already:
+`… 3000000 somewhere`. The entries are written in bulk, by the chain's own functions and under its
+key, so that everything that reads them checks them as it would any others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert, update
+
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import Account, Ledger, Release, chain, rows, seals
+from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger.models import drawings, entries, head, records, totals
+from lab.benchmarks.figures import Figures, sized
+from lab.benchmarks.speed.ledger_speed import COST
+
+KEY, ACCOUNT, BATCH = (
+    b"k" * 32,
+    Account("patients", "row", Neighbours.ADD_OR_REMOVE_ONE, epsilon_cap=1e9),
+    20_000,
+)
+FEW = 20
+
+
+def release(number: int) -> Release:
+    """As long as those of GDP-TabICL are."""
+    name = hashlib.sha256(str(number).encode()).hexdigest()
+    parameters = {
+        "columns": ["age", "sex", "pressure", "sugar"],
+        "shots": 8,
+        "sampling_rate": 0.125,
+        "seed": number,
+        "period": "2026-11-27",
+    }
+    return Release(name, ACCOUNT.name, "gdp_tabicl", parameters, COST)
+
+
+def filled(folder: Path, count: int) -> str:
+    """The address of a ledger with that many published charges; its anchor and key are in the
+    folder too.
+    """
+    url, anchor = f"sqlite:///{folder}/ledger.db", folder / "anchor"
+    with Ledger.open(url, KEY, anchor) as ledger:
+        ledger.ensure_account(ACCOUNT)
+    database, spent, end = Database(url), canonical(Spent.nothing().as_json()), Head()
+    for first in range(0, count, BATCH):
+        with (
+            database.writing() as connection
+        ):  # each durable by itself: a log of all would be as long as the ledger
+            end = end if first else chain.read_head(connection)
+            written = list(_records(end, range(first, min(count, first + BATCH)), spent))
+            connection.execute(insert(records), [record for pair in written for record in pair[:3]])
+            connection.execute(insert(entries), [pair[3] for pair in written])
+            connection.execute(
+                insert(drawings), [{"release_id": pair[3]["release_id"]} for pair in written]
+            )
+            end = Head(end.sequence + 3 * len(written), written[-1][2]["hash"])
+            connection.execute(update(head).values(sequence=end.sequence, hash=end.hash))
+    with database.writing() as connection:
+        connection.execute(insert(totals).values(account=ACCOUNT.name, spent=spent))
+        seals.seal_all(connection)
+        end = chain.append(
+            connection,
+            KEY,
+            end,
+            "cap",
+            {"account": ACCOUNT.name, "epsilon_cap": ACCOUNT.epsilon_cap, "delta_cap": 0.0},
+        )
+    Anchor(anchor).advance(end)
+    database.close()
+    (folder / f"filled-{count}").touch()
+    return url
+
+
+def _records(end: Head, numbers: range, spent: str) -> Iterator[tuple[dict[str, Any], ...]]:
+    """Charge, beginning and publication of each release, and its entry."""
+    for number in numbers:
+        row = rows.release_row(release(number)) | {
+            "number": end.sequence + 1,
+            "reserved_utc": rows.now(),
+        }
+        won = {"artefact_sha256": row["release_id"], "published_utc": rows.now()}
+        own = {"release_id": row["release_id"]}
+        told = []
+        for kind, content in (
+            ("reserved", {**row, "before": None, "spent": spent}),
+            ("drawing", own),
+            ("published", {**own, **won}),
+        ):
+            text = canonical({**content, "state": ""})
+            end = chain.link(KEY, end, kind, text)
+            told.append({"sequence": end.sequence, "kind": kind, "content": text, "hash": end.hash})
+        yield (*told, row | won)
+
+
+def measure(figures: Figures, count: int = sized(100_000, 1_000), kept: str = "") -> None:
+    """Opening, a charge, the sum of an account and the whole chain, each in seconds of the wall."""
+    with ExitStack() as stack:
+        folder = Path(kept or stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))
+        if (folder / "ledger.db").exists() and not (folder / f"filled-{count}").exists():
+            sys.exit(
+                f"{folder}: holds another ledger; expected an empty folder, or one that was "
+                f"filled with {count} charges"
+            )
+        url = (
+            f"sqlite:///{folder}/ledger.db"
+            if (folder / f"filled-{count}").exists()
+            else filled(folder, count)
+        )
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
+        opened, new = time.perf_counter(), time.time_ns()
+        with Ledger.open(url, KEY, folder / "anchor") as ledger:
+            began = time.perf_counter()
+            for number in range(new, new + FEW):  # other ones each time
+                ledger.reserve(release(number))
+            charged, summed = time.perf_counter(), ledger.spent(ACCOUNT.name)
+            asked = time.perf_counter()
+            ledger.verify()
+            verified = time.perf_counter()
+    assert summed.epsilon
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{count:,} published charges: {size:,.0f} MiB, verified in {verified - asked:.1f} s; "
+        f"peak memory {peak:.2f} GiB"
+    )
+    figures.at_most(f"ledger-of-{count}-open", 1000 * (began - opened), 100, " ms")
+    figures.at_most(f"ledger-of-{count}-reserve", 1000 * (charged - began) / FEW, 40, " ms")
+    figures.at_most(f"ledger-of-{count}-sum-of-an-account", asked - charged, 2, " s")
+    figures.at_most(
+        f"ledger-of-{count}-verify-an-entry", 1e6 * (verified - asked) / count, 150, " us"
+    )
+
+
+if __name__ == "__main__":
+    measured = Figures()
+    measure(measured, *map(int, sys.argv[1:2]), *sys.argv[2:])
+    measured.finish()

@@ -1,0 +1,164 @@
+"""The crash matrix on a handful of schedules, and protocols with one fault each, which it must
+catch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import update
+
+import dpicl.engine.releases
+import dpicl.engine.stages.charge
+from dpicl.accounting.ledger import Ledger
+from dpicl.accounting.ledger.models import entries
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.run_folder import UnitFolder
+from dpicl.pipeline import Cell
+from lab.benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
+from lab.benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, rig
+from lab.benchmarks.crash.steps import STEPS
+
+FEWER = (
+    "before reserve",
+    "reserve committed",
+    "rows read",
+    "token kept",
+    "draft written",
+    "publish committed",
+    "after read",
+)
+"""Steps on both sides of a charge, of a draw and of a publication."""
+TWINS = ("first", "second", "second")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Rig]:
+    with scratch() as folder, rig(folder / "place") as made, forks():
+        yield made
+
+
+def sound(verdict: Verdict) -> Verdict:
+    """The verdict on a schedule that did no harm, with what this one killed."""
+    return Verdict(verdict.kills, 0, 0, 0, 0, verdict.faults, verdict.unpublished, verdict.drafts)
+
+
+def test_schedules_are_the_same_for_the_same_seed_and_begin_at_every_step() -> None:
+    first = list(draw_schedules(4))
+    assert first == list(draw_schedules(4)) != list(draw_schedules(4, seed=1))
+    assert [schedule.deaths[0][0] for schedule in first[: len(STEPS)]] == list(STEPS)
+    assert {schedule.method for schedule in first} == {
+        "ldp_tabicl",
+        "gdp_tabicl",
+        "few_shot_generation",
+        "dp_icl",
+    }
+
+
+@pytest.mark.parametrize(
+    "steps", [FEWER, pytest.param(STEPS, marks=pytest.mark.exhaustive)], ids=["fewer", "all"]
+)
+def test_threads_killed_at_every_step_do_no_harm(made: Rig, steps: tuple[str, ...]) -> None:
+    schedules = [
+        replace(schedule, deaths=schedule.deaths[:1])
+        for schedule in draw_schedules(1, seed=7, steps=steps)
+    ]
+    verdicts = play(made, schedules, in_one_process)
+    assert verdicts == [sound(verdict) for verdict in verdicts]
+    assert all(verdict.kills[step] for verdict, step in zip(verdicts, steps, strict=True))
+    assert sum(verdict.unpublished for verdict in verdicts) > 0
+
+
+@pytest.mark.exhaustive
+def test_killed_workers_of_a_cluster_do_no_harm(made: Rig) -> None:
+    with cluster_runner(made) as runner:
+        verdicts = play(
+            made, draw_schedules(1, seed=8, steps=("drawn", "publish committed")), runner
+        )
+    assert verdicts == [sound(verdict) for verdict in verdicts]
+    assert all(verdict.kills for verdict in verdicts)
+
+
+def last_wins() -> None:
+    """Publish without compare-and-set, and draw again at every try."""
+    reserve = Ledger.reserve
+    Ledger.reserve = lambda ledger, release, **options: replace(
+        reserve(ledger, release, **options), artefact_sha256=None
+    )  # type: ignore[method-assign]
+
+    def publish(ledger: Ledger, release_id: str, artefact_sha256: str) -> str:
+        won = {"artefact_sha256": artefact_sha256, "published_utc": "now"}
+        with ledger._changing() as change:
+            change.lock(release_id)
+            change.connection.execute(
+                update(entries).where(entries.c.release_id == release_id).values(won)
+            )
+            change.append("published", {"release_id": release_id, **won}, release_id)
+        return artefact_sha256
+
+    def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+        with open_ledger(folder.settings) as ledger:
+            releases = UnitReleases.of(folder, ledger)
+            for cell, content in drafts.items():
+                releases.publish(ledger, cell, content)
+            return {cell: releases.read(ledger, cell) for cell in releases.named}
+
+    Ledger.publish = publish  # type: ignore[method-assign]
+    dpicl.engine.stages.charge.publish_drafts = publish_drafts
+
+
+def draw_first() -> None:
+    """Draw, and only then charge."""
+    reserve = UnitReleases.reserve
+    UnitReleases.reserve = lambda releases, _ledger: list(releases.named)  # type: ignore[method-assign]
+
+    def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+        with open_ledger(folder.settings) as ledger:
+            releases = UnitReleases.of(folder, ledger)
+            for cell in reserve(releases, ledger):
+                releases.publish(ledger, cell, drafts[cell])
+            return {cell: releases.read(ledger, cell) for cell in releases.named}
+
+    dpicl.engine.stages.charge.publish_drafts = publish_drafts
+
+
+def charge_every_try() -> None:
+    """Name every try of a release anew."""
+    named = dpicl.engine.releases.release_id
+    dpicl.engine.releases.release_id = lambda key, **about: named(
+        key, **{**about, "period": secrets.token_hex(4)}
+    )
+
+
+MUTANTS = {
+    last_wins: "second_draws",
+    draw_first: "under_accounted",
+    charge_every_try: "overcharged",
+}
+
+
+SCHEDULES = [
+    Schedule(f"mutant-{number}", "ldp_tabicl", (("after read", number % 2),), TWINS, TWINS)
+    for number in range(3)
+]
+
+
+@pytest.mark.quick("draw_first")
+@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
+def test_a_broken_protocol_is_caught(made: Rig, mutate: Callable[[], None]) -> None:
+    assert (
+        sum(
+            getattr(verdict, MUTANTS[mutate])
+            for verdict in play(made, SCHEDULES, in_one_process, mutate=mutate)
+        )
+        > 0
+    )
+
+
+def test_the_protocol_that_is_not_broken_harms_nothing_there(made: Rig) -> None:
+    verdicts = play(made, SCHEDULES, in_one_process)
+    assert verdicts == [sound(verdict) for verdict in verdicts]

@@ -1,0 +1,155 @@
+"""One command releases texts by the hundred: charged once before the first token, exported with a
+certificate, repeated for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lab.benchmarks.crash.many_texts import run_trials
+from tests.cli.test_protect_texts import charges
+from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, said
+from tests.library.text_contracts import lines, records
+
+Capture = pytest.CaptureFixture[str]
+INK = (
+    "--option",
+    "mechanism=invisible-ink",
+    "--option",
+    "batches=fixed",
+    "--option",
+    "voters=2",
+    "--option",
+    "max_tokens=4",
+)
+MANY = ("protect", "notes", "--epsilon", "4", "--texts", "120", *INK)
+MODEL = ("--generator", "fake")
+
+
+def many(content: dict[str, object]) -> dict[str, object]:
+    """The contract of a few hundred texts of each label."""
+    for words in content["task"]["labels"].values():  # type: ignore[index]
+        words["min_rows"] = 150
+    return content
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A few hundred private texts, of which nothing is released."""
+    place = new_place(tmp_path / "place")
+    install_texts(
+        place, many(letters("notes", private=True)), lines(records(400)), lines(records(4))
+    )
+    with place.entered():
+        yield place
+
+
+def test_one_command_charges_once_and_exports_jsonl_and_parquet(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    price = said(capsys, *MANY, *MODEL, "--dry-run")
+    assert "notes" in price and charges() == 0
+    told = said(capsys, *MANY, *MODEL, "--out", str(tmp_path / "texts.jsonl"))
+    assert "120 demonstrations" in told and charges() == 1
+    said(capsys, *MANY, "--as", "parquet", "--out", str(tmp_path / "texts.parquet"))
+    table = pq.read_table(tmp_path / "texts.parquet")
+    assert table.column_names == ["label", "text"] and table.num_rows == 120 and charges() == 1
+    rows = [json.loads(line) for line in (tmp_path / "texts.jsonl").read_text().splitlines()]
+    assert all(
+        text in row["text"]
+        for text, row in zip(table.column("text").to_pylist(), rows, strict=True)
+    )
+    assert (tmp_path / "texts.parquet.certificate.json").exists() and not list(
+        place.home.glob("private/journals/*")
+    )
+
+
+def test_rows_that_do_not_suffice_for_so_many_texts_are_one_sentence(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    sentence = complaint(
+        call_main(
+            (
+                "protect",
+                "notes",
+                "--epsilon",
+                "4",
+                "--texts",
+                "500",
+                *INK,
+                *MODEL,
+                "--out",
+                str(tmp_path / "out"),
+            ),
+            capsys,
+        )
+    )
+    assert (
+        "a label of at least 150 rows is smaller than the 500 that are drawn from it" in sentence
+        and charges() == 0
+    )
+
+
+def test_the_quality_of_a_release_is_told_from_public_texts_alone(
+    place: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    said(capsys, *MANY, *MODEL, "--out", str(tmp_path / "texts.jsonl"))
+    (place.root / "data" / "notes" / "train.jsonl").write_bytes(
+        b"this is no record\n"
+    )  # reading it would fail
+    told = said(
+        capsys,
+        *MANY,
+        "--as",
+        "csv",
+        "--out",
+        str(tmp_path / "texts.csv"),
+        "--quality",
+        str(tmp_path / "page.html"),
+    )
+    assert (
+        "120 texts beside 4 public ones" in told
+        and "accuracy on public texts of a classifier" in told
+    )
+    assert "Logistic regression" in (tmp_path / "page.html").read_text()
+
+
+def test_a_run_whose_prompts_would_hold_them_all_names_the_command_that_releases_more(
+    place: Place, capsys: Capture
+) -> None:
+    run = (
+        "run",
+        "few-shot-generation",
+        "--datasets",
+        "notes",
+        "--epsilons",
+        "4",
+        "--shots",
+        "600",
+        "--model",
+        "fake",
+        "--dry-run",
+    )
+    assert (
+        "shots=600: expected at most 512 in a run" in complaint(call_main(run, capsys))
+        and charges() == 0
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+def test_a_release_that_is_killed_anywhere_is_continued_with_the_same_bytes_and_no_second_draw() -> (  # noqa: E501
+    None
+):
+    begun, fresh, undisturbed = run_trials(12, seed=1)
+    every = [*begun, *fresh]
+    assert [verdict.released for verdict in begun] == [undisturbed] * len(begun)
+    assert {verdict.second_draws for verdict in every} == {0} and {
+        verdict.charges for verdict in every
+    } == {1}
+    assert sum(verdict.journalled for verdict in every)

@@ -1,0 +1,84 @@
+"""No neighbour moves what gets noise by more than the stated sensitivity, and a mechanism that lets
+it is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from dpicl.mechanisms import noisy_count
+from dpicl.mechanisms.noisy_mean import Grid, Origin
+from dpicl.randomness import Stream
+from dpicl.tabular.central import aggregate
+from lab.audit.means import NoClip, halved
+from lab.benchmarks.guarantees.neighbour_pairs import CASES, group_by, mean, try_pairs
+
+PAIRS = 150
+
+
+def unclipped(grid: Grid) -> Grid:
+    return NoClip(grid.low, grid.high, grid.step, grid.origin)
+
+
+@pytest.mark.quick(
+    "noisy-mean-centre",
+    "noisy-mean-lower",
+    "poisson-subsample",
+    "noisy-count",
+    "difference-token",
+    "noisy-mode",
+    "continual-counts",
+)
+@pytest.mark.parametrize("name", CASES)
+def test_the_sensitivity_is_reached_and_never_exceeded(name: str) -> None:
+    outcome = try_pairs(CASES[name], PAIRS)
+    assert (outcome.exceeded, outcome.largest) == (0, 1)
+
+
+@pytest.mark.quick("unclipped-centre")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("origin", ["lower", "centre"])
+@pytest.mark.parametrize("mutant", [unclipped, halved])
+def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(
+    mutant: Callable[[Grid], Grid], origin: Origin
+) -> None:
+    assert try_pairs(partial(mean, origin=origin, mutate=mutant), PAIRS).exceeded > PAIRS // 10
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_release_with_one_unclipped_grid_is_found_out() -> None:
+    with patch.object(aggregate, "Grid", NoClip):
+        assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10
+
+
+@pytest.mark.exhaustive
+def test_a_release_that_spends_its_epsilon_on_every_column_is_found_out() -> None:
+    with patch.object(aggregate, "_share", lambda group, contract, total, options: total):
+        assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10
+
+
+def test_a_histogram_of_present_categories_only_is_found_out() -> None:
+    """How many numbers get noise would tell which categories occur."""
+    whole = noisy_count.noisy_modes
+
+    def present(histograms: list[list[int]], *, epsilon: Fraction, stream: Stream) -> list[int]:
+        return whole(
+            [[count for count in counts if count] or [0] for counts in histograms],
+            epsilon=epsilon,
+            stream=stream,
+        )
+
+    with patch.object(noisy_count, "noisy_modes", present), pytest.raises(AssertionError):
+        try_pairs(CASES["noisy-mode"], PAIRS)
+
+
+def test_the_same_seed_gives_the_same_pairs() -> None:
+    first, again = (CASES["noisy-mean-lower"](np.random.default_rng(7)) for _ in range(2))
+    assert first == again

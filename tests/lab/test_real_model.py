@@ -1,0 +1,219 @@
+"""The page on a real language model is what its kept results make, and says what they say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.plan import make_plan
+from dpicl.engine.settings import Settings
+from dpicl.report.load import load_run
+from dpicl.report.stages import report_steps
+from lab.benchmarks.real_model.conditions import REVERSED, SHOWS, UNSEEN, conditions, directions
+from lab.benchmarks.real_model.page import (
+    BEGIN,
+    END,
+    MODEL,
+    NONE_YET,
+    PAGE,
+    README,
+    first_sentences,
+    page,
+    table_in_short,
+    with_table,
+)
+from lab.benchmarks.real_model.results import BUNDLED, TRUTH, About, Answered, collect, read_results
+from tests.harness import install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.text_contracts import lines as text_lines
+from tests.library.text_contracts import records
+
+QUERIES = 120
+LABELS = np.arange(QUERIES) % 2
+ABOUT = About(
+    MODEL,
+    "real-tables",
+    "abc1234",
+    "0.1",
+    "d" * 64,
+    2.5,
+    300,
+    ["Not run, as its 3 h were over: seed 2 of car."],
+)
+
+
+def line(
+    system: str,
+    share: float,
+    *,
+    epsilon: float = math.nan,
+    seed: int = 0,
+    draw: int = 1,
+    model: str = MODEL,
+    method: str = "aim_tabicl",
+) -> Answered:
+    """The first `share` of answers are right."""
+    answers = np.where(np.arange(QUERIES) < share * QUERIES, LABELS, 1 - LABELS)
+    return Answered(
+        model,
+        method,
+        "car",
+        seed,
+        system,
+        epsilon,
+        8,
+        draw,
+        "a" + "".join(map(str, answers)),
+        share,
+        0.5,
+    )
+
+
+def results(*, least: float, most: float, true: float, zero: float = 0.7) -> list[Answered]:
+    lines = [line(TRUTH, 1, model=TRUTH)]
+    for seed in (0, 1, 2):
+        for epsilon, share in ((1.0, least), (8.0, most), (math.inf, true)):
+            lines += [
+                line("icl", share, epsilon=epsilon, seed=seed, draw=draw) for draw in (1, 2, 3)
+            ]
+            lines.append(line("averaged", share, epsilon=epsilon, seed=seed))
+            lines.append(line("icl", 0.6, epsilon=epsilon, seed=seed, model=BUNDLED))
+            lines.append(replace(line("lr", 0.8, epsilon=epsilon, seed=seed, model=""), answers=""))
+        lines.append(line("zero-shot", zero, seed=seed))
+    return lines
+
+
+def test_the_page_and_the_readme_are_what_the_results_make() -> None:
+    assert PAGE.read_text("utf-8") == page(*read_results())
+    readme = README.read_text("utf-8")
+    assert readme.count(BEGIN) == readme.count(END) == 1 and readme == with_table(
+        readme, *read_results()
+    )
+
+
+def test_without_results_nothing_is_claimed() -> None:
+    assert NONE_YET in page([], []) and table_in_short([], []) == NONE_YET
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "true", "better", "worse", "verdicts"),
+    [
+        (0.5, 0.9, 0.9, 1, 1, [SHOWS, SHOWS]),
+        (0.4, 0.4, 0.5, 0, 2, [REVERSED, UNSEEN]),
+        (0.7, 0.7, 0.7, 0, 0, [UNSEEN, UNSEEN]),
+        (0.95, 0.71, 0.7, 1, 0, [UNSEEN, REVERSED]),
+    ],
+)
+def test_what_is_said_first_is_what_was_seen_whatever_it_is(
+    least: float, most: float, true: float, better: int, worse: int, verdicts: list[str]
+) -> None:
+    lines = results(least=least, most=most, true=true)
+    found = conditions(lines, MODEL)
+    said = " ".join(first_sentences(found))
+    assert (
+        f"answered better than without any data in {better}, worse in {worse}, and no different "
+        f"beyond noise in {2 - better - worse}." in said
+    )
+    assert ("does better without your data" in said) is bool(worse)
+    assert [one.verdict for one in directions(found)] == verdicts
+    assert [one.right.shape for one in found] == [(3, 3, QUERIES)] * 3 and [
+        one.place.epsilon for one in found
+    ] == [math.inf, 1, 8]
+
+
+def test_a_line_has_all_that_stands_beside_an_answer() -> None:
+    text = page(results(least=0.5, most=0.9, true=0.9), [ABOUT])
+    row = next(one for one in text.splitlines() if one.startswith("| AIM-TabICL | 8 | 1 |"))
+    assert (
+        row
+        == "| AIM-TabICL | 8 | 1 | 120 × 9 | .50 ± .09 † | .50 | .50 | .70 | .50 | .60 | .80 | – |"
+    )
+    assert "Not run, as its 3 h were over: seed 2 of car." in text and "commit abc1234" in text
+
+
+def test_another_model_has_a_column_of_its_own() -> None:
+    lines = results(least=0.5, most=0.9, true=0.9)
+    gemma = [
+        replace(one, model="gemma-3-270m")
+        for one in lines
+        if one.model == MODEL and one.system == "icl"
+    ]
+    row = next(
+        one
+        for one in page([*lines, *gemma], [ABOUT]).splitlines()
+        if one.startswith("| AIM-TabICL | 8 | 1 |")
+    )
+    assert row.split(" | ")[9:11] == [".60", ".50"]
+
+
+def test_constant_answers_are_marked() -> None:
+    lines = [
+        replace(one, answers="a" + "1" * QUERIES)
+        if one.model == MODEL and one.epsilon == 1
+        else one
+        for one in results(least=0.5, most=0.9, true=0.9)
+    ]
+    rows = [one for one in page(lines, [ABOUT]).splitlines() if one.startswith("| AIM-TabICL")]
+    assert [("‡" in one) for one in rows[:3]] == [False, True, False]
+
+
+def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
+    made = with_table(
+        f"before\n{BEGIN}\nold\n{END}\nafter\n", results(least=0.5, most=0.9, true=0.9), [ABOUT]
+    )
+    assert (
+        made.startswith(f"before\n{BEGIN}\nWith SmolLM2")
+        and made.endswith(f"{END}\nafter\n")
+        and "old" not in made
+    )
+    assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(tmp_path: Path, texts: bool) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop("kiosk"), shop_rows(60))
+    install_texts(place, letters("postcards"), text_lines(records(40)), text_lines(records(8)))
+    methods = (
+        ["few_shot_generation", "dp_icl"] if texts else ["ldp_tabicl", "gdp_tabicl", "aim_tabicl"]
+    )
+    changes = {
+        "methods": methods,
+        "datasets": ["postcards" if texts else "kiosk"],
+        "epsilons": ["1", "8", "inf"],
+        "shots": [2],
+        "seeds": [0, 1],
+    }
+    with place.entered():
+        run = make_plan(
+            "demo", {**changes, "model": "fake", **({} if texts else {"draws": 2})}, "r"
+        )
+        run_units(run, InProcess(), report_steps(run))
+        with Settings.from_environment().entered():
+            collect(run, MODEL, tmp_path)
+        stored = load_run(run).results
+    kept, abouts = read_results(tmp_path)
+    measured = {
+        (one.method, one.seed, one.system, one.epsilon): one.accuracy
+        for one in kept
+        if one.model == MODEL and one.draw == 1 and not math.isnan(one.epsilon)
+    }
+    known = {
+        tuple(row[:4]): row[4]
+        for row in stored[["method", "seed", "system", "epsilon", "accuracy"]].itertuples(
+            index=False, name=None
+        )
+    }
+    assert len(measured) >= 2 * (8 if texts else 11) and all(
+        known[name] == pytest.approx(share, abs=1e-5) for name, share in measured.items()
+    )
+    found = conditions(kept, MODEL)
+    assert {one.place.method for one in found} == set(methods) and all(
+        one.right.shape[0] == 2 for one in found
+    )
+    assert any(not math.isnan(one.beside[BUNDLED]) for one in found)
+    assert page(kept, abouts).count("\n| ") > len(found)
