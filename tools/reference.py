@@ -114,7 +114,7 @@ def cli_page() -> str:
         )
     return (
         page
-        + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options "
+        + "`python -m dpicl.client --help` and `python -m lab.training --help` list the options "
         "of these two programs.\n"
     )
 
@@ -397,8 +397,8 @@ def dependencies_page() -> str:
 
 def models_page() -> str:
     """What became of every architecture of causal language models."""
-    kept = json.loads((ROOT / "tools" / "architectures" / "results.json").read_text("utf-8"))
-    page = "# Models that run here" + _WRITTEN.format(source="`python -m tools.architectures`")
+    kept = json.loads((ROOT / "lab" / "architectures" / "results.json").read_text("utf-8"))
+    page = "# Models that run here" + _WRITTEN.format(source="`python -m lab.architectures`")
     verdicts = Counter(one["verdict"] for one in kept["findings"])
     page += (
         f"Every architecture of a causal language model that transformers {kept['transformers']} "

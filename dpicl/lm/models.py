@@ -33,7 +33,7 @@ from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import GeneratorModel
 
 BUNDLED = Path(__file__).with_name("bundled")
-"""The model in the box: `tools.training` makes it, its own README.md says what it can do."""
+"""The model in the box: `lab.training` makes it, its own README.md says what it can do."""
 _one_at_a_time = Lock()
 _WITH_TEMPLATE = ("transformers", "bundled", "tiny")
 """Kinds that are loaded once, whether they are asked by a chat template or not."""

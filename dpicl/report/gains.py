@@ -76,16 +76,6 @@ def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     return Gain(mean, min(scale, _half(of_queries, queries - 1, of_seeds, seeds - 1, of_both)))
 
 
-def gain_of_draws(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
-    """The same of shape (seeds, draws, queries): the draws of a seed are of one release, whose
-    noise they share, so that only their mean is a seed's. Of one seed the draws stand for seeds:
-    such an interval knows nothing of another release.
-    """
-    return gain_of(
-        differences[0] if len(differences) == 1 else differences.mean(axis=1), scale=scale
-    )
-
-
 def gain_of_means(
     means: np.ndarray, bar: float | np.ndarray, counts: tuple[float, float], *, added: float = 0.0
 ) -> Gain:

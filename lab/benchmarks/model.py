@@ -37,10 +37,10 @@ from dpicl.pipeline import Cell
 from dpicl.tabular.reading.split import SplitTable, fewer
 from lab.benchmarks.figures import Figures, bench, seconds, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
-from tools.training.held_out import evaluate
-from tools.training.rendering import parted
-from tools.training.teacher import taught
-from tools.training.vote import logistic, vote
+from lab.training.held_out import evaluate
+from lab.training.rendering import parted
+from lab.training.teacher import taught
+from lab.training.vote import logistic, vote
 
 SETS = (*EIGHT, "breast_cancer")
 SHOTS, SEEDS, QUERIES, EPSILONS = 8, sized((0, 1), (0,)), sized(100, 4), (1.0, 5.0, 10.0, math.inf)

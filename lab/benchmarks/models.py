@@ -13,10 +13,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from lab.architectures.__main__ import RESULTS
 from lab.benchmarks import scoring
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.models_parts import refusals, served
-from tools.architectures.__main__ import RESULTS
 
 
 def architectures(figures: Figures) -> None:
@@ -26,7 +26,7 @@ def architectures(figures: Figures) -> None:
         command = [
             sys.executable,
             "-m",
-            "tools.architectures",
+            "lab.architectures",
             "--results",
             str(results),
             *sized((), ("llama",)),

@@ -34,7 +34,7 @@ from lab.benchmarks.figures import Part, name_of
 
 ROOT = Path(__file__).parents[2]
 STORE, PAGE = ROOT / ".dpicl" / "release-check", ROOT / "build" / "release-check.md"
-WRITTEN = ("lab/benchmarks/speed/ratios.csv", "tools/architectures/results.json")
+WRITTEN = ("lab/benchmarks/speed/ratios.csv", "lab/architectures/results.json")
 """Files of the repository that steps write; all else must be as the commit has it."""
 FILES_A_STEP, RUNS, RUNS_OF_THE_MACHINE, SCHEDULES = 8, 1_000_000, 4000, 100
 MOST_SECONDS = 4 * 3600

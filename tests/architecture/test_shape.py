@@ -19,18 +19,14 @@ from dpicl.methods import METHODS
 from tasks.expectations import suite
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "dpicl",
-    "tasks",
-    "flows",
-    "infra",
-    "lab/audit",
-    "lab/commands",
-    "lab/compare",
-    "lab/published",
-    "lab/reproduce",
+PACKAGES = ("dpicl", "tasks", "flows", "infra", "lab")
+BENCHMARKS = ROOT / "lab" / "benchmarks"
+MODULES = sorted(
+    path
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if BENCHMARKS not in path.parents
 )
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 HEAD = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
 HEADED = sorted(
     [path for path in (ROOT / "dpicl" / "mechanisms").glob("*.py") if path.name != "__init__.py"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.report.gains import Gain, gain_of_draws
+from dpicl.report.gains import Gain, gain_of
 from lab.benchmarks.real_model.results import BUNDLED, FITTED, TRUTH, Answered
 
 ZERO, AVERAGED = "zero-shot", "averaged"
@@ -220,3 +220,13 @@ def _right(lines: Sequence[Answered], truth: np.ndarray) -> np.ndarray:
 def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
+
+
+def gain_of_draws(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
+    """`gain_of` of shape (seeds, draws, queries): the draws of a seed are of one release, whose
+    noise they share, so that only their mean is a seed's. Of one seed the draws stand for seeds:
+    such an interval knows nothing of another release.
+    """
+    return gain_of(
+        differences[0] if len(differences) == 1 else differences.mean(axis=1), scale=scale
+    )

@@ -21,11 +21,11 @@ from dpicl.pipeline import Cell
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
 from lab.benchmarks.model import other_answers, prompts_of, reversed_rows
-from tools.training.card import card
-from tools.training.checkpoint import RECORD
-from tools.training.export import ALL_MIB, NOTE, SHARD_MIB
-from tools.training.numbers import NUMBERS, number_normalizer
-from tools.training.tokenizer import load_tokenizer
+from lab.training.card import card
+from lab.training.checkpoint import RECORD
+from lab.training.export import ALL_MIB, NOTE, SHARD_MIB
+from lab.training.numbers import NUMBERS, number_normalizer
+from lab.training.tokenizer import load_tokenizer
 
 SPEC = ModelSpec(name="bundled", kind="bundled")
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from tools.training import rendering
-from tools.training.columns import Column, NumberColumn, PartsColumn, number_column, parts_column
-from tools.training.curriculum import Level
-from tools.training.structure import FAMILIES, POPULATION, Population, Shape, population
-from tools.training.wording import wording
+from lab.training import rendering
+from lab.training.columns import Column, NumberColumn, PartsColumn, number_column, parts_column
+from lab.training.curriculum import Level
+from lab.training.structure import FAMILIES, POPULATION, Population, Shape, population
+from lab.training.wording import wording
 
 Kind = Literal["local", "central", "groups", "plain"]
 

@@ -16,9 +16,9 @@ from transformers import AutoModelForCausalLM
 from dpicl.lm.local.full_precision import in_float32
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from tools.architectures.__main__ import RESULTS, checked
-from tools.architectures.check import ANSWERS, PROMPTS, check
-from tools.architectures.small import names, write_small
+from lab.architectures.__main__ import RESULTS, checked
+from lab.architectures.check import ANSWERS, PROMPTS, check
+from lab.architectures.small import names, write_small
 
 torch.set_num_threads(1)  # small batches on a busy machine
 

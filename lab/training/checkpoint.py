@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from dpicl.errors import ModelError, ParameterError
-from tools.training.curriculum import Progress
+from lab.training.curriculum import Progress
 
 FILE, RECORD = "checkpoint.safetensors", "training.json"
 _EMA_DECAY = 0.998
@@ -121,7 +121,7 @@ def shipped_state(folder: Path, preset: str) -> State:
         record = json.loads((folder / RECORD).read_text("utf-8"))
     except FileNotFoundError:
         raise ModelError(
-            f"{folder.name} holds no {RECORD}; expected a model that `python -m tools.training` "
+            f"{folder.name} holds no {RECORD}; expected a model that `python -m lab.training` "
             f"has exported"
         ) from None
     if record["preset"] != preset:

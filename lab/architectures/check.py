@@ -19,7 +19,7 @@ from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession
-from tools.architectures.small import write_small
+from lab.architectures.small import write_small
 
 TOLERANCE = 3e-4
 """Nats, and shares of a vote, that rounding in float32 may make: 1.2e-4 in recurrent layers on some

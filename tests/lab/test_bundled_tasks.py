@@ -17,20 +17,20 @@ from dpicl.lm.requests import prompt
 from dpicl.randomness import stream
 from dpicl.tabular.prompts.serialize import local_queries
 from dpicl.types import EncodedQueries
+from lab.training import rendering
+from lab.training.batches import Job, make_step
+from lab.training.curriculum import LEVELS, Progress
+from lab.training.encoding import GUESSED, IGNORED, batch_of, encode_task, prompt_of
+from lab.training.model import marks_of
+from lab.training.numbers import NUMBERS
+from lab.training.presets import preset_of
+from lab.training.structure import FAMILIES, Shape, population
+from lab.training.tasks import make_task
+from lab.training.tokenizer import train_tokenizer
+from lab.training.vote import vote
+from lab.training.wording import wording
+from lab.training.words import WORDS
 from tests.library.examples import CONTRACTS
-from tools.training import rendering
-from tools.training.batches import Job, make_step
-from tools.training.curriculum import LEVELS, Progress
-from tools.training.encoding import GUESSED, IGNORED, batch_of, encode_task, prompt_of
-from tools.training.model import marks_of
-from tools.training.numbers import NUMBERS
-from tools.training.presets import preset_of
-from tools.training.structure import FAMILIES, Shape, population
-from tools.training.tasks import make_task
-from tools.training.tokenizer import train_tokenizer
-from tools.training.vote import vote
-from tools.training.wording import wording
-from tools.training.words import WORDS
 
 
 def rng(name: str) -> np.random.Generator:

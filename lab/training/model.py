@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from tools.training.encoding import IGNORED, Batch
-from tools.training.numbers import NUMBERS
-from tools.training.presets import Preset
-from tools.training.start import Marks, Scale, wired
-from tools.training.token_ids import END_ID, START_ID
+from lab.training.encoding import IGNORED, Batch
+from lab.training.numbers import NUMBERS
+from lab.training.presets import Preset
+from lab.training.start import Marks, Scale, wired
+from lab.training.token_ids import END_ID, START_ID
 
 THETA = 2.4e11
 """Base of the rotary speeds: the slow half hardly turns over a prompt, so that it can compare

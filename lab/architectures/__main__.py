@@ -1,4 +1,4 @@
-"""`python -m tools.architectures [--device cuda] [--results FILE] [NAME …]`: check architectures,
+"""`python -m lab.architectures [--device cuda] [--results FILE] [NAME …]`: check architectures,
 all or these, each in a process of its own.
 
 What was found on a CPU is kept. A process that dies or hangs is a finding as well.
@@ -21,8 +21,8 @@ import transformers
 from transformers.utils import logging
 
 from dpicl.lm.local.tiny import build_tiny_model
-from tools.architectures.check import PROMPTS, Finding, check
-from tools.architectures.small import names
+from lab.architectures.check import PROMPTS, Finding, check
+from lab.architectures.small import names
 
 RESULTS = Path(__file__).with_name("results.json")
 SECONDS = 900
@@ -65,7 +65,7 @@ def _check(name: str, tokenizer_folder: Path, home: Path, device: str, sender: o
 
 def main() -> None:
     """Print what was found, and keep what a CPU gives."""
-    parser = argparse.ArgumentParser(prog="python -m tools.architectures", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.architectures", description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where findings are kept")
     parser.add_argument("names", nargs="*", default=names())

@@ -9,11 +9,11 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dpicl.lm.requests import prompt
-from tools.training.rendering import parted
-from tools.training.tasks import Task
-from tools.training.teacher import TRUST, taught
-from tools.training.token_ids import START_ID
-from tools.training.vote import vote
+from lab.training.rendering import parted
+from lab.training.tasks import Task
+from lab.training.teacher import TRUST, taught
+from lab.training.token_ids import START_ID
+from lab.training.vote import vote
 
 IGNORED = -100
 """A target that counts for nothing."""

@@ -1,4 +1,4 @@
-"""`python -m tools.training --preset cpu --out FOLDER`: train the bundled model, or go on with
+"""`python -m lab.training --preset cpu --out FOLDER`: train the bundled model, or go on with
 it.
 """
 
@@ -13,11 +13,11 @@ import torch
 from tqdm import tqdm
 
 from dpicl.lm.local.memory import choose_device
-from tools.training.checkpoint import State, read_state
-from tools.training.export import export
-from tools.training.held_out import evaluate
-from tools.training.presets import PRESETS, preset_of
-from tools.training.trainer import Limits, Round, begin, is_begun, open_learner, train
+from lab.training.checkpoint import State, read_state
+from lab.training.export import export
+from lab.training.held_out import evaluate
+from lab.training.presets import PRESETS, preset_of
+from lab.training.trainer import Limits, Round, begin, is_begun, open_learner, train
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.training", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.training", description=__doc__)
     parser.add_argument("--preset", choices=sorted(PRESETS), default="cpu")
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for checkpoints, log and the exported model"

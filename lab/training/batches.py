@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 
 from dpicl.processes import fork_server
 from dpicl.randomness import stream
-from tools.training.curriculum import LEVELS, drawn_level
-from tools.training.encoding import Batch, Encoded, batch_of, encode_task
-from tools.training.tasks import make_task
+from lab.training.curriculum import LEVELS, drawn_level
+from lab.training.encoding import Batch, Encoded, batch_of, encode_task
+from lab.training.tasks import make_task
 
 _JOBS_PER_PROCESS = 200
 """The serialiser remembers every template; a generator is replaced before that adds up."""

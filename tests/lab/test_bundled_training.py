@@ -17,20 +17,20 @@ from safetensors.torch import load_file
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.randomness import stream
-from tools.training import __main__ as command
-from tools.training import batches
-from tools.training import export as exporting
-from tools.training.batches import Job, make_step
-from tools.training.checkpoint import FILE, RECORD, State, read_state
-from tools.training.curriculum import LEVELS
-from tools.training.encoding import batch_of, encode_task, prompt_of
-from tools.training.export import ALL_MIB, CHANGES, SHARD_MIB, changes_of, export
-from tools.training.held_out import Figure, scores
-from tools.training.model import loss_of, marks_of, new_model
-from tools.training.presets import PRESETS, preset_of
-from tools.training.tasks import make_task
-from tools.training.tokenizer import TOKENIZER_FILE, load_tokenizer
-from tools.training.trainer import Limits, begin, open_learner, train
+from lab.training import __main__ as command
+from lab.training import batches
+from lab.training import export as exporting
+from lab.training.batches import Job, make_step
+from lab.training.checkpoint import FILE, RECORD, State, read_state
+from lab.training.curriculum import LEVELS
+from lab.training.encoding import batch_of, encode_task, prompt_of
+from lab.training.export import ALL_MIB, CHANGES, SHARD_MIB, changes_of, export
+from lab.training.held_out import Figure, scores
+from lab.training.model import loss_of, marks_of, new_model
+from lab.training.presets import PRESETS, preset_of
+from lab.training.tasks import make_task
+from lab.training.tokenizer import TOKENIZER_FILE, load_tokenizer
+from lab.training.trainer import Limits, begin, open_learner, train
 
 CPU = torch.device("cpu")
 
@@ -116,7 +116,7 @@ def test_a_cool_down_without_an_end_is_refused(
 ) -> None:
     out = tmp_path / "training"
     monkeypatch.setattr(
-        "sys.argv", ["tools.training", "--preset", "smoke", "--out", str(out), *arguments]
+        "sys.argv", ["lab.training", "--preset", "smoke", "--out", str(out), *arguments]
     )
     with pytest.raises(SystemExit) as ended:
         command.main()
@@ -132,7 +132,7 @@ def test_the_command_goes_on_exports_and_flushes_denormals(
     out = copied(begun, tmp_path / "training")
     monkeypatch.setattr(
         "sys.argv",
-        ["tools.training", "--preset", "smoke", "--out", str(out), "--resume", "--until", "2"],
+        ["lab.training", "--preset", "smoke", "--out", str(out), "--resume", "--until", "2"],
     )
     try:
         command.main()

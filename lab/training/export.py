@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from dpicl.errors import ModelError
-from tools.training.card import card
-from tools.training.checkpoint import RECORD, State
-from tools.training.held_out import Figure
-from tools.training.tokenizer import TOKENIZER_FILES
+from lab.training.card import card
+from lab.training.checkpoint import RECORD, State
+from lab.training.held_out import Figure
+from lab.training.tokenizer import TOKENIZER_FILES
 
 SHARD_MIB, ALL_MIB = 16, 48
 CHANGES = "changes.txt"

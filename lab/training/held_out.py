@@ -15,11 +15,11 @@ from sklearn.metrics import roc_auc_score
 
 from dpicl.lm.requests import CONTINUATIONS
 from dpicl.randomness import stream
-from tools.training.curriculum import LEVELS
-from tools.training.encoding import encode_task
-from tools.training.tasks import Kind, Task, make_task
-from tools.training.tokenizer import load_tokenizer
-from tools.training.vote import logistic, vote
+from lab.training.curriculum import LEVELS
+from lab.training.encoding import encode_task
+from lab.training.tasks import Kind, Task, make_task
+from lab.training.tokenizer import load_tokenizer
+from lab.training.vote import logistic, vote
 
 SHOTS = 8
 _KINDS: tuple[Kind, ...] = ("local", "central", "groups")

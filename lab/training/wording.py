@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tools.training.columns import Column, PartsColumn
-from tools.training.words import word, words
+from lab.training.columns import Column, PartsColumn
+from lab.training.words import word, words
 
 _PRONOUNS = (("It", "Its"), ("He", "His"), ("She", "Her"), ("They", "Their"))
 _NOUNS = (

@@ -10,7 +10,7 @@ from importlib import resources
 
 import numpy as np
 
-WORDS = tuple(resources.files("tools.training").joinpath("words.txt").read_text("utf-8").split())
+WORDS = tuple(resources.files("lab.training").joinpath("words.txt").read_text("utf-8").split())
 _ONSETS = (
     "b",
     "br",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.contract.derive import format_number
-from tools.training.words import word, words
+from lab.training.words import word, words
 
 _THRESHOLDS = (
     ("less than {}", "{} or more"),

@@ -16,12 +16,12 @@ A teaching and smoke model: {parameters:,} parameters, Llama architecture, prese
 tables only. It answers Yes or No to the last row of a prompt of serialised rows by comparing that row with the others. It
 **knows no language and no facts**, and is no substitute for a general model.
 
-- Trained on: {tokens:,} tokens of {answers:,} answers, made by `python -m tools.training` (seed {seed}, {steps:,} steps, curriculum
+- Trained on: {tokens:,} tokens of {answers:,} answers, made by `python -m lab.training` (seed {seed}, {steps:,} steps, curriculum
   level {curriculum_level}). Tables are drawn from random structural models; names are single public words or made of syllables.
   No row, column name or category of an evaluation set takes part.
-- Began with: heads that look back, compare, pool and match written into the first four layers (`tools/training/start.py`); all weights
+- Began with: heads that look back, compare, pool and match written into the first four layers (`lab/training/start.py`); all weights
   were then trained.
-- Reads a number as one token of its power of ten and two digits, then the digits left (`tools/training/numbers.py`); tokens of near
+- Reads a number as one token of its power of ten and two digits, then the digits left (`lab/training/numbers.py`); tokens of near
   sizes began alike.
 {changed}- Hardware: {hardware}; {hours:.1f} hours; torch {torch}.
 

@@ -24,11 +24,11 @@ from transformers import PreTrainedTokenizerFast
 from dpicl.contract.derive import YES_OR_NO
 from dpicl.errors import ModelError
 from dpicl.randomness import stream
-from tools.training.curriculum import LEVELS
-from tools.training.numbers import NUMBERS, number_normalizer
-from tools.training.presets import Preset
-from tools.training.tasks import make_task
-from tools.training.token_ids import END, START
+from lab.training.curriculum import LEVELS
+from lab.training.numbers import NUMBERS, number_normalizer
+from lab.training.presets import Preset
+from lab.training.tasks import make_task
+from lab.training.token_ids import END, START
 
 PHRASES = (
     f" {YES_OR_NO}",

@@ -15,9 +15,9 @@ from dpicl.contract.columns import Attribute, CategoryColumn, Label, Prompts, Re
 from dpicl.contract.models import Contract
 from dpicl.tabular.prompts.serialize import central_demonstrations, local_demonstrations
 from dpicl.types import ReleasedGroup, ReleasedGroups, ReleasedRows
-from tools.training.columns import Column, NumberColumn, PartsColumn
-from tools.training.wording import Wording
-from tools.training.words import word
+from lab.training.columns import Column, NumberColumn, PartsColumn
+from lab.training.wording import Wording
+from lab.training.words import word
 
 _PAIRS = (
     ("No", "Yes"),

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from tools.training.batches import Generators, Job, StepBatches, generators
-from tools.training.checkpoint import (
+from lab.training.batches import Generators, Job, StepBatches, generators
+from lab.training.checkpoint import (
     FILE,
     Learner,
     State,
@@ -30,10 +30,10 @@ from tools.training.checkpoint import (
     save_checkpoint,
     shipped_state,
 )
-from tools.training.export import take_changes
-from tools.training.model import loss_of, new_model
-from tools.training.presets import Preset, preset_of
-from tools.training.tokenizer import TOKENIZER_FILE, load_tokenizer, save_tokenizer
+from lab.training.export import take_changes
+from lab.training.model import loss_of, new_model
+from lab.training.presets import Preset, preset_of
+from lab.training.tokenizer import TOKENIZER_FILE, load_tokenizer, save_tokenizer
 
 LOG = "log.jsonl"
 _WARM_UP, _CONSTANT = 40, 8000

@@ -1,0 +1,93 @@
+"""What `lab` may import of dpicl, and that dpicl and what stands on it never import `lab`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = "accounting contract lm mechanisms methods tabular text"
+"""Packages of which all modules may be imported."""
+FACE = """
+checks errors evaluation pipeline processes randomness session types
+certificate.files client.__main__ client.wallet files.same_file
+cli.executors cli.names cli.options cli.planned_run cli.stopping cli.terminal
+engine.artefacts engine.benchmarks engine.collect engine.execute engine.files engine.horizon
+engine.journal engine.models engine.open_ledger engine.order engine.pipelines engine.plan
+engine.releases engine.run_folder engine.running_time engine.settings engine.stage
+engine.stages.consult engine.stages.ingest engine.stages.split engine.verdicts
+report.blocks report.cells report.decision report.gains report.html report.load report.markdown
+report.opening report.sentences report.stages report.tables report.words
+"""
+"""Modules besides: a name that is not here is dpicl's own."""
+MEASURED = """
+baselines yaml_file certificate.issue certificate.signing cli.app cli.protect
+engine.one_release engine.record_spending engine.series engine.stages.charge engine.stages.draw
+engine.stages.generate engine.stages.score engine.state.clean engine.table_files
+files.remote files.visit planning.judge planning.outlook planning.populations planning.simulate
+planning.table_plan
+"""
+"""Modules besides, that only benchmarks may import."""
+
+
+def imported(folder: str) -> Iterator[tuple[Path, str]]:
+    """Files of a folder, each with every module of this repository that it imports."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{one.name}" for one in node.names]
+            else:
+                continue
+            for name in names:
+                place = ROOT.joinpath(*name.split("."))
+                is_module = place.is_dir() or place.with_suffix(".py").exists()
+                yield path, name if is_module else name.rpartition(".")[0] or name
+
+
+def used(*, by_benchmarks: bool) -> set[str]:
+    return {
+        name
+        for path, name in imported("lab")
+        if (ROOT / "lab" / "benchmarks" in path.parents) is by_benchmarks
+    }
+
+
+def beyond(names: set[str], face: str) -> set[str]:
+    """What is of dpicl and neither of the library nor of the face."""
+    listed = {f"dpicl.{one}" for one in face.split()}
+    return {
+        name
+        for name in names
+        if name.startswith("dpicl.")
+        and name not in listed
+        and name.split(".")[1] not in LIBRARY.split()
+    }
+
+
+def test_lab_imports_the_face_alone_and_the_face_is_no_longer_than_that() -> None:
+    own, measured = used(by_benchmarks=False), used(by_benchmarks=True)
+    assert beyond(own, FACE) == set()
+    assert beyond(measured, FACE + MEASURED) == set()
+    assert {f"dpicl.{one}" for one in FACE.split()} <= own
+    assert {f"dpicl.{one}" for one in MEASURED.split()} <= measured - own
+
+
+def test_only_benchmarks_need_the_repository() -> None:
+    roots = {name.partition(".")[0] for name in used(by_benchmarks=False)}
+    assert not roots & {"tasks", "flows", "infra", "tests", "tools"}
+
+
+def test_nothing_below_imports_lab_by_name_or_by_a_string() -> None:
+    for folder in ("dpicl", "tasks", "flows", "infra"):
+        assert not [path for path, name in imported(folder) if name.partition(".")[0] == "lab"]
+        for path in (ROOT / folder).rglob("*.py"):
+            assert not re.search(r"[\"']lab[.\"']", path.read_text("utf-8")), path
+
+
+def test_a_module_beside_the_face_would_be_noticed() -> None:
+    names = {"dpicl.engine.payers", "dpicl.lm.models", "dpicl.errors", "numpy"}
+    assert beyond(names, FACE) == {"dpicl.engine.payers"}
