@@ -95,7 +95,9 @@ def cli_page() -> str:
         "page. Every command "
         "takes `--quiet` (`-q`), which prints the result or the error and nothing else. An option "
         "is plural where it takes several values; "
-        "`--epsilon` for `--epsilons` and the like mean the same.\n\n"
+        "`--epsilon` for `--epsilons` and the like mean the same. `serve`, `deploy` and `metrics` "
+        "are run from a clone or the image; `audit`, `compare` and `reproduce` are in the package "
+        "dpicl-lab.\n\n"
     )
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
         page += f"## {name}\n\n{prose(command.help)}\n\n"

@@ -33,7 +33,7 @@ from dpicl.methods import METHODS
 from lab.benchmarks.figures import Figures, bench, sized
 
 ROOT = Path(__file__).parents[2]
-PRODUCT, APART = ("dpicl", "tasks", "flows", "infra"), ("lab", "benchmarks", "tools")
+PRODUCT, APART = ("dpicl", "tasks", "flows", "infra"), ("lab", "tools")
 NET = "tests/net"
 ROWS, COLUMNS = 2_000, 8
 FOREIGN = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib")

@@ -24,8 +24,8 @@ report.opening report.sentences report.stages report.tables report.words
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
 baselines yaml_file certificate.issue certificate.signing cli.app cli.protect
-engine.one_release engine.record_spending engine.series engine.stages.charge engine.stages.draw
-engine.stages.generate engine.stages.score engine.state.clean engine.table_files
+engine.one_release engine.record_spending engine.request engine.series engine.stages.charge
+engine.stages.draw engine.stages.generate engine.stages.score engine.state.clean engine.table_files
 files.remote files.visit planning.judge planning.outlook planning.populations planning.simulate
 planning.table_plan
 """

@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+import lab
+from dpicl.cli.contributed import LAB
 from tests.harness import _bare_environment
 from tests.upgrades.test_old_runs import unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("dpicl", "tasks", "flows", "infra")
-"""Of the repository; the wheel holds the first."""
+PACKAGES = ("dpicl", "tasks", "flows", "infra", "lab")
+"""Of the repository; the wheel holds the first, and that of dpicl-lab the last."""
 RESOURCES = {
     "data_contracts": "dpicl/resources/data_contracts",
     "pipelines.yaml": "dpicl/resources/pipelines.yaml",
@@ -100,6 +102,20 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
         "dpicl/methods/published/table-III.csv",
     ):
         assert needed in names
+
+
+def test_the_wheel_of_lab_holds_what_needs_no_repository(tmp_path: Path) -> None:
+    if not importlib.util.find_spec("hatchling"):
+        pytest.skip("hatchling is not here to build with; `dpicl[dev]` names it")
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    subprocess.run(command, cwd=ROOT / "lab", capture_output=True, check=True)
+    (path,) = tmp_path.iterdir()
+    assert path.name in (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8")
+    with zipfile.ZipFile(path) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        points = wheel.read(f"dpicl_lab-{lab.__version__}.dist-info/entry_points.txt").decode()
+    assert names == _files("lab") - _files("lab/benchmarks") - {"lab/pyproject.toml"}
+    assert re.findall(r"^(\w+) = lab\.commands\.\1:\1$", points, re.MULTILINE) == list(LAB)
 
 
 def test_the_page_names_the_wheel_and_extras_that_it_has(built: Path) -> None:
