@@ -22,9 +22,8 @@ from prefect.context import SettingsContext, SyncClientContext, serialize_contex
 from prefect.task_engine import run_task_sync
 from prefect.utilities.callables import get_call_parameters
 
-from dpicl.engine.order import stage_named
-from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
-from tasks.wrapper import task_of
+from dpicl.runs.chain import stage_named
+from tasks.stages import task_of
 
 
 @dataclass(frozen=True)

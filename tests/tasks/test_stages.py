@@ -18,7 +18,7 @@ from prefect_dask import DaskTaskRunner
 from dpicl.engine.stage import StageFailed, clean_errors, stage
 from dpicl.errors import DataError, DpiclError, RunError
 from tasks.on_worker import _entered, do_step, flow_context
-from tasks.wrapper import as_task
+from tasks.stages import made_task
 from tests.harness import World, until
 from tests.leaks import api, database, files, hits
 
@@ -98,18 +98,16 @@ def attempt(folder: str, fail_count: int, ours: bool) -> str:
     return "done"
 
 
-flaky = as_task(stage("flaky", "flaky")(attempt)).with_options(retry_delay_seconds=0)
-broken = as_task(stage("broken", "broken {kind}")(breaking)).with_options(retry_delay_seconds=0)
+flaky = made_task(stage("flaky")(attempt), "flaky").with_options(retry_delay_seconds=0)
+broken = made_task(stage("broken")(breaking), "broken {kind}").with_options(retry_delay_seconds=0)
 
 
 def attempts(world: World, flow_run_name: str) -> dict[str, tuple[int, str]]:
     """How often each task ran, and how it ended."""
     body = {"flow_runs": {"name": {"any_": [flow_run_name]}}, "limit": 100}
     until(
-        lambda: all(
-            run["state_type"] in ("COMPLETED", "FAILED")
-            for run in world.ask("task_runs/filter", body)
-        ),
+        lambda: {run["state_type"] for run in world.ask("task_runs/filter", body)}
+        in ({"COMPLETED"}, {"FAILED"}),
         20,
         "the tasks' states",
     )
