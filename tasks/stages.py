@@ -191,16 +191,16 @@ def serialize(run: str, unit_key: str) -> str:
     return do(stage_named("serialize"), run, unit_key)
 
 
-@task(task_run_name="baselines {unit_key}", retries=2, **COMMON)
-def baselines(run: str, unit_key: str) -> str:
-    """Fit ordinary classifiers, to compare with."""
-    return do(stage_named("baselines"), run, unit_key)
-
-
 @task(task_run_name="score {unit_key} part {part}", retries=2, **COMMON)
 def score(run: str, unit_key: str, part: int) -> str:
     """Infer: let the model answer a part of the prompts."""
     return do(stage_named("score"), run, unit_key, part)
+
+
+@task(task_run_name="baselines {unit_key}", retries=2, **COMMON)
+def baselines(run: str, unit_key: str) -> str:
+    """Fit ordinary classifiers, to compare with."""
+    return do(stage_named("baselines"), run, unit_key)
 
 
 @task(task_run_name="evaluate {unit_key}", retries=2, **COMMON)
