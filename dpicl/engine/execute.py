@@ -117,6 +117,8 @@ def steps_of(series: Series, *references: Any) -> Iterator[Group]:
     for _ in series(lambda stage, *of: group.append(Step(stage, of)), *references):
         yield tuple(group)
         group.clear()
+    if group:  # a series need not wait at its end
+        yield tuple(group)
 
 
 @dataclass(eq=False)
