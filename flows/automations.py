@@ -19,7 +19,7 @@ from prefect.exceptions import ObjectNotFound
 
 from dpicl.errors import RunError
 from flows.recovery import GIVEN_UP
-from tasks.publish import BUDGET_LOW, VALIDATION_FAILED
+from tasks.artifacts import BUDGET_LOW, VALIDATION_FAILED
 
 SILENT = timedelta(seconds=420)
 """Nine of our heartbeats, and two of a process that knows of Prefect's own interval only."""

@@ -1,17 +1,23 @@
-"""A run of the command line on Prefect: what is needed is started, and failures are told in one
-sentence.
+"""What `dpicl run` and `dpicl state clean` do on Prefect, contributed by the entry-point group
+`dpicl.executors`: what is needed is started, and failures are told in one sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl.cli.stopping import tell_when_stopped
+from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
-from flows.environment import prepare_environment
+from flows.environment import keeps_flow_runs, prepare_environment
+
+for _package in ("prefect", "prefect_dask"):
+    if find_spec(_package) is None:
+        raise ModuleNotFoundError(f"No module named {_package!r}", name=_package)
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -44,7 +50,7 @@ def run_on_prefect(
     show("starting the orchestrator and the workers")
     try:
         with runtime(workers):
-            from flows.sweep import sweep
+            from flows.tabicl import sweep
 
             show("running")
             sweep.with_options(on_running=[note])(pipeline, changes, folder.name, True)
@@ -55,6 +61,19 @@ def run_on_prefect(
             f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume "
             f"{folder.name}` does what is missing"
         ) from None
+
+
+def clean(settings: Settings, keep_days: int, *, dry_run: bool) -> tuple[int, int] | None:
+    """Delete flow runs that ended earlier than that, on the server that is named, else in the
+    database of this state folder: how many, and the bytes it has shrunk by; None where there is
+    neither.
+    """
+    if not keeps_flow_runs(settings):
+        return None
+    prepare_environment()
+    from flows.retention import clean_prefect
+
+    return clean_prefect(settings, keep_days, dry_run=dry_run)
 
 
 def _cancel(flow_run: FlowRun) -> None:

@@ -33,7 +33,7 @@ from flows.naming import description, tags_of
 from flows.recovery import orphans_looked_after
 from flows.retention import cleaned_daily
 from flows.runtime import check_named
-from flows.sweep import ACCOUNT_LIMIT, sweep
+from flows.tabicl import ACCOUNT_LIMIT, sweep
 
 _HEAD = "# Made by `dpicl deploy` from pipelines.yaml; made anew, it is replaced.\n"
 MAX_AT_ONCE = 2
@@ -82,7 +82,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
     described = [
         {
             **_deployment(name, one),
-            "entrypoint": "flows.sweep:sweep",
+            "entrypoint": "flows.tabicl:sweep",
             "schedules": [{"cron": one.schedule.cron, "timezone": one.schedule.timezone}]
             if one.schedule
             else [],

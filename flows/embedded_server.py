@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from dpicl.errors import RunError
 from flows.environment import variable
-from flows.prepared_database import prepare_database
 
 START_SECONDS = 120
 DRAIN_SECONDS = 10
@@ -98,7 +97,6 @@ def embedded_server() -> Iterator[EmbeddedServer]:
     secret = f"dpicl:{secrets.token_urlsafe(32)}"
     api_url = f"http://127.0.0.1:{port}/api"
     with ExitStack() as stack:
-        prepare_database()
         # Set first: every client process that is started from here on inherits the secret, the
         # server demands it.
         stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))

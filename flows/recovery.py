@@ -46,7 +46,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import BROKEN_RULES, BudgetError
 from dpicl.files.locks import is_free, locked
 from flows.repeating import repeated
-from tasks.publish import BUDGET_LOW
+from tasks.artifacts import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
 TRIES, DELAY_SECONDS = 8, 5.0

@@ -10,7 +10,6 @@ client; it is made for this run and written to no file.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 from collections.abc import Iterator
@@ -54,9 +53,8 @@ def runtime(workers: int | None = None) -> Iterator[None]:
         _start_fork_server()  # its imports take longest
         if server is not None:
             stack.enter_context(known_to_prefect())
-        importlib.import_module(
-            "flows.wiring"
-        )  # not `flows.sweep`, which looks for the cluster's address when it is imported
+        import flows.executor  # noqa: F401 - not `flows.tabicl`, which looks for the cluster
+
         stack.enter_context(_cluster(workers))
         if server is not None:
             server.wait()

@@ -1,1 +1,1 @@
-"""Doorways: load by reference, call the library once, store, log counts. Retries live here."""
+"""What Prefect runs: the stages of a run as tasks with retries, and what its pages show."""

@@ -2,8 +2,8 @@
 run.
 
 By itself Prefect makes it anew for each task: all its settings, and two clients, each of which
-reads the certificates of every public authority. That is most of what a task costs, besides what it
-does.
+reads the certificates of every public authority. `task.submit` so costs a worker 107 ms of a
+processor besides what a task does, and this 12 ms; a run has hundreds of tasks.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from prefect.context import SettingsContext, SyncClientContext, serialize_contex
 from prefect.task_engine import run_task_sync
 from prefect.utilities.callables import get_call_parameters
 
-from dpicl.engine.order import stage_named
-from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
-from tasks.wrapper import task_of
+from dpicl.runs.chain import stage_named
+from tasks.stages import task_of
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from dpicl.errors import DataError, DeclarationError, RunError
 from dpicl.holder import tell_holder
 from tasks.evaluation import Verdict, evaluate, implementation, is_row_by_row, page
 from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectations
-from tasks.wrapper import as_task
 
 
-@stage("validate", "validate {dataset}")
+@stage("validate")
 def check_and_evaluate(run: str, dataset: str) -> str:
     """Check the rules, then evaluate them by Great Expectations."""
     counts = stages.check_rules(run, dataset)
@@ -115,7 +114,7 @@ def _suites(
     return rules, own
 
 
-@stage("prepare", "prepare {dataset} {part}")
+@stage("prepare")
 def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
     """Prepare a piece of work, and evaluate its batches by Great Expectations."""
     counts = ingest.prepare_part(run, dataset, part, parts)
@@ -156,7 +155,3 @@ def batch_verdicts(
         write_json(file, stored, mode=PRIVATE_MODE, replace=True)
     verdicts: list[Verdict] = stored["holds"]
     return verdicts
-
-
-validate = as_task(stages.validate, check_and_evaluate)
-prepare_batches = as_task(ingest.prepare_batches, prepare_and_evaluate)

@@ -1,17 +1,33 @@
-"""What every worker needs, imported: local workers are forks of one process that has done so."""
+"""What every worker needs, imported: local workers are forks of one process that has done so.
 
+Dask starts its workers with MALLOC_TRIM_THRESHOLD_, after which glibc maps every larger buffer anew
+and gives it back at once: a third of a processor's time goes into clearing pages. So what one
+product of matrices has freed is kept for the next.
+"""
+
+import ctypes
 import gc
 
-import tasks.consult
-import tasks.fit_baselines
-import tasks.generate
-import tasks.probe
-import tasks.score  # noqa: F401 - for what they import
+import tasks.on_worker  # noqa: F401 - for what it imports
 from dpicl.lm.models import import_backend
 from dpicl.printable import filter_streams
-from tasks.memory import keep_freed_memory
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+_BYTES, _MOST_BYTES_OF_OLD = 1 << 30, 1 << 25
+
+
+def _keep_freed_memory() -> None:
+    """Nothing where the allocator has no such setting."""
+    tell = getattr(ctypes.pythonapi, "mallopt", None)
+    # With the second alone every buffer would be mapped anew; old versions take no more than 32 MiB
+    # for the first.
+    if tell is not None and (
+        tell(_MMAP_THRESHOLD, _BYTES) or tell(_MMAP_THRESHOLD, _MOST_BYTES_OF_OLD)
+    ):
+        tell(_TRIM_THRESHOLD, _BYTES)
+
 
 filter_streams()
-keep_freed_memory()
+_keep_freed_memory()
 import_backend()
 gc.freeze()  # else a fork's first collection copies everything

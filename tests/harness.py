@@ -41,7 +41,6 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.report.stages import report_steps
-from flows.prepared_database import prepare_database
 from flows.runtime import LOCAL_CLUSTER
 from tests.command import run_forked
 from tests.guard import stop_with_parent
@@ -336,7 +335,7 @@ class World(Place):
         """Run a pipeline in this process, on the session's server and cluster."""
         from prefect_dask import DaskTaskRunner
 
-        from flows.sweep import sweep
+        from flows.tabicl import sweep
 
         with self.entered():
             sweep.with_options(task_runner=DaskTaskRunner(address=self.scheduler))(
@@ -466,7 +465,6 @@ def running_server(place: Place, **extra: str) -> Iterator[str]:
         "PREFECT_SERVER_UI_API_URL": f"{url}/api",
         **extra,
     }
-    prepare_database(environment)
     with (place.root / "server.log").open("w") as log:
         server = subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True

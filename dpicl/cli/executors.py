@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dpicl.cli.contributed import FLOWS
 from dpicl.cli.terminal import check_state
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
+from dpicl.installed import contributed
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
 """Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what
@@ -19,8 +18,33 @@ shows a line.
 """
 
 
-_PREFECT = ("prefect", "prefect_dask")
-"""Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
+class Orchestrator(Protocol):
+    """What `flows` contributes by the entry-point group `dpicl.executors`."""
+
+    def prepared(self) -> Execute:
+        """Set what it goes by, and give what does a run."""
+
+    def clean(self, settings: Settings, keep_days: int, *, dry_run: bool) -> tuple[int, int] | None:
+        """Delete what it keeps of runs that ended earlier: how many, and the bytes that are free
+        now; None where it keeps nothing.
+        """
+
+
+def prefect() -> Orchestrator:
+    """Prefect, of the repository or the image; elsewhere a package `flows` may be anybody's.
+
+    Raises:
+        DpiclError: this is neither.
+        ModuleNotFoundError: Prefect is not installed.
+    """
+    point = next(iter(contributed("dpicl.executors").select(name="prefect")), None)
+    if point is None or not FLOWS.exists():
+        raise DpiclError(
+            "--executor prefect: runs on Prefect are started from the repository or the image; "
+            "expected a clone and `make setup`, or --executor pool"
+        )
+    found: Orchestrator = point.load()
+    return found
 
 
 def executor_named(chosen: str | None) -> Execute:
@@ -32,26 +56,16 @@ def executor_named(chosen: str | None) -> Execute:
     """
     if chosen not in (None, "pool", "prefect"):
         raise ParameterError("executor", chosen, "pool or prefect")
-    missing = [name for name in _PREFECT if not _is_installed(name)]
-    if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
-        check_state()
-        return _on_pool
-    if not FLOWS.exists():
-        raise DpiclError(
-            "--executor prefect: runs on Prefect are started from the repository or the image; "
-            "expected a clone, or --executor pool"
-        )
-    if missing:
-        raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
-    execute: Execute = importlib.import_module("flows.console").prepared()
-    return execute
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # a finder of somebody's may say so
-        return False
+    if chosen != "pool":
+        try:
+            orchestrator = prefect()
+        except (DpiclError, ModuleNotFoundError):
+            if chosen is not None:
+                raise
+        else:
+            return orchestrator.prepared()
+    check_state()
+    return _on_pool
 
 
 def _on_pool(

@@ -12,7 +12,6 @@ from dpicl.cli.executors import Execute
 from dpicl.cli.stopping import when_stopped
 from dpicl.cli.terminal import Count, counted, note
 from dpicl.engine.artefacts import PART, PROMPTS, RESULTS, WRITING
-from dpicl.engine.execute import call_all
 from dpicl.engine.files import read_json
 from dpicl.engine.payers import plan_accounts
 from dpicl.engine.plan import make_plan
@@ -48,7 +47,8 @@ def do_run(
     for spec in (plan.model, plan.writing_model, *plan.beside):
         make_ready(spec)
     if not units:  # a table of costs needs no workers
-        call_all([report_steps(folder)])
+        for step in report_steps(folder):
+            step.stage(*step.references)
         return folder
     warn_of_caps(plan_accounts(plan, settings), settings)
     private = (

@@ -4,17 +4,16 @@ restore.
 
 from __future__ import annotations
 
-import importlib
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpicl.cli.contributed import FLOWS
+from dpicl.cli.executors import prefect
 from dpicl.cli.options import AsJson
 from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.settings import Settings, read_days
+from dpicl.errors import DpiclError
 
 state_app = typer.Typer(
     help="Check, clean, back up and restore the state folder.", no_args_is_help=True
@@ -105,23 +104,14 @@ def _counted(count: int, what: str) -> str:
 def _clean_prefect(
     settings: Settings, days: int | None, *, dry_run: bool
 ) -> tuple[int, int] | None:
-    """Flow runs that are old enough on the server that is named, else in the database of this state
-    folder; None where there is neither.
-    """
-    if (
-        days is None
-        or not FLOWS.exists()
-        or any(find_spec(one) is None for one in ("prefect", "prefect_dask"))
-    ):
+    """Flow runs that are old enough; None where Prefect is not here, or keeps none."""
+    if days is None:
         return None
-    environment = importlib.import_module("flows.environment")
-    if not environment.keeps_flow_runs(settings):
+    try:
+        orchestrator = prefect()
+    except (DpiclError, ModuleNotFoundError):
         return None
-    environment.prepare_environment()
-    cleaned: tuple[int, int] = importlib.import_module("flows.retention").clean_prefect(
-        settings, days, dry_run=dry_run
-    )
-    return cleaned
+    return orchestrator.clean(settings, days, dry_run=dry_run)
 
 
 @state_app.command("backup")

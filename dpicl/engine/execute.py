@@ -14,12 +14,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpicl.engine.artefacts import RESULTS, remove_private
-from dpicl.engine.order import Group, Step, answered, released, rows_ready
 from dpicl.engine.run_folder import LOCK, Plan, read_plan
 from dpicl.engine.running_time import begun_together, running
 from dpicl.engine.settings import Settings
@@ -27,10 +25,23 @@ from dpicl.engine.stage import Stage, StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
 from dpicl.files.locks import locked
+from dpicl.runs.chain import chain, rows_ready
 
 log = logging.getLogger("dpicl.engine")
 SUBMISSIONS = 3
 """Most of one step, where its workers die."""
+
+
+class Step(NamedTuple):
+    """A stage, and the references that it is called with."""
+
+    stage: Stage
+    references: tuple[Any, ...]
+
+
+Group = Sequence[Step]
+Series = Callable[..., Iterator[object]]
+"""A function of the chain: it takes `submit`, and references."""
 
 
 class WorkerDied(Exception):
@@ -92,10 +103,22 @@ class InProcess(Executor):
         return {job: job.result() for job in jobs}
 
 
-def call_all(groups: Iterable[Group]) -> None:
-    """Do steps one after another in this process, and let the first failure through."""
-    for step in chain.from_iterable(groups):
-        step.stage(*step.references)
+def call_all(series: Series, *references: Any) -> None:
+    """Do what a series submits at once, in this process, and let the first failure through."""
+    for _ in series(lambda stage, *of: stage(*of), *references):
+        pass
+
+
+def steps_of(series: Series, *references: Any) -> Iterator[Group]:
+    """What a series submits until it waits, again and again: ask for the next steps once these are
+    done.
+    """
+    group: list[Step] = []
+    for _ in series(lambda stage, *of: group.append(Step(stage, of)), *references):
+        yield tuple(group)
+        group.clear()
+    if group:  # a series need not wait at its end
+        yield tuple(group)
 
 
 @dataclass(eq=False)
@@ -271,11 +294,8 @@ def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:
     for key in keys:
         units.setdefault(plan.units[key].dataset, []).append(key)
     for dataset, some in units.items():
-        of_units = [
-            _Strand(key, dataset, chain(released(str(run), key), answered(str(run), key)))
-            for key in some
-        ]
-        yield _Strand(dataset, dataset, rows_ready(str(run), dataset), of_units)
+        of_units = [_Strand(key, dataset, steps_of(chain, str(run), key)) for key in some]
+        yield _Strand(dataset, dataset, steps_of(rows_ready, str(run), dataset), of_units)
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:

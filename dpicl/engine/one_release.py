@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from dpicl.engine.execute import call_all
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import WRITER
 from dpicl.engine.open_ledger import one_ledger
-from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
 from dpicl.engine.request import ReleaseRequest
@@ -48,6 +46,7 @@ from dpicl.leaving import passing
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, METHODS
 from dpicl.pipeline import Cell, Unit
+from dpicl.runs.chain import published, rows_ready
 from dpicl.yaml_file import validate
 
 TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
@@ -86,7 +85,8 @@ def release_once(plan: Plan, settings: Settings) -> Published:
             unit_folder = open_unit(str(run), key)
             if isinstance(unit_folder.declared, TextContract):
                 check_reading(run, plan, unit, unit_folder.declared, settings)
-            call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
+            call_all(rows_ready, str(run), unit.dataset)
+            call_all(published, str(run), key)
             ((cell, drawn),) = _drawn(unit_folder).items()
             spent = tuple(spending_sentences(run, {key: unit}, settings))
     shutil.rmtree(

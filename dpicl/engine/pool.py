@@ -17,12 +17,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
-from dpicl.engine.execute import Executor, WorkerDied, failure_of
-from dpicl.engine.order import Step, stage_named
+from dpicl.engine.execute import Executor, Step, WorkerDied, failure_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.printable import filter_streams
 from dpicl.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
+from dpicl.runs.chain import stage_named
 
 
 @dataclass(eq=False)

@@ -29,12 +29,12 @@ from dpicl.engine.execute import call_all
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import Published, private_rows, release_once, sweep_private
 from dpicl.engine.open_ledger import one_ledger, open_ledger
-from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import begin, check_plan, check_window
 from dpicl.engine.run_folder import Plan, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.leaving import passing
 from dpicl.methods import METHODS
+from dpicl.runs.chain import rows_ready
 from dpicl.types import PrivateTable
 
 
@@ -137,5 +137,5 @@ def _rows(plan: Plan, settings: Settings) -> PrivateTable:
     """All rows that are there now."""
     ((key, unit),) = plan.units.items()
     run = str(run_folder(settings, plan.run_id))
-    call_all(rows_ready(run, unit.dataset))
+    call_all(rows_ready, run, unit.dataset)
     return read_split(open_unit(run, key)).train

@@ -100,13 +100,12 @@ def _unforeseen(stage: str, error: Exception) -> StageFailed:
 @dataclass(frozen=True)
 class Stage:
     """A stage of a run: called with references, it does what is not yet done and gives one line of
-    counts. `label` is a format of its arguments for one call, and `run` the work, logged, its
-    errors clean; only the owner of the ledger charges and publishes. Where several units of a data
-    set are taken `together`, their keys come as a tuple in place of one.
+    counts. `run` is the work, logged, its errors clean; only the owner of the ledger charges and
+    publishes. Where several units of a data set are taken `together`, their keys come as a tuple in
+    place of one.
     """
 
     name: str
-    label: str
     run: Callable[..., str]
     place: Place = "worker"
     together: bool = False
@@ -117,7 +116,7 @@ class Stage:
 
 
 def stage(
-    name: str, label: str, place: Place = "worker", *, together: bool = False
+    name: str, place: Place = "worker", *, together: bool = False
 ) -> Callable[[Callable[..., str]], Stage]:
     """Make a stage of a function of references; the arguments are `Stage`'s."""
 
@@ -130,7 +129,7 @@ def stage(
                 lines.append(clean(*arguments, **options))
             return lines[0]
 
-        return Stage(name, label, logged, place, together)
+        return Stage(name, logged, place, together)
 
     return decorate
 
@@ -163,6 +162,6 @@ def unit_stage(
                 return function(folder)
 
         once.__doc__, once.__module__ = function.__doc__, function.__module__
-        return stage(name, name + " {unit_key}", place)(once)
+        return stage(name, place)(once)
 
     return decorate

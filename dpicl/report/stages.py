@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpicl.engine.collect import collect
-from dpicl.engine.order import Step
+from dpicl.engine.execute import Step
 from dpicl.engine.stage import stage
 from dpicl.report import build_report
 
-collect_run = stage("collect", "collect", "owner")(collect)
-write_report = stage("report", "report", "owner")(lambda run: str(build_report(Path(run))[0].name))
+collect_run = stage("collect", "owner")(collect)
+write_report = stage("report", "owner")(lambda run: str(build_report(Path(run))[0].name))
 
 
 def report_steps(run: Path) -> list[Step]:

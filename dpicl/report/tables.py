@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from dpicl.baselines import FITTED
-from dpicl.engine.order import stages
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
@@ -22,6 +21,7 @@ from dpicl.report.blocks import Cell, Table
 from dpicl.report.cells import anchor
 from dpicl.report.load import StatedGuarantee
 from dpicl.report.paper import Paper
+from dpicl.runs.chain import stages
 
 METRICS = {
     "accuracy": "Accuracy",

@@ -126,7 +126,7 @@ def _lay_out(folder: Path, rows: int, file_rows: int) -> None:
 
 
 def _run(folder: Path, name: str, rows: int, file_rows: int = FILE_ROWS) -> Measured:
-    from flows.sweep import sweep
+    from flows.tabicl import sweep
 
     _lay_out(folder, rows, file_rows)
     started = time.perf_counter()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = {
-    *("dpicl/session.py", "tasks/wrapper.py"),
+    *("dpicl/session.py", "tasks/stages.py"),
     *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
 }
 """Besides the command line and flows: who may

@@ -16,7 +16,7 @@ from prefect.states import Completed, Running
 
 from dpicl.errors import DataError
 from flows import automations
-from flows.sweep import sweep
+from flows.tabicl import sweep
 from tests.harness import World, install, shop, shop_rows, until
 
 SILENT_SECONDS = 10

@@ -144,11 +144,11 @@ def commands(page: str) -> list[Command]:
 def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     from prefect_dask import DaskTaskRunner
 
-    from flows.sweep import sweep
+    from flows.tabicl import sweep
 
     runner: Any = DaskTaskRunner(address=reader.world.scheduler)
     monkeypatch.setattr(
-        "flows.sweep.sweep", sweep.with_options(task_runner=runner)
+        "flows.tabicl.sweep", sweep.with_options(task_runner=runner)
     )  # it was told a cluster when it was imported
     monkeypatch.chdir(reader.world.root)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported

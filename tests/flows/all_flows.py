@@ -21,9 +21,8 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 
 import dpicl.engine.stages.ingest  # noqa: E402
 import tasks.warm  # noqa: E402, F401
-from dpicl.engine import order  # noqa: E402
-from flows.sweep import sweep, task_runner  # noqa: E402
-from tasks import wrapper  # noqa: E402
+from flows.tabicl import sweep, task_runner  # noqa: E402
+from tasks.stages import TASKS  # noqa: E402
 from tests.flows.planted import MUTANTS, OUTSIDE, STAGES, fault, plant  # noqa: E402
 
 GRID = {"epsilons": [1], "shots": [2], "seeds": [0], "model": "fake"}
@@ -39,8 +38,8 @@ def ended(work: Callable[[], object]) -> str:
 
 def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
-    for stage in order.stages():
-        wrapper._tasks[stage] = wrapper.task_of(stage).with_options(retry_delay_seconds=0)
+    for name, one in TASKS.items():
+        TASKS[name] = one.with_options(retry_delay_seconds=0)
     plant(
         dpicl.engine.stages.ingest, "load_source", "ingest"
     )  # of this process, which reads tables

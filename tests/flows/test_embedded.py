@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.sweep import task_runner
+from flows.tabicl import task_runner
 from tests.doors import Door, family, open_doors, pages, read, refusal, status
 from tests.harness import (
     DPICL,

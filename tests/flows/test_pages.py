@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from prefect import flow
 
-from flows.wiring import Progress
+from flows.executor import Progress
 from tests.browser import CHROMIUM
 from tests.harness import World, rows
 from tests.ledger.postgres import required_programs

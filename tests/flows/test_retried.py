@@ -1,14 +1,17 @@
-"""A stage that met an obstacle twice succeeds at the third attempt, and the run shows it."""
+"""A task that met an obstacle twice succeeds at the third attempt, and the run shows it; how often
+it is tried is what the file of tasks says.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.flows.conftest import RETRIED
-from tests.harness import World
+from tests.harness import REPOSITORY, SMALL_OPTIONS, World
 
 
 def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) -> None:
@@ -30,3 +33,25 @@ def test_its_results_are_those_of_a_run_without_obstacles(world: World, retried:
     smooth = world.sweep("smooth", RETRIED)
     assert (retried / "results.csv").read_bytes() == (smooth / "results.csv").read_bytes()
     assert json.loads((retried / "validation" / "breast_cancer.json").read_text())
+
+
+def test_an_edit_of_a_task_s_retries_is_seen_in_a_run(world: World, tmp_path: Path) -> None:
+    """In a copy of `tasks/`: of a task that a worker does, which never succeeds."""
+    shutil.copytree(REPOSITORY / "tasks", tmp_path / "tasks")
+    file = tmp_path / "tasks" / "stages.py"
+    before, was = file.read_text(), '@task(task_run_name="validate {dataset}", retries=2,'
+    assert before.count(was) == 1
+    file.write_text(before.replace(was, was.replace("2", "1")))
+    world.run("edited").mkdir(parents=True)
+    (world.run("edited") / "validation").write_text("in the way")
+    finished = world.dpicl(
+        *("run", "demo", *SMALL_OPTIONS, "--methods", "ldp_tabicl", "--run-id", "edited"),
+        *("--workers", "1"),
+        PYTHONPATH=str(tmp_path),
+        DASK_SCHEDULER_ADDRESS="",
+    )
+    assert finished.returncode and "validate: " in finished.stderr
+    (validation,) = [
+        task for task in world.task_runs("edited") if task["name"] == "validate breast_cancer"
+    ]
+    assert (validation["run_count"], validation["state_type"]) == (2, "FAILED")

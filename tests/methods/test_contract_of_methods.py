@@ -11,7 +11,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ import pytest
 from dpicl.contract.declared import Privacy
 from dpicl.engine.execute import call_all
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.order import answered, released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
@@ -37,6 +35,7 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 from dpicl.report.stages import report_steps
+from dpicl.runs.chain import answered, released, rows_ready
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 from tests.direct import release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
@@ -306,7 +305,8 @@ def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(
         run = str(make_plan("private", grid, "spied"))
         (key,) = read_plan(Path(run)).units
         monkeypatch.setattr(PrivateTable, "__getattribute__", spying)
-        call_all(chain(rows_ready(run, dataset), released(run, key)))
+        call_all(rows_ready, run, dataset)
+        call_all(released, run, key)
     assert reached and min(reached) >= 1
 
 
@@ -332,11 +332,13 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
         run = str(make_plan("demo", grid, "spied"))
         (key,) = read_plan(Path(run)).units
         assert read_plan(Path(run)).units[key].baselines
-        call_all(chain(rows_ready(run, "shop"), released(run, key)))
+        call_all(rows_ready, run, "shop")
+        call_all(released, run, key)
         with monkeypatch.context() as patched:
             patched.setattr(PrivateTable, "__getattribute__", spying)
-            call_all(answered(run, key))
-        call_all([report_steps(Path(run))])
+            call_all(answered, run, key)
+        for step in report_steps(Path(run)):
+            step.stage(*step.references)
     return sum(attribute != "__class__" for attribute in reached)
 
 

@@ -8,17 +8,17 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain as joined
 from pathlib import Path
 from typing import Any, Literal
 
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.order import Step, answered, released, rows_ready
+from dpicl.engine.execute import InProcess, Step, run_units, steps_of
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import probe
 from dpicl.report.stages import report_steps
+from dpicl.runs.chain import chain, rows_ready
 
 End = Literal["finished", "torn", "placed"]
 
@@ -28,9 +28,9 @@ def steps(run: str) -> Iterator[Step]:
     units = read_plan(Path(run)).units
     yield Step(probe, (run,))
     for dataset in dict.fromkeys(unit.dataset for unit in units.values()):
-        yield from chain.from_iterable(rows_ready(run, dataset))
+        yield from joined.from_iterable(steps_of(rows_ready, run, dataset))
     for key in units:
-        yield from chain.from_iterable(chain(released(run, key), answered(run, key)))
+        yield from joined.from_iterable(steps_of(chain, run, key))
     yield from report_steps(Path(run))
 
 

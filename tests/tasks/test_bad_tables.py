@@ -14,9 +14,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.stages import validate as rules
 from dpicl.errors import DpiclError
 from dpicl.types import PrivateTable
-from tasks.ingest import ingest
-from tasks.split import split
-from tasks.validate import validate
+from tasks.stages import ingest, split, validate
 from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
 
 SECRET = "zq7secret"

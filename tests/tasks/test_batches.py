@@ -19,11 +19,7 @@ from dpicl.engine.batches import INDEX, Batches, parts_of
 from dpicl.engine.plan import make_plan
 from dpicl.errors import RunError
 from dpicl.tabular.reading.survey import WHOLE_ROWS, Survey
-from tasks.charge import charge
-from tasks.count import count
-from tasks.ingest import ingest
-from tasks.split import split
-from tasks.validate import prepare_batches
+from tasks.stages import charge, count, ingest, prepare, split
 from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
 from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
@@ -125,14 +121,14 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
     place, run = prepared
     with place.entered():
         assert parts_of(run, "shop") == PARTS
-        assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == [
+        assert [prepare.fn(run, "shop", part, 2) for part in range(2)] == [
             "part 1 of 2",
             "part 2 of 2",
         ]
         before = content(place.home / "private" / "shop")
         assert (
             ingest.fn(run, "shop") == "already done"
-            and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
+            and prepare.fn(run, "shop", 0, 1) == "part 1 of 1"
         )
         assert content(place.home / "private" / "shop") == before
 

@@ -31,8 +31,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.files.shipped import row_digests
 from dpicl.tabular.reading.batches import Facts, prepare
-from tasks.ingest import ingest
-from tasks.split import split
+from tasks.stages import ingest, split
 from tests.harness import (
     Place,
     call_main,

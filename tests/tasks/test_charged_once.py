@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from dpicl.engine.artefacts import read_drafts
-from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.execute import InProcess, Step, run_units
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.order import Step
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings

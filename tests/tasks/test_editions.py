@@ -17,8 +17,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan, settings_of_run
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from tasks.ingest import ingest
-from tasks.split import split
+from tasks.stages import ingest, split
 from tests.harness import (
     Place,
     call_main,

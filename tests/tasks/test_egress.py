@@ -17,13 +17,7 @@ import pytest
 import yaml
 
 from dpicl.engine.plan import make_plan
-from tasks.charge import charge
-from tasks.ingest import ingest
-from tasks.randomise import randomise
-from tasks.reconstruct import reconstruct
-from tasks.release import release
-from tasks.serialize import serialize
-from tasks.split import split
+from tasks.stages import charge, ingest, randomise, reconstruct, release, serialize, split
 from tests.harness import Place, complaint, install, new_place, shop, shop_rows
 
 GRID = {
@@ -35,7 +29,7 @@ GRID = {
     "model": "far",
 }
 UNIT = "ldp_tabicl__shop__seed0"
-SCORE = "import sys; from tasks.score import score; score.fn(*sys.argv[1:3], 0)"
+SCORE = "import sys; from tasks.stages import score; score.fn(*sys.argv[1:3], 0)"
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.execute import InProcess, Step, run_units
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.order import Step, stages
 from dpicl.engine.plan import make_plan
 from dpicl.engine.pool import Pool
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.report.stages import report_steps
+from dpicl.runs.chain import stages
 from tests.harness import (
     Place,
     World,

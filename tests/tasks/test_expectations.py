@@ -17,17 +17,13 @@ from dpicl.contract.load import parse_contract
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages import ingest as reading
-from dpicl.engine.stages import validate as rules
-from dpicl.engine.stages.ingest import ingest
 from dpicl.engine.verdicts import VERDICTS
 from dpicl.errors import DataError, DeclarationError, DpiclError
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.text.checks import text_rules, text_violations
 from tasks.evaluation import evaluate, implementation, is_row_by_row
 from tasks.expectations import FOLDER, Expectation, suite
-from tasks.validate import prepare_batches, validate
-from tasks.wrapper import task_of
+from tasks.stages import ingest, prepare, validate
 from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
 from tests.leaks import files, hits
 from tests.library.examples import random_table, tree
@@ -135,7 +131,7 @@ def ingested(tmp_path: Path) -> Iterator[tuple[Place, str]]:
                 "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
             )
         )
-        task_of(ingest).fn(run, "shop")
+        ingest.fn(run, "shop")
         yield place, run
 
 
@@ -252,15 +248,6 @@ def test_a_stored_suite_of_another_contract_is_refused(ingested: tuple[Place, st
         validate.fn(run, "shop")
 
 
-def test_a_flow_asks_great_expectations_wherever_the_stage_is_named() -> None:
-    import flows.wiring
-
-    assert flows.wiring
-    assert (
-        task_of(rules.validate) is validate and task_of(reading.prepare_batches) is prepare_batches
-    )
-
-
 def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
     kinds = {one.type: is_row_by_row(one) for one in expectations_of(strict_contract())}
     assert {kind for kind, single in kinds.items() if not single} == {
@@ -291,7 +278,7 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
                 "private", {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "shots": [2]}, "r"
             )
         )
-        task_of(ingest).fn(run, "shop")
+        ingest.fn(run, "shop")
         yield place, run
 
 
@@ -307,7 +294,7 @@ def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(
             "kwargs": {"column": "age", "max_value": 120},
         },
     )
-    prepare_batches.fn(run, "shop", 0, 2)
+    prepare.fn(run, "shop", 0, 2)
     half = set((place.home / "private").rglob("expectations-*.json"))
     validate.fn(run, "shop")
     whole = set((place.home / "private").rglob("expectations-*.json"))

@@ -16,7 +16,7 @@ import pytest
 from dpicl.engine.logs import set_up
 from dpicl.engine.stage import StageFailed, stage
 from dpicl.errors import RunError
-from tasks.wrapper import as_task
+from tasks.stages import made_task
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import Place, call_main, complaint, install, new_place
 from tests.leaks import hits
@@ -36,7 +36,7 @@ def work(run: str, owner: str, part: int = 0) -> str:
     return "5 rows"
 
 
-STAGE = as_task(stage("work", "work")(work)).fn
+STAGE = made_task(stage("work")(work), "work").fn
 
 
 @pytest.fixture

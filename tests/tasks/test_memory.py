@@ -12,10 +12,8 @@ import pytest
 FAULTS = """
 import resource, sys
 import numpy as np
-from tasks.memory import keep_freed_memory
-
 if sys.argv[1] == "kept":
-    keep_freed_memory()
+    import tasks.warm
 np.ones(1 << 17)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(200):

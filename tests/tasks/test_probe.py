@@ -24,8 +24,7 @@ from dpicl.engine.stages.probe import PROBE
 from dpicl.errors import ModelError, ModelRefusedError, RunError
 from dpicl.lm.spec import ModelSpec
 from dpicl.text_metrics import scorers
-from tasks.charge import charge
-from tasks.probe import probe
+from tasks.stages import charge, probe
 from tests.harness import (
     Place,
     complaint,

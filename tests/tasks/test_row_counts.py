@@ -11,9 +11,7 @@ import pytest
 from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.verdicts import Verdicts
-from tasks.ingest import ingest
-from tasks.split import split
-from tasks.validate import validate
+from tasks.stages import ingest, split, validate
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from dpicl.engine.forecast import forecast
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import load_pipelines, override
 from dpicl.engine.plan import make_plan
 from dpicl.engine.request import ReleaseRequest
@@ -42,6 +40,7 @@ from dpicl.quality import series_accuracy
 from dpicl.report import series as report_series
 from dpicl.report.series import series_facts, series_page
 from dpicl.report.stages import report_steps
+from dpicl.runs.chain import published, rows_ready
 from tests.harness import Place, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, night, put, same, spent
@@ -115,7 +114,8 @@ def done(run: Path) -> Path:
 def made(run: Path) -> Path:
     """Up to what is published of every unit: the rest is as of any run."""
     for key in read_plan(run).units:
-        call_all(chain(rows_ready(str(run), NAME), published(str(run), key)))
+        call_all(rows_ready, str(run), NAME)
+        call_all(published, str(run), key)
     return run
 
 
@@ -317,11 +317,11 @@ def test_twins_draw_each_night_once(
     """A second scheduler's run that comes between a run's rows and its charge."""
     today(3)
     ours, theirs = planned_run("ours"), planned_run("theirs")
-    call_all(rows_ready(str(ours), NAME))
+    call_all(rows_ready, str(ours), NAME)
     put(place, visits(persons=21))
     made(theirs)
     stands = nights()
-    call_all(published(str(ours), UNIT))
+    call_all(published, str(ours), UNIT)
     (one,), (other,) = released(ours).values(), released(theirs).values()
     assert all(
         np.array_equal(mine.counts, its.counts) for mine, its in zip(one, other, strict=True)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import chain
+from itertools import chain as joined
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ import pytest
 import yaml
 
 from dpicl.contract.load import parse_contract
-from dpicl.engine.order import published, rows_ready
+from dpicl.engine.execute import steps_of
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.stages import draw, ingest
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS
+from dpicl.runs.chain import published, rows_ready
 from dpicl.tabular.reading import survey
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, in_batches
 from tests.harness import Place, new_place, shop, shop_rows
@@ -104,11 +105,10 @@ def shown(place: Place, method: str, caplog: pytest.LogCaptureFixture) -> Shown:
         (unit,) = read_plan(run).units
         refusal = ""
         try:
-            for step in chain.from_iterable(
-                chain(rows_ready(str(run), "shop"), published(str(run), unit))
-            ):
-                steps.append((step.stage.name, step.references[1:]))
-                step.stage(*step.references)
+            for series, name in ((rows_ready, "shop"), (published, unit)):
+                for step in joined.from_iterable(steps_of(series, str(run), name)):
+                    steps.append((step.stage.name, step.references[1:]))
+                    step.stage(*step.references)
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}"
         files = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
@@ -270,9 +270,8 @@ def test_at_the_limit_of_before(tmp_path: Path, rows: int) -> None:
         )
         said = ingest.ingest(str(run), "shop")
         assert said == "rows read"
-        assert [step.stage.name for group in rows_ready(str(run), "shop") for step in group][
-            1:
-        ] == ["validate", "split"]
+        groups = steps_of(rows_ready, str(run), "shop")
+        assert [step.stage.name for group in groups for step in group][1:] == ["validate", "split"]
 
 
 def by_rows(contract: Any) -> bool:

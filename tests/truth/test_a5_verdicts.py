@@ -376,8 +376,8 @@ def expected(
     """What the stage says, the public files and the private verdict on an own expectation;
     `arrived` gets what an orchestrator would.
     """
-    from tasks import publish
-    from tasks.validate import validate
+    from tasks import artifacts
+    from tasks.stages import validate
 
     kind, arguments, _ = OWN[name]
     folder = world.root / "contracts" / "expectations"
@@ -394,9 +394,11 @@ def expected(
     except DataError as error:
         said = f"refused: {error}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publish, "create_table_artifact", lambda **artifact: arrived.append(artifact))
-        patch.setattr(publish, "emit_event", lambda *event, **more: arrived.append((event, more)))
-        publish.show_checks.fn(str(run_folder), NAME)
+        patch.setattr(
+            artifacts, "create_table_artifact", lambda **artifact: arrived.append(artifact)
+        )
+        patch.setattr(artifacts, "emit_event", lambda *event, **more: arrived.append((event, more)))
+        artifacts.show_checks.fn(str(run_folder), NAME)
     public = {
         str(path.relative_to(run_folder)): path.read_bytes()
         for path in run_folder.rglob("*")

@@ -55,7 +55,7 @@ def prepare_stage(name: str) -> Stage:
     return unit_stage(name, MARKS, private=True)(prepare)
 
 
-@stage("count", "count {unit_key} {part}")
+@stage("count")
 def count(run: str, unit_key: str, part: int, parts: int) -> str:
     """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)

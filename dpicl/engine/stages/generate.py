@@ -29,7 +29,7 @@ from dpicl.methods.few_shot.plan import plans
 from dpicl.pipeline import Cell
 
 
-@stage("generate", "generate {unit_keys[0]} part {part}", "model worker", together=True)
+@stage("generate", "model worker", together=True)
 def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) -> str:
     """Write what is charged and missing, of units on one data set: of each unit's cells this
     part.

@@ -25,9 +25,7 @@ from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.read import load_texts
 
 
-@stage(
-    "ingest", "ingest {dataset}", "owner"
-)  # it alone needs the addresses and keys that a contract names
+@stage("ingest", "owner")  # it alone needs the addresses and keys that a contract names
 def ingest(run: str, dataset: str) -> str:
     """Read a data set once: whole, or its batches."""
     settings = Settings.current()
@@ -77,4 +75,4 @@ def prepare_part(run: str, dataset: str, part: int, parts: int) -> str:
     return f"part {part + 1} of {parts}"
 
 
-prepare_batches = stage("prepare", "prepare {dataset} {part}")(prepare_part)
+prepare_batches = stage("prepare")(prepare_part)

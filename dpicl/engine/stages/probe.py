@@ -43,7 +43,7 @@ TOLERANCE = {"float32": 0.05}
 TOLERANCE_OF_SIXTEEN_BITS = 0.5
 
 
-@stage("probe", "probe models", "model worker")
+@stage("probe", "model worker")
 def probe(run: str) -> str:
     """Ask once for every kind of unit; store a digest of the questions and the descriptions of the
     models.

@@ -35,7 +35,7 @@ from dpicl.methods.collection import Collection
 from dpicl.tabular.reports.count import Counts
 
 
-@stage("receive", "receive {dataset}", "owner")  # it alone needs the keys of a store
+@stage("receive", "owner")  # it alone needs the keys of a store
 def receive(run: str, dataset: str) -> str:
     """Count the reports to a data set's collections."""
     folder = Path(run)

@@ -219,7 +219,7 @@ def parts_to_score(run: str, unit_key: str) -> range:
     return range(min(PARTS, len(_groups_of(folder, dict.fromkeys(prompted, 0)))))
 
 
-@stage("score", "score {unit_key} part {part}", "model worker")
+@stage("score", "model worker")
 def score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened only for what it
     may see.

@@ -37,7 +37,7 @@ from dpicl.tabular.reading.split import fewer, split_table
 from dpicl.text.split import split_texts
 
 
-@stage("split", "split {dataset}")
+@stage("split")
 def split(run: str, dataset: str) -> str:
     """Split a data set's rows; those to protect of a large table stay in their batches."""
     settings, queries = Settings.current(), read_plan(Path(run)).pipeline.queries

@@ -84,4 +84,4 @@ def _checked(
     return rules_of(contract), violations(table, contract)
 
 
-validate = stage("validate", "validate {dataset}")(check_rules)
+validate = stage("validate")(check_rules)

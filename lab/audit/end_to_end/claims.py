@@ -24,7 +24,6 @@ import yaml
 from dpicl.client import __main__ as client
 from dpicl.engine.artefacts import read_split, remove_private
 from dpicl.engine.execute import call_all
-from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
@@ -34,6 +33,7 @@ from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
+from dpicl.runs.chain import rows_ready
 from dpicl.tabular.reading import source, survey
 from lab.audit.end_to_end.commands import Command, Output, captured, protect
 from lab.audit.end_to_end.draws import AuditCell, cells, drawn
@@ -100,7 +100,7 @@ def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -
     world.put(rows, declaration.kind)
     methods = [DpIcl.name] if declaration.kind == "texts" else [GdpTabicl.name]
     run = make_plan("audited", {"methods": methods}, "audited")
-    call_all(rows_ready(str(run), NAME))
+    call_all(rows_ready, str(run), NAME)
     (key,) = read_plan(run).units
     split = read_split(open_unit(str(run), key))
     tables = {

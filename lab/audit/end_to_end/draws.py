@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +17,6 @@ from unittest.mock import patch
 import numpy as np
 
 from dpicl.engine.execute import call_all
-from dpicl.engine.order import released, rows_ready
 from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import read_plan
@@ -31,6 +29,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
+from dpicl.runs.chain import published, rows_ready
 from lab.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from lab.audit.end_to_end.world import (
     CATEGORIES,
@@ -167,12 +166,9 @@ def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
                 "shots": [cell.shots],
             }
             run = str(make_plan("audited", grid, "audited"))
-            groups = chain(
-                rows_ready(run, NAME), *(released(run, key) for key in read_plan(Path(run)).units)
-            )
-            call_all(
-                [step for step in group if step.stage.name != "reconstruct"] for group in groups
-            )  # which comes after the draw
+            call_all(rows_ready, run, NAME)
+            for key in read_plan(Path(run)).units:
+                call_all(published, run, key)
     return CellDraws(
         np.array(recorder.scores[:runs], dtype=np.float64),
         recorder.charged[0].epsilon,

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine import order
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
@@ -30,6 +29,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
+from dpicl.runs import chain
 from dpicl.types import PrivateTable
 from lab.audit.end_to_end import net_mutants, series_mutants
 from lab.audit.end_to_end.bounds import bound
@@ -97,7 +97,7 @@ def _per_name_caps(_: Any) -> Any:
     return lambda contract, _settings: (f"name:{contract.name}",)
 
 
-@mistake("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", "evaluate", order)
+@mistake("unpaid baseline", f"bytes of a run: {GdpTabicl.name}", "evaluate", chain)
 def _unpaid_baseline(evaluate: Any) -> Any:
     """A run reports what a classifier makes of private rows that nothing was charged for."""
 
@@ -109,7 +109,7 @@ def _unpaid_baseline(evaluate: Any) -> Any:
         )
         return str(evaluate(run, key))
 
-    return stage("evaluate", "evaluate", "owner")(evaluated)
+    return stage("evaluate", "owner")(evaluated)
 
 
 @mistake("minimum read from data", f"noise covers one row: {GdpTabicl.name}", "draw", GdpTabicl)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from dpicl.accounting.ledger import assets
 from dpicl.checks import Rule
-from dpicl.engine import order, verdicts
+from dpicl.engine import verdicts
 from dpicl.engine.files import PUBLIC_MODE, write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
@@ -21,6 +21,7 @@ from dpicl.engine.verdicts import Verdicts
 from dpicl.files.same_file import LivingPaths
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.tab_pe import TabPe
+from dpicl.runs import chain
 from dpicl.tabular.reading.survey import survey
 from lab.audit.end_to_end.claims import BATCH
 from lab.audit.end_to_end.mistakes import mistake
@@ -128,12 +129,12 @@ def _then(name: str, work: Callable[[Path], object]) -> Callable[[Any], Any]:
             work(Path(run))
             return str(right(run, key))
 
-        return stage(name, name, right.place)(also)
+        return stage(name, right.place)(also)
 
     return made
 
 
-@mistake("counts beside the report", _RUN, "evaluate", order)
+@mistake("counts beside the report", _RUN, "evaluate", chain)
 def _counts(evaluate: Any) -> Any:
     """A stage writes a file that nobody has listed, although it tells nothing."""
     return _then(
@@ -141,7 +142,7 @@ def _counts(evaluate: Any) -> Any:
     )(evaluate)
 
 
-@mistake("rows left in a temporary folder", _RUN, "evaluate", order)
+@mistake("rows left in a temporary folder", _RUN, "evaluate", chain)
 def _left_behind(evaluate: Any) -> Any:
     """A stage leaves a file where all processes may."""
     return _then("evaluate", lambda _: Path(tempfile.gettempdir(), "rows").write_text("left"))(
@@ -149,7 +150,7 @@ def _left_behind(evaluate: Any) -> Any:
     )
 
 
-@mistake("a folder for each row", _RUN, "evaluate", order)
+@mistake("a folder for each row", _RUN, "evaluate", chain)
 def _named(evaluate: Any) -> Any:
     """A name tells what no content does."""
     return _then("evaluate", lambda run: (run / "north").mkdir(exist_ok=True))(evaluate)

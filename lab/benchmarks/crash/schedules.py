@@ -24,12 +24,10 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.ingest import ingest
-from dpicl.engine.stages.split import split
 from dpicl.errors import LedgerError
 from dpicl.methods import METHODS as REGISTERED
 from lab.benchmarks.crash.steps import STAGES, STEPS
-from tasks.wrapper import task_of
+from tasks.stages import ingest, split
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 
@@ -145,8 +143,8 @@ def rig(root: Path) -> Iterator[Rig]:
             run = make_plan(
                 "private", {**_GRID, "datasets": [dataset], "methods": [method]}, f"{name}-{method}"
             )
-            task_of(ingest).fn(str(run), dataset)
-            task_of(split).fn(str(run), dataset)
+            ingest.fn(str(run), dataset)
+            split.fn(str(run), dataset)
             (unit,) = read_plan(run).units.values()
             folders[method] = UnitFolder(run, unit, settings.declared(dataset), settings)
         with open_ledger(settings):

@@ -39,14 +39,14 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.order import drawing_stages
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import charge
 from dpicl.engine.stages.charge import release as release_unit
 from dpicl.engine.stages.consult import KeptVotes
-from tasks.wrapper import RETRIES
+from dpicl.runs.chain import drawing_stages
+from tasks.stages import TASKS
 
 Stage = Callable[[str, str], Any]
 
@@ -269,7 +269,7 @@ def release(run: str, unit_key: str, method: str) -> None:
 
 def _release(run: str, unit_key: str, method: str) -> None:
     for stage in STAGES[method]:
-        for left in reversed(range(RETRIES + 1)):
+        for left in reversed(range((TASKS["charge"].retries or 0) + 1)):
             try:
                 stage(run, unit_key)
                 break

@@ -23,7 +23,7 @@ QUERIES = sized(30, 3)
 def main() -> None:
     """A small run first, so that every worker has imported what it needs."""
     with runtime(int(sys.argv[1]) if len(sys.argv) > 1 else None):
-        from flows.sweep import sweep
+        from flows.tabicl import sweep
 
         asked = {"model": sys.argv[2], "queries": QUERIES} if len(sys.argv) > 2 else {}
         sweep("table-3", BEFORE | asked, "before")

@@ -17,12 +17,25 @@ from prefect_dask import DaskTaskRunner
 
 from dpicl.engine.stage import StageFailed, clean_errors, stage
 from dpicl.errors import DataError, DpiclError, RunError
+from dpicl.methods import METHODS
+from dpicl.runs.chain import deriving_stages, drawing_stages, stages
 from tasks.on_worker import _entered, do_step, flow_context
-from tasks.wrapper import as_task
+from tasks.stages import TASKS, made_task
 from tests.harness import World, until
 from tests.leaks import api, database, files, hits
 
 CANARY = "canary-5f3a91e0"
+
+
+def test_the_tasks_stand_in_the_order_of_the_chain_of_every_method() -> None:
+    own = {
+        name: {stage.name for stage in (*drawing_stages(name), *deriving_stages(name))}
+        for name in METHODS
+    }
+    for name in METHODS:
+        others = set().union(*own.values()) - own[name]
+        chained = [stage.name for stage in stages() if stage.name not in others]
+        assert [task for task in TASKS if task in chained] == chained
 
 
 def chained() -> None:
@@ -98,17 +111,17 @@ def attempt(folder: str, fail_count: int, ours: bool) -> str:
     return "done"
 
 
-flaky = as_task(stage("flaky", "flaky")(attempt)).with_options(retry_delay_seconds=0)
-broken = as_task(stage("broken", "broken {kind}")(breaking)).with_options(retry_delay_seconds=0)
+flaky = made_task(stage("flaky")(attempt), "flaky").with_options(retry_delay_seconds=0)
+broken = made_task(stage("broken")(breaking), "broken {kind}").with_options(retry_delay_seconds=0)
 
 
 def attempts(world: World, flow_run_name: str) -> dict[str, tuple[int, str]]:
     """How often each task ran, and how it ended."""
     body = {"flow_runs": {"name": {"any_": [flow_run_name]}}, "limit": 100}
     until(
-        lambda: all(
-            run["state_type"] in ("COMPLETED", "FAILED")
-            for run in world.ask("task_runs/filter", body)
+        lambda: (
+            {run["state_type"] for run in world.ask("task_runs/filter", body)}
+            in ({"COMPLETED"}, {"FAILED"})
         ),
         20,
         "the tasks' states",

@@ -1,7 +1,18 @@
-"""The flow of a whole pipeline: every method, data set and seed of its grid."""
+"""The flow of a pipeline: every method, data set and seed of its grid, of tables and of texts.
+
+    ingest → validate → split                         each data set
+    → randomise → reconstruct                         LDP-TabICL
+    or subsample → aggregate                          GDP-TabICL
+    or consult, or generate                           texts
+    → serialize → score → evaluate                    each method on a data set, with one seed
+
+These are tasks of `tasks/stages.py`. `dpicl/runs/chain.py` chains them, and is passed `submit` of
+this flow's Dask cluster; releases are charged and published in between by this process alone.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,17 +25,23 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.engine.caps import differing_caps
+from dpicl.engine.execute import run_units
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.payers import plan_accounts
 from dpicl.engine.plan import make_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import check_shared
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
+from dpicl.report.stages import report_steps
+from flows.executor import OnDask
 from flows.naming import name_flow_run
 from flows.recovery import folder_name, held, killed_after, resubmit, resubmit_later, scheduled_run
 from flows.runtime import local_cluster
-from flows.wiring import run_on_prefect
+
+log = logging.getLogger("dpicl.flows")
 
 
 def task_runner() -> TaskRunner[Any]:
@@ -82,7 +99,7 @@ def sweep(
             )
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
         _begun(run, settings, is_on_pool=False)
-        run_on_prefect(run)
+        _do(run, settings)
         return run.name
 
 
@@ -133,7 +150,7 @@ def _scheduled(
             concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
         )
         with others_finished, killed_after(hours):  # a wait for others is no work
-            run_on_prefect(run)
+            _do(run, settings)
     return run.name
 
 
@@ -146,3 +163,12 @@ def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
         check_shared((settings.declared(name) for name in plan.pipeline.datasets), settings)
     return plan
+
+
+def _do(run: Path, settings: Settings) -> None:
+    """Go through the chain with what is not yet done, then report."""
+    for sentence in differing_caps(plan_accounts(read_plan(run), settings), settings):
+        log.warning(
+            "%s", sentence
+        )  # on the run's page, since nobody sees the terminal of a scheduled run
+    run_units(run, OnDask(run), report_steps(run))

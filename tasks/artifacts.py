@@ -44,7 +44,7 @@ from dpicl.report.load import load_run
 from dpicl.report.markdown import to_markdown
 from dpicl.report.story import overview
 from dpicl.report.svg import standalone
-from tasks.wrapper import as_task
+from tasks.stages import made_task
 
 MAX_ROWS = 200
 _PAGE = 200
@@ -63,10 +63,9 @@ def artifact_key(*parts: str) -> str:
 
 def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Task[..., str]]:
     """A function of references, `reference` besides the run's folder, as a task."""
-    return lambda function: as_task(
-        stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}")(
-            function
-        )
+    name = f"show {what}"
+    return lambda function: made_task(
+        stage(name)(function), f"{name} {{{reference}}}" if reference else name
     )
 
 

@@ -1,10 +1,9 @@
-"""A run on Prefect: its steps are tasks, those of workers on the flow's Dask cluster, and what is
-done is shown on its pages.
+"""What a flow passes to the chain: it submits tasks of `tasks/stages.py` to its Dask cluster, and
+shows on its pages what is done.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext, suppress
@@ -21,20 +20,16 @@ from prefect.exceptions import PrefectException
 from prefect_dask.task_runners import PrefectDaskFuture
 
 from dpicl.engine.artefacts import RESULTS
-from dpicl.engine.caps import differing_caps
-from dpicl.engine.execute import FAILURES, Executor, WorkerDied, run_units
-from dpicl.engine.order import Step
-from dpicl.engine.payers import plan_accounts
-from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.execute import FAILURES, Executor, Step, WorkerDied
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules
 from dpicl.engine.stages.receive import receive
 from dpicl.engine.stages.score import serialize
 from dpicl.engine.verdicts import Verdicts
-from dpicl.report.stages import report_steps, write_report
+from dpicl.report.stages import write_report
 from flows.gpus import on_gpus, scoring_workers
-from tasks.on_worker import do_step, flow_context
-from tasks.publish import (
+from tasks.artifacts import (
     show_budget,
     show_checks,
     show_figures,
@@ -43,30 +38,15 @@ from tasks.publish import (
     show_reports,
     show_results,
 )
-from tasks.wrapper import task_of
-
-log = logging.getLogger("dpicl.flows")
-
-
-def run_on_prefect(run: Path) -> str:
-    """Do what a run's plan says and is not yet done, inside a flow, then report.
-
-    Raises:
-        RunError: some units failed; the others are done and reported.
-        DpiclError: the only thing there was to do broke a rule.
-    """
-    plan, settings = read_plan(run), Settings.from_environment()
-    for sentence in differing_caps(plan_accounts(plan, settings), settings):
-        log.warning(
-            "%s", sentence
-        )  # on the run's page, since nobody sees the terminal of a scheduled run
-    return run_units(run, OnPrefect(run, plan), report_steps(run))
+from tasks.on_worker import do_step, flow_context
+from tasks.stages import task_of
 
 
-class OnPrefect(Executor):
+class OnDask(Executor):
     """Steps as tasks of the flow run around this."""
 
-    def __init__(self, run: Path, plan: Plan) -> None:
+    def __init__(self, run: Path) -> None:
+        plan = read_plan(run)
         self._client = FlowRunContext.get().task_runner.client  # type: ignore[union-attr]
         self._context = flow_context()
         self.model_workers = scoring_workers(self._client)

@@ -1,0 +1,147 @@
+"""The chain of a run: the only place that says which stage follows which, for every executor.
+
+    ingest → validate → split                               each data set
+    → charge → randomise → release → reconstruct            each unit, by LDP-TabICL
+            or subsample → aggregate → release              by GDP-TabICL
+            or consult, or generate → release               of texts
+    → serialize → score → evaluate                          each unit
+
+A function here submits stages, and yields where it has to wait for all that it has submitted. Who
+goes through it passes `submit`: this process, which does a stage at once, a pool of processes, or
+a flow, whose tasks are those of `tasks/stages.py`. Data sets, and then their units, go on beside
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from dpicl.engine.batches import parts_of
+from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.stage import Stage
+from dpicl.engine.stages.advance import advance
+from dpicl.engine.stages.charge import charge, release
+from dpicl.engine.stages.consult import consult
+from dpicl.engine.stages.draw import count, derive_stage, draw_stage, prepare_stage
+from dpicl.engine.stages.evaluate import evaluate, fit_baselines
+from dpicl.engine.stages.generate import generate
+from dpicl.engine.stages.ingest import ingest, prepare_batches
+from dpicl.engine.stages.probe import probe
+from dpicl.engine.stages.receive import receive
+from dpicl.engine.stages.score import parts_to_score, score, serialize
+from dpicl.engine.stages.split import split
+from dpicl.engine.stages.validate import validate
+from dpicl.methods import METHODS
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.methods.text_method import TextMethod
+
+Submit = Callable[..., object]
+"""Called with a stage and its references: have it done."""
+TABULAR_SERIES = frozenset(
+    name for name, one in METHODS.items() if one.makes_series and isinstance(one, TabularMethod)
+)
+"""Methods whose releases of a horizon are counters that go on; those of texts are charged as others
+are, and written period by period.
+"""
+
+
+def chain(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+    """All that is done for a unit once its data set's rows are ready."""
+    yield from released(submit, run, unit_key)
+    yield from answered(submit, run, unit_key)
+
+
+def rows_ready(submit: Submit, run: str, dataset: str) -> Iterator[object]:
+    """From a data set's files to rows that mechanisms may read, or from clients' reports to counts
+    that stand for releases.
+    """
+    if read_plan(Path(run)).pipeline.reports is not None:
+        yield submit(receive, run, dataset)
+        yield submit(split, run, dataset)
+        return
+    yield submit(ingest, run, dataset)
+    parts = parts_of(run, dataset)
+    yield [submit(prepare_batches, run, dataset, part, parts) for part in range(parts)]
+    yield submit(validate, run, dataset)
+    yield submit(split, run, dataset)
+
+
+def published(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing. Of
+    reports nothing: they were received.
+    """
+    plan = read_plan(Path(run))
+    unit = plan.units[unit_key]
+    if plan.pipeline.reports is not None:
+        return
+    method = METHODS[unit.method]
+    if unit.method in TABULAR_SERIES and method.is_series(open_unit(run, unit_key).declared):
+        yield submit(advance, run, unit_key)
+        return
+    yield submit(charge, run, unit_key)
+    if isinstance(method, TabularMethod) and method.takes_batches:
+        parts = parts_of(run, unit.dataset)
+        yield [submit(count, run, unit_key, part, parts) for part in range(parts)]
+    for stage in drawing_stages(unit.method):
+        yield submit(stage, run, (unit_key,) if stage.together else unit_key)
+    yield submit(release, run, unit_key)
+
+
+def released(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+    """Charge a unit, draw, publish, and derive rows."""
+    yield from published(submit, run, unit_key)
+    for stage in deriving_stages(read_plan(Path(run)).units[unit_key].method):
+        yield submit(stage, run, unit_key)
+
+
+def answered(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
+    """From a unit's releases to its results."""
+    yield submit(serialize, run, unit_key)
+    folder = open_unit(run, unit_key)
+    if folder.method.fits_baselines(folder.declared, folder.unit):
+        submit(fit_baselines, run, unit_key)
+    yield [submit(score, run, unit_key, part) for part in parts_to_score(run, unit_key)]
+    yield submit(evaluate, run, unit_key)
+
+
+def drawing_stages(name: str) -> tuple[Stage, ...]:
+    """The stages that read private rows, of a method: what they draft is published after them."""
+    method = METHODS[name]
+    if isinstance(method, TextMethod):
+        return (generate if method.votes_on_tokens else consult,)
+    assert isinstance(method, TabularMethod)
+    prepared = () if method.prepare_stage is None else (prepare_stage(method.prepare_stage),)
+    return (*prepared, draw_stage(method.draw_stage))
+
+
+def deriving_stages(name: str) -> tuple[Stage, ...]:
+    """The stages that make rows of what was published, of a method."""
+    method = METHODS[name]
+    return (
+        (derive_stage(method.derive_stage),)
+        if isinstance(method, TabularMethod) and method.derive_stage is not None
+        else ()
+    )
+
+
+def stages() -> tuple[Stage, ...]:
+    """Every stage up to a unit's results, in the order of a run: those that draw, of all
+    methods.
+    """
+    drawing = [stage for name in METHODS for stage in drawing_stages(name)]
+    deriving = [stage for name in METHODS for stage in deriving_stages(name)]
+    before = (probe, receive, ingest, prepare_batches, validate, split, advance, charge, count)
+    after = (serialize, score, fit_baselines, evaluate)
+    return tuple(dict.fromkeys((*before, *drawing, release, *deriving, *after)))
+
+
+def stage_named(name: str) -> Stage:
+    """A stage as workers are told of it."""
+    return _by_name()[name]
+
+
+@cache
+def _by_name() -> dict[str, Stage]:
+    return {stage.name: stage for stage in stages()}

@@ -1,6 +1,0 @@
-"""Stage `randomise` as a retryable task."""
-
-from dpicl.engine.stages.draw import draw_stage
-from tasks.wrapper import as_task
-
-randomise = as_task(draw_stage("randomise"))
