@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -72,19 +71,6 @@ def plan_batches(
         else:
             batches.append([index])
     return batches
-
-
-def pieces_within(lengths: Sequence[int], token_budget: int) -> list[range]:
-    """Neighbours in pieces of at most so many tokens together; an item that is longer than the
-    budget stands alone.
-    """
-    starts, room = list[int](), 0
-    for index, length in enumerate(lengths):
-        if not starts or length > room:
-            starts.append(index)
-            room = token_budget
-        room -= length
-    return [range(start, stop) for start, stop in pairwise([*starts, len(lengths)])]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""How a model's own pass reads rows that grow: whole rows packed one after another at first, then
-the newest token of each.
+"""How a model's own pass reads rows that grow: whole rows packed one after another at first, shared
+beginnings once, then the newest token of each.
 
 Keys and values go to the cache that transformers would fill, padded on the left in the same way, so
 that either may read on.
@@ -7,20 +7,18 @@ that either may read on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import Cache
 
-from dpicl.lm.local.batching import pieces_within
-from dpicl.lm.local.block_attention import Block, ByBlocks, Pair
+from dpicl.lm.local.block_attention import Pair
+from dpicl.lm.local.prefix_tree import PrefixTree
 from dpicl.lm.local.tree_attention import Attend
-from dpicl.lm.local.tree_reader import Pass
+from dpicl.lm.local.tree_reader import Pass, read_shared
 from dpicl.lm.requests import Tokens
 
 
@@ -73,93 +71,69 @@ class _Newest:
 
 
 @dataclass(frozen=True)
-class _Beginnings:
-    """See `tree_attention.Plan`: some whole rows, of each of which the last token is asked for.
-
-    Args:
-        lines: which of the rows that begin.
-        lengths: of all rows that begin.
-        kept: keys and values of all rows by layer, shape (rows, columns, heads, width), which this
-            fills.
+class _Kept:
+    """Keys and values of whole rows by layer, shape (rows, columns, heads, width), as the segments
+    of their tree are read.
     """
 
-    lines: range
     lengths: np.ndarray
-    kept: dict[int, Pair]
-    last: int
+    layers: dict[int, Pair] = field(default_factory=dict)
 
-    @property
-    def longest(self) -> int:
-        """Columns of what is kept."""
-        return int(self.lengths.max())
+    def by_layer(self, tree: PrefixTree, batch: Sequence[int]) -> Callable[[int, Pair], None]:
+        """See `tree_reader.read_shared`: to all rows that a batch's segments stand in."""
+        places, longest = dict[int, list[range]](), int(self.lengths.max())
+        for row, leaf in enumerate(tree.leaves):
+            first = (row + 1) * longest - int(self.lengths[row])
+            for index in tree.path(leaf):
+                segment = tree.segments[index]
+                places.setdefault(index, []).append(
+                    range(first + segment.start, first + segment.end)
+                )
+        read, into, start = list[int](), list[int](), 0
+        for index in batch:
+            stop = start + len(tree.segments[index].tokens)
+            for columns in places[index]:
+                read += range(start, stop)
+                into += columns
+            start = stop
+        sources, columns_of_all = torch.tensor(read), torch.tensor(into)
 
-    @cached_property
-    def ends(self) -> list[int]:
-        """Of each row in the packed one, after nothing."""
-        return [0, *accumulate(self.lengths[self.lines].tolist())]
+        def keep(layer: int, row: Pair) -> None:
+            tokens = [states[0].transpose(0, 1) for states in row]
+            if layer not in self.layers:  # padding is read too, with no weight: let it be numbers
+                keys, values = (
+                    states.new_zeros(len(self.lengths), longest, *states.shape[1:])
+                    for states in tokens
+                )
+                self.layers[layer] = keys, values
+            for kept, states in zip(self.layers[layer], tokens, strict=True):
+                kept.flatten(0, 1)[columns_of_all] = states[sources]
 
-    @cached_property
-    def asked(self) -> torch.Tensor:
-        """The last token of every row."""
-        return torch.tensor(self.ends[1:]) - 1
-
-    @cached_property
-    def attend(self) -> Attend:
-        """Every row to itself."""
-        return ByBlocks([Block(start, stop, start, ()) for start, stop in pairwise(self.ends)], 0)
-
-    @cached_property
-    def attend_last(self) -> Attend:
-        """From the last tokens."""
-        return _ToOwnRow(self.lengths[self.lines])
-
-    @cached_property
-    def positions(self) -> torch.Tensor:
-        """Of all tokens in their rows."""
-        return torch.cat([torch.arange(length) for length in self.lengths[self.lines].tolist()])
-
-    @cached_property
-    def _places(self) -> torch.Tensor:
-        """Of all tokens among the columns of all rows."""
-        lengths = torch.from_numpy(self.lengths[self.lines])
-        firsts = (torch.tensor(self.lines) + 1) * self.longest - lengths
-        return self.positions + firsts.repeat_interleave(lengths)
-
-    def bank(self, layer: int, row: Pair) -> Pair:
-        """These tokens alone; for the last layer by rows."""
-        tokens = [states[0].transpose(0, 1) for states in row]
-        if layer not in self.kept:  # padding is read too, with no weight, and must be numbers
-            keys, values = (
-                states.new_zeros(len(self.lengths), self.longest, *states.shape[1:])
-                for states in tokens
-            )
-            self.kept[layer] = keys, values
-        for kept, states in zip(self.kept[layer], tokens, strict=True):
-            kept.flatten(0, 1)[self._places] = states
-        if layer < self.last:
-            return row
-        keys, values = (
-            kept[self.lines.start : self.lines.stop].transpose(1, 2) for kept in self.kept[layer]
-        )
-        return keys, values
+        return keep
 
 
 def read_beginnings(
     own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_budget: int
 ) -> torch.Tensor:
-    """Logits after every row, shape (rows, vocabulary); the cache, empty before, holds them padded
-    on the left.
+    """Logits after every row, shape (rows, vocabulary), of which shared beginnings are read once;
+    the cache, empty before, holds all rows padded on the left.
     """
-    lengths, kept, logits = np.array([len(row) for row in rows]), dict[int, Pair](), []
-    for lines in pieces_within(lengths.tolist(), token_budget):
-        plan = _Beginnings(lines, lengths, kept, _last_layer(own))
-        tokens = torch.tensor([token for line in lines for token in rows[line]])
-        logits.append(own(plan, tokens, plan.positions, plan.asked))
-    del plan
-    for layer in sorted(kept):  # each goes as it is copied: all twice would be twice the memory
-        keys, values = (one.transpose(1, 2) for one in kept.pop(layer))
+    kept, order, logits = _Kept(np.array([len(row) for row in rows])), list[int](), []
+    for places, part in read_shared(
+        own.model,
+        rows,
+        [(len(row) - 1,) for row in rows],
+        device=torch.device("cpu"),
+        token_budget=token_budget,
+        own_pass=own,
+        keep=kept.by_layer,
+    ):
+        order += [row for row, _ in places]
+        logits.append(part)
+    for layer in sorted(kept.layers):  # each goes as it is copied: all would be twice the memory
+        keys, values = (one.transpose(1, 2) for one in kept.layers.pop(layer))
         cache.update(keys, values, layer)
-    return torch.cat(logits)
+    return torch.cat(logits)[torch.tensor(order).argsort()]
 
 
 def read_newest(
@@ -176,10 +150,6 @@ def read_newest(
         among: ids of tokens: only of these, shape (rows, tokens).
     """
     asked, positions = torch.arange(len(tokens)), torch.from_numpy(lengths)
-    plan = _Newest(cache, _ToOwnRow(lengths + 1), asked, _last_layer(own), int(lengths.max()) + 1)
+    last = own.model.config.num_hidden_layers - 1
+    plan = _Newest(cache, _ToOwnRow(lengths + 1), asked, last, int(lengths.max()) + 1)
     return own(plan, torch.tensor(tokens), positions, asked, among)
-
-
-def _last_layer(own: Pass) -> int:
-    last: int = own.model.config.num_hidden_layers - 1
-    return last

@@ -64,7 +64,8 @@ class Reading:
     """One packed row: how it attends, what is remembered from earlier rows, and what to remember.
 
     The bank of keys is the remembered ones, then this row's; `kept` are the ranges of it that go to
-    `remembered`, layer by layer. Layer `last` attends for the tokens `asked` alone.
+    `remembered`, layer by layer, and `keep` is told of this row's. Layer `last` attends for the
+    tokens `asked` alone.
     """
 
     attend: Attend
@@ -74,6 +75,7 @@ class Reading:
     longest: int
     memory: Mapping[int, Pair]
     kept: Sequence[tuple[int, int]]
+    keep: Callable[[int, Pair], None] | None = None
     remembered: dict[int, Pair] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
@@ -81,6 +83,8 @@ class Reading:
         """Keys and values that a layer attends to: what is remembered, then this row's; what is to
         be remembered of them is kept.
         """
+        if self.keep is not None:
+            self.keep(layer, row)
         bank = row
         if layer in self.memory:
             keys, values = self.memory[layer]

@@ -6,7 +6,7 @@ path to the next segment, which holds every ancestor that any later segment may 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Literal, Protocol
 
@@ -28,6 +28,8 @@ ENGINES: Mapping[str, Engine] = {"cpu": "blocks", "cuda": "mask"}
 """How each kind of device attends."""
 Ranges = Mapping[int, tuple[int, int]]
 """Of segments, by their numbers."""
+Keep = Callable[[PrefixTree, Sequence[int]], Callable[[int, Pair], None]]
+"""Of a batch of a tree's segments, what is to be done with a layer's keys and values."""
 
 
 class Pass(Protocol):
@@ -69,12 +71,14 @@ def read_shared(
     token_budget: int,
     engine: Engine | None = None,
     own_pass: Pass | None = None,
+    keep: Keep | None = None,
 ) -> Iterator[tuple[Places, torch.Tensor]]:
     """Logits at the wanted positions of every row, in no particular order.
 
     Args:
         engine: by default the device's.
         own_pass: in place of transformers' own.
+        keep: what becomes of keys and values.
 
     Yields:
         Places and their logits, shape (places, vocabulary), on the device.
@@ -90,7 +94,9 @@ def read_shared(
             wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append(
                 (row, position)
             )
-    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](model, tree, device, own_pass)
+    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](
+        model, tree, device, own_pass, keep
+    )
     for batch in plan_batches(
         tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget
     ):
@@ -115,9 +121,14 @@ class _Reader:
     """Reads the segments of one tree in order, and remembers what the next ones need."""
 
     def __init__(
-        self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None
+        self,
+        model: Any,
+        tree: PrefixTree,
+        device: torch.device,
+        own_pass: Pass | None,
+        keep: Keep | None,
     ) -> None:
-        self._model, self._tree, self._device = model, tree, device
+        self._model, self._tree, self._device, self._keep = model, tree, device, keep
         self._pass = pass_of(model, own_pass) or self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = model.config.get_text_config().num_hidden_layers - 1
@@ -166,7 +177,14 @@ class _Reader:
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
         kept = _joined([places[index] for index in path])
         plan = Reading(
-            attend, self._last, self._row(asked), attend_last, self._longest, self._memory, kept
+            attend,
+            self._last,
+            self._row(asked),
+            attend_last,
+            self._longest,
+            self._memory,
+            kept,
+            self._keep and self._keep(self._tree, batch),
         )
         wanted = [
             (starts[index] + position - segments[index].start, owners)

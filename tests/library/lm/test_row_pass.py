@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from transformers import Cache, LlamaConfig, LlamaForCausalLM
 
 from dpicl.lm.local import llama_pass, vote_reader
-from dpicl.lm.local.batching import pieces_within
 from dpicl.lm.local.growing_rows import PreallocatedCacheLayer, steps_of, token_bytes
 from dpicl.lm.local.llama_pass import LlamaPass
+from dpicl.lm.local.prefix_tree import grow_tree
 from dpicl.lm.local.row_pass import read_beginnings, read_newest
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import Plan, Reading
-from dpicl.lm.local.tree_reader import Pass
+from dpicl.lm.local.tree_reader import LEAST_SAVING, Pass
 from dpicl.lm.votes.voting import VoteRule
 from tests.library.vote_models import RULE, SMALL, assert_alike, opened, tiny_model, vote_requests
 
@@ -71,11 +71,12 @@ def writer(tmp_path: Path) -> TransformersScorer:
 )
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=9),
+    shared=st.sampled_from([0, 9, 70]),
     budget=st.sampled_from([1, 30, 500]),
     seed=st.integers(0, 999),
 )
 def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
-    llama: LlamaForCausalLM, lengths: list[int], budget: int, seed: int
+    llama: LlamaForCausalLM, lengths: list[int], shared: int, budget: int, seed: int
 ) -> None:
     rng, own, cache = (
         np.random.default_rng(seed),
@@ -83,15 +84,17 @@ def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
         Cache(layer_class_to_replicate=PreallocatedCacheLayer),
     )
     assert own is not None
-    rows = [tuple(rng.integers(0, VOCABULARY, length + 3).tolist()) for length in lengths]
+    beginning = tuple(rng.integers(0, VOCABULARY, shared).tolist())
+    rows = [beginning + tuple(rng.integers(0, VOCABULARY, n + 3).tolist()) for n in lengths]
+    read_before = np.array([len(row) - 3 for row in rows])
     some = torch.tensor([0, 7, VOCABULARY - 1])
     with torch.inference_mode():
         read = [read_beginnings(own, [row[:-3] for row in rows], cache, token_budget=budget)]
         read += [
-            read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache)
+            read_newest(own, [row[step] for row in rows], read_before + 3 + step, cache)
             for step in (-3, -2)
         ]
-        few = read_newest(own, [row[-1] for row in rows], np.array(lengths) + 2, cache, some)
+        few = read_newest(own, [row[-1] for row in rows], read_before + 2, cache, some)
         for line, row in enumerate(rows):
             plain: Any = llama(torch.tensor([row])).logits[0, -4:]
             assert torch.allclose(
@@ -139,7 +142,7 @@ def test_weights_that_are_laid_out_predict_the_same(
 
 
 def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) -> None:
-    """Whole prompts once, public ones too, and then a token of each."""
+    """Whole prompts, public ones too, what they share once; and then a token of each."""
     assert writer._pass is not None
     counted = writer._pass = Counted(writer._pass)
     requests = vote_requests(writer)
@@ -147,10 +150,11 @@ def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) 
     counted.read.clear()
     session.vote([(), (), ()])
     rows = {(number, row) for number, request in enumerate(requests) for row in request.voters}
-    whole = sum(len(row) + len(requests[number].written) for number, row in rows)
-    assert sum(counted.read) == whole + sum(
-        len(request.public + request.written) for request in requests
-    )
+    whole = [row + requests[number].written for number, row in rows]
+    public = [request.public + request.written for request in requests]
+    trees = [grow_tree(prompts, least_saving=LEAST_SAVING) for prompts in (whole, public)]
+    distinct = sum(len(segment.tokens) for tree in trees for segment in tree.segments)
+    assert sum(counted.read) == distinct < sum(map(len, whole + public)) / 2
     counted.read.clear()
     session.vote([(40,), (41,), (42,)])
     assert sum(counted.read) == len(rows) + len(requests)
@@ -171,14 +175,3 @@ def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer
         told.append(session.vote([(40,), (41,), (42,)]))
         assert bool(counted.read) == (not moved)
     assert_alike(*told)
-
-
-@given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 100))
-def test_pieces_are_all_items_in_order_and_within_the_budget(
-    lengths: list[int], budget: int
-) -> None:
-    pieces = pieces_within(lengths, budget)
-    assert [index for piece in pieces for index in piece] == list(range(len(lengths)))
-    assert all(
-        len(piece) == 1 or sum(lengths[index] for index in piece) <= budget for piece in pieces
-    )
