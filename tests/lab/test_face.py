@@ -18,8 +18,8 @@ engine.artefacts engine.benchmarks engine.collect engine.execute engine.files en
 engine.journal engine.models engine.open_ledger engine.pipelines engine.plan
 engine.releases engine.run_folder engine.running_time engine.settings engine.stage
 engine.stages.consult engine.stages.ingest engine.stages.split engine.verdicts
-runs.chain report.blocks report.cells report.decision report.gains report.html report.load report.markdown
-report.opening report.sentences report.stages report.tables report.words
+report.blocks report.cells report.decision report.gains report.html report.load report.markdown
+runs.chain report.opening report.sentences report.stages report.tables report.words
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
