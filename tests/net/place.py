@@ -230,6 +230,8 @@ def accounts(place: Place) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for account in json.loads(every["out"]):
         name = account["account"]
+        if not account["releases"]:  # whether a refusal opens one is nobody's concern
+            continue
         releases = json.loads(place.run(f"dpicl budget {name} --json")["out"])
         shown[name] = {
             "spent": account["epsilon_spent"],
@@ -244,4 +246,3 @@ def accounts(place: Place) -> dict[str, Any]:
 
 def _line(facts: Iterable[Any]) -> str:
     return " ".join(str(rounded(fact)) for fact in facts)
-

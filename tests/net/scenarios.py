@@ -234,6 +234,7 @@ COMMANDS = (
     f"dpicl protect shop --method gdp_tabicl {_DEMOS}",
     "dpicl synth shop --method mst_tabicl --dry-run --json --epsilon 1",
     "dpicl synth shop --method mst_tabicl --dry-run --json --epsilon 2",
+    "dpicl synth narrow --method mst_tabicl --dry-run --json --epsilon 2",
     "dpicl verify rows.csv",
     "edited",
     "dpicl verify rows.csv",

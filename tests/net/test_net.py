@@ -22,6 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world_
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.quick(*QUICK)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_names_bytes_charges_and_codes_are_those_of_before(name: str, made: World) -> None:

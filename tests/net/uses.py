@@ -182,9 +182,13 @@ def session() -> None:
         for quote in session.quote("shop", epsilon=1):
             print(quote.account, quote.releases, quote.charged_before)
         session.protect("shop", epsilon=1)
-    for budget in session.budget():
+    for budget in _charged():
         spent = f"{budget.epsilon_spent:.9g} of {budget.epsilon_cap}, {budget.delta_spent:.9g}"
         print(budget.account, spent, budget.delta_cap, budget.releases)
+
+
+def _charged() -> list[Any]:
+    return [budget for budget in dpicl.Session().budget() if budget.releases]
 
 
 def collected() -> None:
@@ -216,7 +220,7 @@ def refused() -> None:
             print(*changes, "a mistake" if ours else type(error).__name__)
         else:
             print(*changes, "released")
-    print([budget.releases for budget in dpicl.Session().budget()])
+    print([budget.releases for budget in _charged()])
 
 
 def _shop() -> pd.DataFrame:
@@ -238,7 +242,7 @@ def _arguments(*parts: Options) -> dict[str, Any]:
 
 
 def _show(name: str, how: Options, release: Any) -> None:
-    """Rows with their types where a release has rows, and demonstrations, as many as it may have."""
+    """Rows with their types where a release has rows, and demonstrations."""
     count = how.get("shots", 4)
     found = release.demonstrations(count).text()
     if how.get("method") != "gdp_tabicl" and "generator" not in how:

@@ -51,7 +51,7 @@ class World:
         return Place(root / "work", root / "data", self.root / "cache", self.driver)
 
     def observed(self, name: str) -> dict[str, Any]:
-        """Of every line of a scenario its exit code and digest, and of every account its charges."""
+        """Of every line its exit code and digest, and of every account its charges."""
         place = self.place(name)
         if name != ON_POSTGRES:
             return self._observed(name, place)
