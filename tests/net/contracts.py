@@ -38,7 +38,7 @@ ORDERS = {
 TEXT: dict[str, Any] = {
     "kind": "text",
     "description": "Which team should answer a customer's message?",
-    "privacy": {"budget": {"epsilon": 90, "delta": 0.01}},
+    "privacy": {"budget": {"epsilon": 900, "delta": 0.01}},
     "text": "{text}",
     "max_characters": 80,
     "query_count": 5,
@@ -90,7 +90,7 @@ def _night(source: dict[str, Any], **privacy: Any) -> dict[str, Any]:
 
 def _texts(file: str, **keys: Any) -> dict[str, Any]:
     source = {"train": {"file": f"texts/{file}.jsonl"}, "queries": {"file": "texts/panel.jsonl"}}
-    return deepcopy({"version": 1, "source": source, **TEXT, **keys})
+    return deepcopy({"version": 2, "source": source, **TEXT, **keys})
 
 
 def _answers(task: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,9 @@ import pandas as pd
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 DIGITS = 9
+"""Of a float, as every machine gives them."""
+PLACES = 20
+"""Of a digest and of a release's name, in hexadecimal."""
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -33,6 +36,7 @@ TRIED = ("NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY",
 CHARGED = ("account", "releases", "charged_before", "epsilon", "delta", "allowed", "release")
 COUNTED = ("counted", "duplicate", "contradictory", "late", "elsewhen", "foreign", "forged")
 MEASURED = ("method", "dataset", "system", "shots", "epsilon", "metric", "first", "second")
+KEYS = ("release", "mechanism", "epsilon", "delta", "epsilon_total", "state")
 PICKED = {*CHARGED, *COUNTED, *MEASURED}
 
 
@@ -198,7 +202,7 @@ def digest(file: Path) -> str:
 
 
 def _sha(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(content).hexdigest()[:PLACES]
 
 
 def canonical(content: Any) -> str:
@@ -226,7 +230,6 @@ def accounts(place: Place) -> dict[str, Any]:
     every = place.run("dpicl budget --json")
     if every["code"] != 0:
         return {"exit code": every["code"]}
-    keys = ("release", "mechanism", "epsilon", "delta", "epsilon_total", "state")
     shown: dict[str, Any] = {}
     for account in json.loads(every["out"]):
         name = account["account"]
@@ -238,11 +241,12 @@ def accounts(place: Place) -> dict[str, Any]:
             "cap": account["epsilon_cap"],
             "delta_cap": account["delta_cap"],
             "protects": f"{account['unit']}, {account['neighbours']}",
-            "releases": [_line(release[key] for key in keys) for release in releases],
+            "releases": [_line(release[key] for key in KEYS) for release in releases],
         }
         assert len(releases) == account["releases"]
     return rounded(shown)
 
 
 def _line(facts: Iterable[Any]) -> str:
-    return " ".join(str(rounded(fact)) for fact in facts)
+    name, *others = (str(rounded(fact)) for fact in facts)
+    return " ".join((name[:PLACES], *others))

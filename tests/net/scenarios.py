@@ -135,7 +135,8 @@ REPORTS = (
     f"dpicl collect sites sent --epsilon 2 {_SENDING} --rows 30 --close closed --out rows.csv",
     "use collected",
 )
-_WRITE = "dpicl protect tickets --epsilon 4 --texts 2 --generator tiny --out texts.jsonl"
+# At so large an epsilon what is written, and answered, is decided by texts rather than by noise.
+_WRITE = "dpicl protect tickets --epsilon 50 --texts 2 --generator tiny --out texts.jsonl"
 _FIXED = "--option batches=fixed --option voters=8"
 TEXTS = (
     *_twice(
@@ -146,22 +147,22 @@ TEXTS = (
     ),
     f"{_WRITE} --option temperature=1 --option top_k=5",
     f"{_WRITE} --option mechanism=clipped-logits {_FIXED} --option private_tokens=2",
-    "dpicl protect tickets --epsilon 4 --texts 2 --as chat --out texts.json",
+    "dpicl protect tickets --epsilon 50 --texts 2 --as chat --out texts.json",
     _WRITE.replace("tickets", "words"),
     f"{_WRITE.replace('tickets', 'months')} --period 2026-01",
     f"{_WRITE.replace('tickets', 'months')} --period 2026-02",
 )
-_ASK = "dpicl ask --queries DATA/texts/questions.txt --epsilon 2 --count 4 --model tiny --contract"
+_ASK = "dpicl ask --queries DATA/texts/questions.txt --epsilon 50 --count 4 --model tiny --contract"
 ANSWERS = (
     *_twice(
         f"{_ASK} tickets",
         f"{_ASK} tickets --aggregation soft-votes",
         f"{_ASK} tickets --similarity 0.2 --participations 2",
     ),
-    "dpicl ask Invoice! --epsilon 2 --count 4 --model tiny --contract tickets",
-    "dpicl ask Refund! --epsilon 2 --count 4 --model tiny --contract tickets",
-    "dpicl ask Crash! --epsilon 2 --count 4 --model tiny --contract tickets",
-    "dpicl ask Crash! --epsilon 2 --count 4 --model tiny --contract tickets --again",
+    "dpicl ask Invoice! --epsilon 50 --count 4 --model tiny --contract tickets",
+    "dpicl ask Refund! --epsilon 50 --count 4 --model tiny --contract tickets",
+    "dpicl ask Crash! --epsilon 50 --count 4 --model tiny --contract tickets",
+    "dpicl ask Crash! --epsilon 50 --count 4 --model tiny --contract tickets --again",
     f"{_ASK} titles",
     f"{_ASK} titles --aggregation keywords-ptr",
     f"{_ASK} titles --aggregation keywords-joint",
@@ -193,10 +194,11 @@ MORE_RUNS = (
     *_measured("texts", "texts"),
     "dpicl protect tickets --epsilon 4 --texts 2 --out texts.jsonl",
     *_measured("answers", "answers"),
-    *_measured("nights", "nightly --period 2025-03-03"),
+    f"dpicl run nightly --period 2025-03-03 --run-id nights {_RUN}",
+    f"dpicl run nightly --period 2025-03-03 --run-id nights-2 {_RUN}",
     "dpicl synth nights --epsilon 2 --rows 80 --out rows.csv --period 2025-03-03",
     f"{_CLIENT} --memory east.jsonl < east.csv > reports/east.jsonl",
-    *_measured("sites", "reports --reports reports"),
+    f"dpicl run reports --reports reports --run-id sites {_RUN}",
     f"dpicl run amplification --run-id five {_RUN}",
 )
 SHIPPED = (
@@ -241,9 +243,9 @@ COMMANDS = (
     "dpicl ask --demos demos.jsonl --queries DATA/new.csv --model fake",
     "dpicl synth monthly --period 2026-02 --method mst_tabicl --epsilon 1 --rows 9 --out rows.csv",
     "dpicl budget monthly --cap 3",
-    "dpicl protect tickets --epsilon 4 --texts 2 --generator fake --out texts.jsonl",
-    "dpicl ask Hi. --contract tickets --epsilon 2 --count 1 --model fake",
-    "dpicl ask He. --contract tickets --epsilon 2 --count 1 --model fake",
+    "dpicl protect tickets --epsilon 50 --texts 2 --generator fake --out texts.jsonl",
+    "dpicl ask Hi. --contract tickets --epsilon 50 --count 1 --model fake",
+    "dpicl ask He. --contract tickets --epsilon 50 --count 1 --model fake",
     f"{_CLIENT} --memory east.jsonl < east.csv > reports/east.jsonl",
     "dpicl collect sites reports --epsilon 2 --json",
     "dpicl collect sites reports --epsilon 2 --rows 50 --out rows.csv",

@@ -106,7 +106,7 @@ def texts(generator: str = "fake") -> None:
         {**clipped, **fixed},
         {**clipped, **fixed, "private_tokens": 2},
     )
-    usual = {"epsilon": 4, "shots": 2, "generator": generator}
+    usual = {"epsilon": 50, "shots": 2, "generator": generator}
     _all(("tickets", {**usual, **how}) for how in (*ways, *ways[:2]))
     _all((("words", usual), ("months", {**usual, "period": "2026-01"})))
     _all((("months", {**usual, "period": "2026-02"}),))
@@ -119,7 +119,7 @@ def texts_of_a_model() -> None:
 
 def answers(model: str = "fake") -> None:
     """Queries answered from private texts, by every aggregation."""
-    usual = {"epsilon": 2, "count": 4, "shots": 2, "model": model}
+    usual = {"epsilon": 50, "count": 4, "shots": 2, "model": model}
     ways: Sequence[tuple[str, Options]] = (
         ("tickets", {}),
         ("tickets", {"aggregation": "soft-votes"}),
@@ -130,7 +130,7 @@ def answers(model: str = "fake") -> None:
         ("titles", {"aggregation": "keywords-joint"}),
     )
     for contract, how in (*ways, *ways[:1]):
-        for query in ("I was charged twice.", "It is slow."):
+        for query in ("I was charged twice.", "It is slow.", "Invoice 7?", "Crash again!"):
             (answered,) = dpicl.Session().ask(contract, [query], **usual, options=how)
             _say(contract, {**how, "query": query}, answered.answer)
 
@@ -254,4 +254,4 @@ def _show(name: str, how: Options, release: Any) -> None:
 
 def _say(name: str, how: Options, found: str) -> None:
     label = ",".join(f"{key}={value}" for key, value in how.items())
-    print(f"{name} {label}".strip() + ":", hashlib.sha256(found.encode()).hexdigest())
+    print(f"{name} {label}".strip() + ":", hashlib.sha256(found.encode()).hexdigest()[:20])
