@@ -7,15 +7,13 @@ the other number, and earlier names, mean the same, without a place in the help.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dpicl.cli import names
 from dpicl.errors import DpiclError, ParameterError
-from dpicl.yaml_file import parse_yaml
 
 SAME = {
     "account": "contract",
@@ -176,16 +174,3 @@ def typed_place(typed: str | None) -> str | None:
     if typed is not None and not typed.strip():
         raise ParameterError("reports", repr(typed[:40]), "a folder, a file or an address s3://…")
     return typed if typed is None or typed.startswith(SCHEME) else str(Path(typed).resolve())
-
-
-def chosen_options(options: Sequence[str]) -> dict[str, Any]:
-    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a
-    list in brackets.
-    """
-    chosen = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not name or not equals:
-            raise ParameterError("option", option[:60], "NAME=VALUE")
-        chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
-    return chosen

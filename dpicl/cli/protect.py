@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.texts import quote_of, release_of
+from dpicl.yaml_file import parse_yaml
 
 _EARLIER = {"prompt": "text"}
 """Forms by their earlier names."""
@@ -141,3 +143,16 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
                 "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
             ) from None
     return form
+
+
+def chosen_options(options: Sequence[str]) -> dict[str, Any]:
+    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a
+    list in brackets.
+    """
+    chosen = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not name or not equals:
+            raise ParameterError("option", option[:60], "NAME=VALUE")
+        chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
+    return chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,15 +29,15 @@ from dpicl.cli.options import (
     TextContract,
     Trust,
     Window,
-    chosen_options,
     named_model,
 )
 from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import check_state, errors, say
-from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from dpicl.pipeline import read_epsilon
+
+if TYPE_CHECKING:
+    from dpicl.engine.request import ReleaseRequest
 
 _Calibrate = Annotated[
     bool | None,
@@ -119,6 +119,11 @@ def protect(
     A table needs no model. Texts are written by --generator, all charged before the first token; a
     command that was killed goes on when repeated.
     """
+    gc.disable()  # a release ends before what it leaves is worth looking for
+    from dpicl.cli.protect import chosen_options
+    from dpicl.engine.request import ReleaseRequest
+    from dpicl.pipeline import read_epsilon
+
     request = ReleaseRequest(
         dataset=contract,
         epsilon=read_epsilon(epsilon),
@@ -161,6 +166,11 @@ def synth(
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
+    gc.disable()  # a release ends before what it leaves is worth looking for
+    from dpicl.cli.protect import chosen_options
+    from dpicl.engine.request import ReleaseRequest
+    from dpicl.pipeline import read_epsilon
+
     request = ReleaseRequest(
         dataset=contract,
         epsilon=read_epsilon(epsilon),
@@ -194,7 +204,6 @@ def _release(
             "a release goes to a new file; expected --out FILE, or --dry-run, which says what it "
             "would cost"
         )
-    gc.disable()  # a release ends before what it leaves is worth looking for
     from dpicl.cli.protect import print_price, release_to_file, without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
@@ -269,6 +278,7 @@ def ask(
     from dpicl.cli.ask import answer_queries, answer_rows, read_queries
     from dpicl.engine.query_session import request_of
     from dpicl.engine.stage import StageFailed, clean_errors
+    from dpicl.pipeline import read_epsilon
 
     settings, model = Settings.from_environment(), named_model(model, dtype, api)
     if demos is not None:

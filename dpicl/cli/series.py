@@ -11,12 +11,10 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import ContractName, Epsilon, MethodOptions, chosen_options
+from dpicl.cli.options import ContractName, Epsilon, MethodOptions
 from dpicl.cli.terminal import say
-from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from dpicl.pipeline import read_epsilon
 
 
 def series(
@@ -50,7 +48,10 @@ def series(
     """Write a page over all periods of a series. It has how good each period's rows or averages
     are, the budget, rows with their noise, and which columns drift; no private row is read.
     """
+    from dpicl.cli.protect import chosen_options
     from dpicl.engine.files import write_text
+    from dpicl.engine.request import ReleaseRequest
+    from dpicl.pipeline import read_epsilon
     from dpicl.report.series import series_facts, series_page
 
     if os.path.lexists(out) or not out.parent.is_dir():

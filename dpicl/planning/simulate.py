@@ -73,8 +73,8 @@ def candidates(
     """
     if len(contract.columns) > MOST_COLUMNS:
         expected = (
-            f"at most {MOST_COLUMNS} in a plan, which takes hours for more; without one, choose "
-            f"aim_tabicl"
+            f"at most {MOST_COLUMNS} in a plan, which takes hours for more; without "
+            "one, choose aim_tabicl"
         )
         raise ParameterError("columns", len(contract.columns), expected)
     chosen, refused = [], {}

@@ -282,7 +282,7 @@ def shown(
     rows: list[Any], declaration: Declaration, world: World, replay: ReplayedDraws
 ) -> Observation:
     """A run, and all that its tasks would give an orchestrator to store."""
-    from tasks import publish
+    from tasks import artifacts as pages
 
     world.forget()
     world.put(rows, declaration.kind, ("spent", "city", "member"))
@@ -290,8 +290,8 @@ def shown(
     with replay.recorded(), pytest.MonkeyPatch.context() as patch:
         seen = observed(world, run("gdp_tabicl"))
         for name in ("create_table_artifact", "create_markdown_artifact"):
-            patch.setattr(publish, name, lambda **artifact: artifacts.append(artifact))
-        patch.setattr(publish, "emit_event", lambda *event, **more: events.append((event, more)))
+            patch.setattr(pages, name, lambda **artifact: artifacts.append(artifact))
+        patch.setattr(pages, "emit_event", lambda *event, **more: events.append((event, more)))
         folder = Settings.current().runs / "audited"
         (unit,) = read_plan(folder).units
         for task, *more in (
@@ -301,7 +301,7 @@ def shown(
             ("figures",),
             ("budget",),
         ):
-            getattr(publish, f"show_{task}").fn(str(folder), *more)
+            getattr(pages, f"show_{task}").fn(str(folder), *more)
     kinds = {"artifact": artifacts, "event": events}
     stored = {
         f"{kind} {number}": without_nonces(repr(one).encode())

@@ -83,7 +83,8 @@ def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_do
         np.add.at(deliveries, (list(places), 0), 1)
         reached = max(reached, moved(counted, deliveries))
     assert reached <= counted.squared_sensitivity
-    assert bits < BITS or counted.squared_sensitivity <= reached * (1 + 1e-4)
+    slack = 1e-4 if rows <= 2 else 0.05  # of more rows the largest products are added
+    assert bits < BITS or counted.squared_sensitivity <= reached * (1 + slack)
 
 
 @given(st.integers(1, 5), CONTRIBUTIONS, st.integers(1, 2), st.data())
