@@ -55,7 +55,7 @@ CLASS = "class Other:\n    def noise(self, epsilon): return 1 / epsilon\n"
 def test_a_piece_is_found_wherever_and_however_it_is_written(
     made_of: Callable[[str], Product],
 ) -> None:
-    text = "def noise(epsilon: float) -> float:\n    return draw(  # ä\n        1\n        / epsilon)\n"
+    text = "def noise(epsilon):\n    return draw(  # ä\n        1\n        / epsilon)\n"
     made = made_of(text).mutated(HALF)
     assert made == ("dpicl/one.py", text.replace("1\n        / epsilon", "2").encode())
 

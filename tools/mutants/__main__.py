@@ -16,10 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -65,7 +66,7 @@ class Known:
     """What was found out about this product, and the tests to be tried first."""
 
     product: str
-    caught: dict[str, dict[str, str]]
+    caught: dict[str, dict[str, Any]]
     hints: dict[str, str]
     passing: dict[str, bool] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -79,55 +80,59 @@ class Known:
         )
 
     def add(self, mutant: Mutant, test: str) -> None:
-        """Keep that this test caught it."""
+        """Keep that this test caught it; it counts once it is known to pass without it."""
         with self.lock:
             self.caught[mutant.id] = {"by": test, "of": self._of(mutant, test)}
-            RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps(self.caught), "utf-8")
-            if self.hints.get(mutant.id) != test:
-                self.hints[mutant.id] = test
-                HINTS.write_text(json.dumps(self.hints, indent=1, sort_keys=True) + "\n", "utf-8")
+            self._write()
+
+    def check(self, copy: Checkout, mutants: Iterable[Mutant]) -> None:
+        """Find out which of the tests that caught these, or are tried first, pass without them."""
+        named = {self.hints.get(one.id, "") for one in mutants}
+        tests = sorted(one for one in named - self.passing.keys() if "::" in one and _is_there(one))
+        while tests:
+            outcome = copy.test(tests, _SECONDS_OF_ALL)
+            if gone := [test for test in tests if test in outcome.missing]:
+                tests = [test for test in tests if test not in gone]
+                continue
+            if outcome.code in (PASSED, CAUGHT):
+                self.passing |= {test: test not in outcome.failed for test in tests}
+            break
+        for stored in self.caught.values():
+            stored["passes"] = stored.get("passes") or self.passing.get(stored["by"], False)
+        self._write()
+
+    def _write(self) -> None:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(self.caught), "utf-8")
+        hints = self.hints | {name: stored["by"] for name, stored in self.caught.items()}
+        if hints != self.hints:
+            self.hints = hints
+            HINTS.write_text(json.dumps(hints, indent=1, sort_keys=True) + "\n", "utf-8")
 
     def before(self, mutant: Mutant) -> str:
         """The test that caught it before; empty: none is known to do so now."""
-        stored = self.caught.get(mutant.id, {"by": "", "of": ""})
-        test = stored["by"]
-        is_there = bool(test) and (ROOT / test.split("::")[0]).is_file()
-        return test if is_there and stored["of"] == self._of(mutant, test) else ""
+        stored = self.caught.get(mutant.id, {})
+        test = str(stored["by"]) if stored.get("passes") else ""
+        return test if test and _is_there(test) and stored["of"] == self._of(mutant, test) else ""
+
+    def misled(self, mutant: Mutant) -> bool:
+        """Whether the test that caught it fails without it, too."""
+        return self.passing.get(self.hints.get(mutant.id, "")) is False
 
     def _of(self, mutant: Mutant, test: str) -> str:
         of_test = digest([test.split("::")[0]])
         return digest_of([self.product, json.dumps(asdict(mutant)), of_test])
 
 
-def _check_hints(copy: Checkout, known: Known, mutants: Sequence[Mutant]) -> None:
-    """Which tests to be tried first pass without any mutant."""
-    hints = {known.hints[one.id] for one in mutants if one.id in known.hints}
-    tests = sorted(hint for hint in hints if "::" in hint and (ROOT / hint.split("::")[0]).exists())
-    while tests:
-        outcome = copy.test(tests, _SECONDS_OF_ALL)
-        gone = [test for test in tests if test in outcome.missing]
-        if gone:
-            tests = [test for test in tests if test not in gone]
-            continue
-        if outcome.code in (PASSED, CAUGHT):
-            known.passing |= {test: test not in outcome.failed for test in tests}
-        return
-
-
-def _passes(copy: Checkout, known: Known, test: str) -> bool:
-    """Whether a test passes without the mutant that is in the copy now."""
-    if test not in known.passing:
-        copy.restore()
-        known.passing[test] = copy.test([test], _SECONDS).code == PASSED
-    return known.passing[test]
+def _is_there(test: str) -> bool:
+    return (ROOT / test.split("::")[0]).is_file()
 
 
 def _steps(mutant: Mutant, known: Known, *, only_first: bool) -> Iterator[Step]:
     """Tests to be run, the likeliest first, and the seconds that they may take."""
     hint = known.hints.get(mutant.id, "")
     tried = dict.fromkeys([hint, hint.split("::")[0]] if hint else [])
-    yield from (((test,), _SECONDS) for test in tried if (ROOT / test.split("::")[0]).exists())
+    yield from (((test,), _SECONDS) for test in tried if _is_there(test))
     if only_first:
         return
     folders = tuple(folder for folder in AREAS[mutant.area] if (ROOT / folder).is_dir())
@@ -144,11 +149,10 @@ def _catcher(copy: Checkout, known: Known, made: tuple[str, bytes], steps: Itera
             copy.put(*made)
             outcome = copy.test([*tests, "-x", *left_out], seconds)
             failed = [test for test in outcome.failed if f"--deselect={test}" not in left_out]
-            own = next((test for test in failed if _passes(copy, known, test)), None)
+            own = next((test for test in failed if known.passing.get(test, True)), None)
             if own is not None:
                 return own
-            is_one = len(tests) == 1 and "::" in tests[0]
-            if outcome.code == TOO_LONG and is_one and _passes(copy, known, tests[0]):
+            if outcome.code == TOO_LONG and known.passing.get(tests[0]):
                 return tests[0]
             if not failed:
                 break
@@ -164,6 +168,23 @@ class Hunt:
     known: Known
     copies: queue.Queue[Checkout]
     only_first: bool
+
+    def catch_all(self, mutants: Sequence[Mutant], jobs: int) -> int:
+        """How many are caught. What seemed to catch one and fails anyway is not asked again."""
+        left = list(mutants)
+        while left:
+            copy = self.copies.get()
+            self.known.check(copy, [one for one in left if not self.known.before(one)])
+            self.copies.put(copy)
+            with ThreadPoolExecutor(jobs) as pool:
+                found = dict(
+                    zip((one.id for one in left), pool.map(self.catches, left), strict=True)
+                )
+            copy = self.copies.get()
+            self.known.check(copy, left)
+            self.copies.put(copy)
+            left = [one for one in left if found[one.id] and self.known.misled(one)]
+        return sum(bool(self.known.before(one)) for one in mutants)
 
     def catches(self, mutant: Mutant) -> bool:
         """Whether a test catches it; says which."""
@@ -221,11 +242,9 @@ def main() -> None:
     hunt = Hunt(product, known, queue.Queue(), given.first)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         copies = [Checkout(Path(scratch, str(job)), names) for job in range(given.jobs)]
-        _check_hints(copies[0], known, [mutant for mutant in there if not known.before(mutant)])
         for copy in copies:
             hunt.copies.put(copy)
-        with ThreadPoolExecutor(given.jobs) as pool:
-            caught = sum(pool.map(hunt.catches, there))
+        caught = hunt.catch_all(there, given.jobs)
     for mutant in gone:
         print(f"{mutant.id}: gone: {mutant.says}")  # noqa: T201
     for name, value, goal in (

@@ -347,6 +347,10 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     for low in (0.0, 0.25, 0.5, 0.75):
         some = (chances >= low) & (chances < low + 0.25)
         assert rows[some, -1].mean() == pytest.approx(chances[some].mean(), abs=0.01)
+    first, second = (model.counted[one.columns] for one in counted)
+    one, between, other = rows.T[:-1]
+    of_both = first[one, between] * second[between, other] / second.sum(axis=1)[between]
+    np.testing.assert_allclose(chances, of_both[:, 1] / of_both.sum(axis=1), rtol=1e-6, atol=1e-9)
 
 
 @given(
