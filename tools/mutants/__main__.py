@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -85,18 +85,15 @@ class Known:
             self.caught[mutant.id] = {"by": test, "of": self._of(mutant, test)}
             self._write()
 
-    def check(self, copy: Checkout, mutants: Iterable[Mutant]) -> None:
-        """Find out which of the tests that caught these, or are tried first, pass without them."""
-        named = {self.hints.get(one.id, "") for one in mutants}
-        tests = sorted(one for one in named - self.passing.keys() if "::" in one and _is_there(one))
+    def check(self, copy: Checkout) -> None:
+        """Find out which of the tests that caught a mutant pass without it."""
+        doubtful = {stored["by"] for stored in self.caught.values() if not stored.get("passes")}
+        tests = sorted(one for one in doubtful - self.passing.keys() if _is_there(one))
         while tests:
             outcome = copy.test(tests, _SECONDS_OF_ALL)
-            if gone := [test for test in tests if test in outcome.missing]:
-                tests = [test for test in tests if test not in gone]
-                continue
             if outcome.code in (PASSED, CAUGHT):
                 self.passing |= {test: test not in outcome.failed for test in tests}
-            break
+            tests = [test for test in tests if test not in outcome.missing and outcome.missing]
         for stored in self.caught.values():
             stored["passes"] = stored.get("passes") or self.passing.get(stored["by"], False)
         self._write()
@@ -171,20 +168,23 @@ class Hunt:
 
     def catch_all(self, mutants: Sequence[Mutant], jobs: int) -> int:
         """How many are caught. What seemed to catch one and fails anyway is not asked again."""
+        self._check()
         left = list(mutants)
         while left:
-            copy = self.copies.get()
-            self.known.check(copy, [one for one in left if not self.known.before(one)])
-            self.copies.put(copy)
             with ThreadPoolExecutor(jobs) as pool:
-                found = dict(
-                    zip((one.id for one in left), pool.map(self.catches, left), strict=True)
-                )
-            copy = self.copies.get()
-            self.known.check(copy, left)
-            self.copies.put(copy)
-            left = [one for one in left if found[one.id] and self.known.misled(one)]
+                found = list(pool.map(self.catches, left))
+            self._check()
+            left = [
+                one
+                for one, is_caught in zip(left, found, strict=True)
+                if is_caught and self.known.misled(one)
+            ]
         return sum(bool(self.known.before(one)) for one in mutants)
+
+    def _check(self) -> None:
+        copy = self.copies.get()
+        self.known.check(copy)
+        self.copies.put(copy)
 
     def catches(self, mutant: Mutant) -> bool:
         """Whether a test catches it; says which."""
