@@ -158,6 +158,8 @@ def test_deltas_of_parts_come_out_of_the_reserve_and_of_nothing_else() -> None:
         .epsilon
         == math.inf
     )
+    both = sequential([approximate(0.01, share), approximate(0.02, share)])
+    assert spent([tiny, entry(both)]).cost(DELTA).epsilon == math.inf
     assert ALIKE + MIXTURE + RESERVE == 1
 
 
