@@ -13,7 +13,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench release-check peers schema reference docs sbom lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench release-check mutants peers schema reference docs sbom lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ check-layers:
 format: $(READY) ## put the code into its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+mutants: $(READY) ## bring listed mistakes back one by one, and see that a test notices each: make mutants MUTANTS="--jobs 2"
+	$(BIN)/python -m tools.mutants $(MUTANTS)
 
 TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main

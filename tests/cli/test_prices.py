@@ -5,9 +5,12 @@ and write no file.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.ledger import Account
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
@@ -49,6 +52,16 @@ def test_the_price_is_what_is_charged_then_and_nothing_afterwards(
     with open_ledger(Settings.from_environment()) as ledger:
         assert float(cost) == pytest.approx(ledger.spent("till").epsilon, rel=1e-3)
     assert price() == ["1", "1", "0"] and charged() == 1
+
+
+def test_a_new_cap_on_epsilon_leaves_that_on_delta(till: Place, capsys: Capture) -> None:
+    nights = Account("nights", "row", Neighbours.ADD_OR_REMOVE_ONE, 3.0, 1e-5)
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.ensure_account(nights)
+    for stated, delta in (((), 1e-5), (("--delta", "1e-6"), 1e-6), ((), 1e-6)):
+        said(capsys, "budget", "nights", "--cap", "2", *stated)
+        with open_ledger(Settings.from_environment()) as ledger:
+            assert ledger.accounts() == [replace(nights, epsilon_cap=2.0, delta_cap=delta)]
 
 
 def test_what_a_cap_refuses_is_refused_after_the_price(till: Place) -> None:

@@ -34,6 +34,7 @@ from dpicl.accounting.pure import pure_epsilon
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.randomised_response import response
+from dpicl.mechanisms.unary_encoding import unary
 from tests.ledger.workload import ADD, REPLACE
 
 EPSILONS = st.floats(0, 50) | st.just(math.inf)
@@ -104,9 +105,10 @@ def test_pure_events_cost_what_the_theorems_say(
 
 
 @given(st.floats(0.01, 30), st.integers(2, 200))
-def test_randomised_response_is_priced_from_its_weights(epsilon: float, categories: int) -> None:
-    guarantee = response(epsilon=epsilon, categories=categories).guarantee()
-    assert pure_epsilon(guarantee.event, REPLACE) == guarantee.epsilon
+def test_reports_are_priced_from_the_weights_of_their_law(epsilon: float, categories: int) -> None:
+    for law in (response, unary):
+        guarantee = law(epsilon=epsilon, categories=categories).guarantee()
+        assert pure_epsilon(guarantee.event, REPLACE) == guarantee.epsilon
 
 
 @given(

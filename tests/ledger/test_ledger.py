@@ -96,6 +96,8 @@ def test_the_first_artefact_wins(place: Place) -> None:
         assert ledger.published(name) is None
         with pytest.raises(LedgerError, match="never reserved"):
             ledger.publish(name, sha256("1"))
+        with pytest.raises(LedgerError, match="is not charged"):
+            ledger.begin_drawing(name)
         ledger.reserve(release("a"))
         assert ledger.published(name) is None
         assert ledger.publish(name, sha256("1")) == sha256("1")
@@ -298,6 +300,7 @@ def test_a_dry_run_charges_nothing_and_foretells_the_charge(place: Place) -> Non
             quote.left,
             quote.allowed,
         ) == (3, 1, 4, 1, True)
+        assert ledger.dry_run("shop", [cost(4.0)]).allowed  # all that is left
         beyond = ledger.dry_run("shop", [cost(4.5)])
         assert (beyond.left, beyond.allowed) == (-0.5, False)
         assert ledger.dry_run("shop", []).left == 4

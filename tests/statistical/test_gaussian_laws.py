@@ -118,7 +118,7 @@ def test_gaussian_maxima(votes: tuple[int, ...]) -> None:
     assert not law_rejected(counts, expected) and law_rejected(counts, first)
 
 
-@pytest.mark.quick("votes0")
+@pytest.mark.quick("votes1")
 @pytest.mark.parametrize("votes", [(0, 0), (3, 1), (0, 2, 2), (4, 1, 3, 3, 0)])
 def test_bounded_range_maxima(votes: tuple[int, ...]) -> None:
     """Epsilon 3/2 over spread 2: shares of e to the 3/4 of the votes."""

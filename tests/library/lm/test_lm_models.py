@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm import HashScorer, ModelSpec, open_scorer, resolve_model
+from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
+from dpicl.lm import HashScorer, ModelSpec, open_generator, open_scorer, resolve_model
 from dpicl.lm.local.tiny import build_tiny_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
@@ -21,6 +22,13 @@ REGISTRY = {
         name="llama-2-13b", kind="transformers", id="meta-llama/Llama-2-13b-hf", dtype="bfloat16"
     ),
 }
+
+
+def test_private_texts_are_read_by_trusted_models_only(tmp_path: Path) -> None:
+    for trust in ("local", "remote"):
+        spec = ModelSpec(name="fake", kind="fake", trust=trust)
+        with nullcontext() if trust == "local" else pytest.raises(PrivacyError, match="stay local"):
+            open_generator(spec, models_folder=tmp_path, corpus=[])
 
 
 def test_a_registry_name_wins() -> None:

@@ -117,6 +117,7 @@ def test_two_rules_agree_where_they_meet() -> None:
     event = votes(Fraction(10_000), 4)
     own, bound = price(event), price(gaussian(sigma=1.0, sensitivity=noise_ratio(event, ADD)))
     assert own <= bound * (1 + 1e-3) and bound == pytest.approx(own, rel=3e-3)
+    assert noise_ratio(votes(Fraction(8), 4), ADD) == pytest.approx(1)  # of a variance of 8 - 4
 
 
 @pytest.mark.exhaustive

@@ -87,11 +87,14 @@ def test_an_infinite_sum_is_written_and_read_back() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), min_size=2, max_size=6), st.sampled_from(ENTRIES))
-def test_an_entry_more_never_lowers_the_sums_or_their_epsilon(
+def test_an_entry_more_raises_the_sums_by_its_own_at_least_and_never_lowers_their_epsilon(
     entries: list[Guarantee], more: Guarantee
 ) -> None:
     before, after = spent(entries), spent([*entries, more])
-    assert all(low <= high for low, high in zip(before.renyi, after.renyi, strict=True))
+    own = curve_of(more.event, ADD).renyi
+    assert all(
+        low + one <= high for low, high, one in zip(before.renyi, after.renyi, own, strict=True)
+    )
     assert mixture_epsilon(before.renyi, before.delta, DELTA) <= mixture_epsilon(
         after.renyi, after.delta, DELTA
     )
@@ -155,6 +158,8 @@ def test_deltas_of_parts_come_out_of_the_reserve_and_of_nothing_else() -> None:
         .epsilon
         == math.inf
     )
+    both = sequential([approximate(0.01, share), approximate(0.02, share)])
+    assert spent([tiny, entry(both)]).cost(DELTA).epsilon == math.inf
     assert ALIKE + MIXTURE + RESERVE == 1
 
 

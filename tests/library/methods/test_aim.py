@@ -24,7 +24,12 @@ from dpicl.tabular.central.adaptive import (
 )
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, graphical_models
+from dpicl.tabular.central.graphical_model import (
+    NoisyMarginal,
+    added,
+    graphical_model,
+    graphical_models,
+)
 from dpicl.tabular.central.junction_tree import JunctionTree, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 from dpicl.types import PrivateCodes
@@ -136,6 +141,15 @@ def test_a_table_of_next_to_no_rows_is_counted_at_the_smallest_budgets() -> None
                 assert measure(
                     counts(drawn(3, seed)), budget=budget, stream=stream(seed, "measure", "", "")
                 )
+
+
+def test_two_counts_of_the_same_columns_are_one_of_less_noise() -> None:
+    first, second = (
+        NoisyMarginal((0, 1), np.array([[ten, 0.0]]), noise) for ten, noise in ((10.0, 1), (20, 3))
+    )
+    (both,) = added([first, second])
+    assert both.counts.tolist() == [[pytest.approx(0.9 * 10 + 0.1 * 20), 0]]
+    assert both.scale == pytest.approx(0.9**0.5)
 
 
 def test_the_label_of_few_rows_is_counted_twice() -> None:
@@ -339,7 +353,7 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     joint = rng.dirichlet(np.full(48, 0.3)).reshape(sizes) * 9000
     counted = [
         NoisyMarginal((0, 1, 3), joint.sum(axis=2), 1.0),
-        NoisyMarginal((1, 2, 3), joint.sum(axis=0), 1.0),
+        NoisyMarginal((0, 2, 3), joint.sum(axis=1), 1.0),
     ]
     model = graphical_model(sizes, counted)
     rows = model.rows(300_000, rng)
@@ -347,6 +361,10 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     for low in (0.0, 0.25, 0.5, 0.75):
         some = (chances >= low) & (chances < low + 0.25)
         assert rows[some, -1].mean() == pytest.approx(chances[some].mean(), abs=0.01)
+    first, second = (model.counted[one.columns] for one in counted)
+    between, one, other = rows.T[:-1]
+    of_both = first[between, one] * second[between, other] / second.sum(axis=1)[between]
+    np.testing.assert_allclose(chances, of_both[:, 1] / of_both.sum(axis=1), rtol=1e-6, atol=1e-9)
 
 
 @given(

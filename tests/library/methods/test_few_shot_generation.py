@@ -388,6 +388,13 @@ def test_real_rows_are_of_the_labels_that_are_written() -> None:
     assert random_rows(table(), declared, unit(declared, epsilons=(1.0,))) == {}
 
 
+def test_texts_without_noise_are_not_shown() -> None:
+    texts = (Demonstration("good", "hello"),)
+    released = {Cell("icl", epsilon, 1): texts for epsilon in (1.0, math.inf)}
+    shown = [{"cell": Cell("icl", 1.0, 1).key, "label": "good", "text": "hello"}]
+    assert FewShotGeneration().shown(released, contract()) == shown
+
+
 def test_prompts_show_the_demonstrations_and_then_the_query() -> None:
     declared = contract()
     shown = (Demonstration("good", "hello"), Demonstration("bad", "go away"))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
+from dpicl.lm import egress
 from dpicl.lm.egress import check_egress
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.spec import ModelSpec
@@ -27,7 +28,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.reading.split import split_table
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows
+from dpicl.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
 from tests.library.examples import random_table, small_contract
 
 KEY = bytes(32)
@@ -212,4 +213,5 @@ def test_held_out_rows_are_shown_to_a_local_model_only() -> None:
         r"held-out",
     ):
         check_egress(contract_of(), UNITS["gdp_tabicl"], remote)
+    assert isinstance(egress.prompts_of((), contract_of(), Cell("icl", 1.0, 2)), PrivatePrompts)
     check_egress(contract_of(), UNITS["gdp_tabicl"], ModelSpec(name="fake", kind="fake"))

@@ -142,6 +142,15 @@ def test_what_a_row_votes_for_depends_on_no_other_row(count: int, seed: int) -> 
         )
 
 
+def test_bins_of_a_number_are_near_that_are_beside_each_other_and_categories_are_all_apart() -> (
+    None
+):
+    space, ends = Space((9, 4, 2), (9, 0)), np.array([[0, 0, 0], [8, 0, 0], [4, 3, 0]])
+    numbers = np.array([[bin, 0, 0] for bin in (1, 2, 3, 5, 6, 7)])
+    assert nearest(numbers, ends[:2], space).tolist() == [0, 0, 0, 1, 1, 1]
+    assert nearest(np.array([[3, 1, 0], [3, 2, 0]]), ends, space).tolist() == [2, 2]
+
+
 def test_equals_share_the_votes_of_different_rows() -> None:
     """By the row alone: none of two candidates that are as far from all rows gets all of their
     votes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -20,7 +21,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person
 from dpicl.contract import Contract
 from dpicl.errors import DataError, DeclarationError, PrivacyError
 from dpicl.lm import HashScorer
-from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, unit_of
+from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -118,6 +119,17 @@ def test_a_subsample_holds_no_more_than_the_most_of_anybody() -> None:
         assert max(counted.values()) == MOST
 
 
+@pytest.mark.parametrize("name", ["mst_tabicl", "aim_tabicl", "tab_pe"])
+def test_counts_hold_no_more_than_the_most_of_anybody(name: str) -> None:
+    train, method = PrivateTable(_table(500)), tabular(name)
+    unit = _unit(name, epsilons=(math.inf,))
+    cells = list(method.releases(CONTRACT, unit))
+    drawn = method.draw(train, CONTRACT, unit, draws_for(CONTRACT, 0), cells, {})
+    held = Counter(train.numbers("who").tolist()).values()
+    for one in drawn.values():
+        assert method.row_count(one) == pytest.approx(sum(min(rows, MOST) for rows in held))
+
+
 def test_clients_report_as_often_as_the_contract_says() -> None:
     train = PrivateTable(_table(500))
     collected = ldp_tabicl.collect(train, CONTRACT, _unit("ldp_tabicl"), draws_for(CONTRACT, 0))
@@ -144,6 +156,9 @@ def test_a_person_costs_as_many_rows_as_may_enter(neighbours: str, times: int) -
                 0,
             )
             check(guarantee)
+    of_all = Options.model_validate({"gdp_tabicl": {"epsilon_is": "amplified"}})
+    for cost in METHODS["gdp_tabicl"].costs(contract, _unit("gdp_tabicl", options=of_all)).values():
+        assert cost.charged.epsilon == pytest.approx(1.0, rel=1e-9)
 
 
 def test_a_client_who_is_a_person_pays_for_every_report() -> None:

@@ -336,6 +336,8 @@ def test_a_key_is_needed_and_another_one_holds_out_other_rows(tmp_path: Path) ->
         split_table(table, contract, key=key).test.data for key in (KEY, KEY, bytes(32))
     )
     assert one == again and one != other
+    alike = split_table(table.take([0] * FEW), contract, key=KEY).test
+    assert 0 < alike.row_count < FEW  # each by its ordinal
     for refused in (lambda: split_table(table, contract), lambda: batches.prepare(table, contract)):
         with pytest.raises(PrivacyError, match="shop: a split that others do not know needs a key"):
             refused()
