@@ -364,21 +364,20 @@ def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settin
 
 def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
     """On what an account was charged now, for so many releases, and what is spent in all."""
-    name = ledger.payer(account)
-    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == name)
+    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
     if releases == 1:
         charges = (
-            f"{name}: 1 release, {'charged now' if charged else 'charged before and free now'}"
+            f"{account}: 1 release, {'charged now' if charged else 'charged before and free now'}"
         )
     else:
         charges = (
-            f"{name}: {releases} releases, {charged} of them charged now, {releases - charged} "
+            f"{account}: {releases} releases, {charged} of them charged now, {releases - charged} "
             f"charged before and free now"
         )
     total = (
         "a public benchmark without a cap"
         if cap is None
-        else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+        else f"epsilon {ledger.spent(account).epsilon:.4g} of {cap:.4g} is spent"
     )
     return f"{charges}; {total}."
 

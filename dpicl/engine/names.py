@@ -13,9 +13,8 @@ from typing import Any
 
 from dpicl.accounting.events import horizon_part
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Account, Entry, Release, earlier_release_id, release_id
+from dpicl.accounting.ledger import Account, Release, release_id
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
@@ -208,27 +207,3 @@ def evaluation_of(
     )
     guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
-
-
-def standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
-    """The first of these releases that the description fits: it stands for `once`, and is not drawn
-    again under another name.
-    """
-    parameters = canonical(
-        {name: value for name, value in described["parameters"].items() if name != QUERIES}
-    )
-    for entry in earlier:
-        one = entry.release
-        if one.mechanism == described["mechanism"] and canonical(one.parameters) == parameters:
-            named = {
-                **described,
-                "parameters": one.parameters,
-                "account": one.account,
-                "neighbours": one.guarantee.neighbours,
-            }
-            if (
-                earlier_release_id(key, content_version=one.content_version, **named)
-                == one.release_id
-            ):
-                return one
-    return None

@@ -150,10 +150,10 @@ SET_UPS: dict[str, tuple[tuple[str, ...], Callable[[Place], Any], str]] = {
         lambda place: (place.home / "runs").write_text(""),
         "folder of runs",
     ),
-    "two homes": (
+    "a home that is being restored": (
         (),
-        lambda place: (place.home / "moved").write_text("/elsewhere"),
-        "its ledger was moved to /elsewhere",
+        lambda place: (place.home / "restoring").write_text("2026-01-01 x"),
+        "a backup of 2026-01-01 is being restored here",
     ),
 }
 
