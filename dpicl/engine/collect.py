@@ -15,7 +15,7 @@ from typing import Any
 import dpicl
 from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
-from dpicl.contract.base import TODAY
+from dpicl.contract.base import IN_FULL
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table_folder
 from dpicl.engine.asked import ASKED
@@ -132,7 +132,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         **plan.as_json()["pipeline"],
         **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {}),
     }
-    options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
+    options = plan.pipeline.options.model_dump(mode="json", context=IN_FULL)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
     model = next(
         (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()),

@@ -25,18 +25,8 @@ from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 
-POST_PROCESSING = {"estimator", "also_sampled"}
-"""Options that change nothing of a release, under the names that are stored: it is charged once for
-all of them.
-"""
-_LATER: tuple[dict[str, Any], ...] = (
-    {"design": "all-columns", "columns": None},
-    {"spent": "before"},
-    {"about": []},
-)
-"""Choices that came later, as everything was before them: where all of a set are so, the release
-keeps its name.
-"""
+POST_PROCESSING = {"estimator", "shot_selection"}
+"""Options that change nothing of a release: it is charged once for all of them."""
 WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
 PART = "part_of"
 """The parameter of a period's release that names its horizon's."""
@@ -54,9 +44,6 @@ def parameters_of(
         for name, choice in method.identity(contract, unit, cell).items()
         if name not in POST_PROCESSING
     }
-    for before in _LATER:
-        if before.items() <= choices.items():
-            choices = {name: choice for name, choice in choices.items() if name not in before}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,

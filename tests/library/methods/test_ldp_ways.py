@@ -83,7 +83,7 @@ def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() ->
     contract = private_contract()
     options = LdpOptions(
         estimator="log-linear",
-        also={
+        variants={
             "em": LdpVariant(estimator="em"),
             "asked": LdpVariant(design="pairs", estimator="em"),
         },
