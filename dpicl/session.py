@@ -73,7 +73,7 @@ class Session:
 
     Raises:
         ParameterError: the home goes by the working directory.
-        RunError: budgets of before lie in the working directory; names how to move them.
+        LedgerRefusedError: a backup is being restored into the home.
     """
 
     def __init__(

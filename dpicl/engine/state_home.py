@@ -4,10 +4,6 @@ owner only.
 Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
 macOS       ~/Library/Application Support/dpicl
 Windows     %LOCALAPPDATA%\dpicl
-
-A state home of before lay in the working directory. While it holds a ledger nothing is charged
-anywhere else: two ledgers of one table would allow twice its budget. `dpicl.engine.move_home` moves
-it.
 """
 
 from __future__ import annotations

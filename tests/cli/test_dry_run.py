@@ -178,9 +178,7 @@ def _charged() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
-@pytest.mark.quick(
-    "an unknown model", "no such method", "no such pipeline", "no noise", "two homes", "a cap"
-)
+@pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "a cap")
 @pytest.mark.parametrize("name", SET_UPS)
 def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, name: str) -> None:
     options, broken, phrase = SET_UPS[name]

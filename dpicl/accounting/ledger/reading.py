@@ -238,7 +238,7 @@ class Readings:
                         if spent is None
                         else spent.plus(budget.as_paid(entry.release.guarantee, account))
                     )
-                except PrivacyError:  # as in an older account that is exhausted
+                except PrivacyError:  # as of two chains that were made one
                     spent = None
                 none = Cost(math.inf, 0.0, "no total under one unit and one relation")
                 total = none if spent is None else spent.cost(account.delta_cap)

@@ -168,7 +168,5 @@ def test_a_collection_has_the_same_bytes_wherever_it_comes_from(options: LdpOpti
     for cell, collected in collect(table, contract, unit, draws).items():
         content = method.encode(collected)
         read = method.decode(content, contract, unit, cell)
-        assert b"'fortran_order': False" in content, (
-            "clients one after another, as in releases of earlier versions"
-        )
+        assert b"'fortran_order': False" in content, "clients one after another"
         assert method.encode(read) == method.encode(merged([read])) == content
