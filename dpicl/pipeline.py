@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from numbers import Real
-from typing import Any, ClassVar, TypeVar
+from typing import TypeVar
 
 from dpicl.contract.base import Frozen
 from dpicl.errors import ParameterError, PrivacyError
@@ -25,9 +25,6 @@ Chosen = TypeVar("Chosen", bound=Frozen)
 
 class CommonOptions(Frozen):
     """Options of all methods."""
-
-    former: ClassVar[dict[str, Any]] = {"calibrate": False}
-    later: ClassVar[tuple[str, ...]] = ("same_shots",)
 
     same_shots: bool = False
     """Whether all queries of a draw are shown the same shots, which a model reads once, where each

@@ -29,7 +29,7 @@ from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_one_home, stated_home
+from dpicl.engine.state_home import check_restored, stated_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.methods.collection import DEFAULT_DESIGN
@@ -73,7 +73,7 @@ class Session:
 
     Raises:
         ParameterError: the home goes by the working directory.
-        RunError: budgets of before lie in the working directory; names how to move them.
+        LedgerRefusedError: a backup is being restored into the home.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Session:
             settings = replace(settings, data=Path(data).resolve())
         if contracts is not None:
             settings = replace(settings, contracts=Path(contracts).resolve())
-        check_one_home(settings.home)
+        check_restored(settings.home)
         self._settings = settings
 
     def plan(

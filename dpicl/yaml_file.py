@@ -193,30 +193,19 @@ def validate(model: type[Model], content: Any, file: str) -> Model:
     """
     if not isinstance(content, dict):
         raise DeclarationError(file, "", "is empty or not a mapping", "`key: value` lines")
-    renamed: dict[str, str] = {}
-    """{key: its earlier name}, of those that the file has under the earlier one."""
     try:
-        return model.model_validate(content, context=renamed)
+        return model.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise DeclarationError(
-            file, _key(first, content, renamed), *_explain(first, len(error.errors()))
+            file, _key(first, content), *_explain(first, len(error.errors()))
         ) from None
 
 
-def _key(error: Any, content: Any, renamed: dict[str, str]) -> str:
-    """Path of the value in the file, with today's name of a key that the file has under an earlier
-    one.
-
-    Pydantic's path also names the types that it tried.
-    """
+def _key(error: Any, content: Any) -> str:
+    """Path of the value in the file. Pydantic's path also names the types that it tried."""
     path = []
-    for position, part in enumerate(error["loc"]):
-        key = (
-            renamed[part]
-            if isinstance(content, dict) and part in renamed and part not in content
-            else part
-        )
+    for position, key in enumerate(error["loc"]):
         inside = (
             key in content
             if isinstance(content, dict)
@@ -225,7 +214,7 @@ def _key(error: Any, content: Any, renamed: dict[str, str]) -> str:
         if inside:
             content = content[key]
         if inside or (error["type"] == "missing" and position == len(error["loc"]) - 1):
-            path.append(str(part))
+            path.append(str(key))
     return ".".join(path)
 
 

@@ -83,11 +83,11 @@ def metrics(
     """Print or serve metrics of runs and budgets. They are in the text format of Prometheus, and
     served at /metrics.
     """
-    from dpicl.engine.state_home import check_one_home
+    from dpicl.engine.state_home import check_restored
     from flows.metrics import print_metrics, serve_metrics
 
     settings = Settings.from_environment()
-    check_one_home(settings.home)
+    check_restored(settings.home)
     if port is None:
         print_metrics(settings)
     else:

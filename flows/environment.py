@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_one_home
+from dpicl.engine.state_home import check_restored
 
 DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -49,7 +49,7 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
 
     Raises:
         RunError: the state folder cannot be made, or not for its owner alone.
-        LedgerRefusedError: an earlier state folder holds a ledger.
+        LedgerRefusedError: a restore is not finished.
         ParameterError: DPICL_LOG_FORMAT is no format of logs, or DPICL_KEEP no number of days.
     """
     settings = Settings.from_environment()
@@ -71,7 +71,7 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         str(settings.runs),
         str(home),
     )  # workers may have another working directory
-    check_one_home(home)
+    check_restored(home)
     for name in ("prefect", "dask"):
         settings.own(name)
 

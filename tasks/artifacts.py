@@ -267,16 +267,15 @@ def show_budget(run: str) -> str:
     with open_ledger(settings) as ledger:
         caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
         for account, (releases, charged) in sorted(spending_of(folder, plan.units).items()):
-            name = ledger.payer(account)
-            cap, spent = caps[name], ledger.spent(name).epsilon
+            cap, spent = caps[account], ledger.spent(account).epsilon
             facts = {
-                "account": name,
+                "account": account,
                 "releases": releases,
                 "charged_now": charged,
                 "spent": _shown(spent),
             }
             left = "-" if cap is None else _shown(cap - spent)
-            outlook = forecasts[name].sentence.partition("; ")[2] if name in forecasts else ""
+            outlook = forecasts[account].sentence.partition("; ")[2] if account in forecasts else ""
             rows.append(
                 facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook}
             )

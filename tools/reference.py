@@ -134,14 +134,13 @@ def _default(key: str, schema: Schema, part: Schema) -> str:
 def _part(name: str, part: Schema, level: int) -> str:
     """The section of one type: its docstring and a table of its keys."""
     kind = models()[name]
-    descriptions, earlier = meanings(kind), getattr(kind, "earlier", {})
+    descriptions = meanings(kind)
     rows = [
         [
             code(key),
             kind_of(schema),
             _default(key, schema, part),
-            (descriptions.get(key) or schema.get("description", ""))
-            + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
+            descriptions.get(key) or schema.get("description", ""),
         ]
         for key, schema in part.get("properties", {}).items()
     ]

@@ -212,8 +212,8 @@ def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], 
 def _accounting(
     contract: Declared, name: str, charge: Mapping[str, Any], *, sampled: bool
 ) -> statement.Accounting:
-    """What the account had spent by the record that charged the release; a record of before says
-    less.
+    """What the account had spent by the record that charged the release; that of one that took
+    another's place says less.
     """
     account = charge.get("account_row", {})
     written = {

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dpicl.accounting.ledger.keys import keyed_hash, load_key
 from dpicl.certificate.statement import Certificate, Signature
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import KEY, check_one_home
+from dpicl.engine.state_home import KEY, check_restored
 from dpicl.errors import CertificateError, ParameterError
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -97,6 +97,6 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
 
 
 def _private_key(settings: Settings) -> Ed25519PrivateKey:
-    check_one_home(settings.home)
+    check_restored(settings.home)
     secret = keyed_hash(load_key(settings.make_home() / KEY), "certificates")
     return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))

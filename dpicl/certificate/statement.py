@@ -132,9 +132,7 @@ class Accounting(Frozen):
 
     account: str
     spent_before: Parameters | None
-    """By all earlier releases; null of a simulation, and of a release that was charged before this
-    was recorded.
-    """
+    """By all earlier releases; null of a simulation, and of a release that took another's place."""
     spent_after: Parameters | None
     """With this one."""
     cap: Parameters | None

@@ -11,7 +11,7 @@ from dpicl.cli.json_output.plans import CheckedContract, DraftLine
 from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
-from dpicl.contract.base import TODAY
+from dpicl.contract.base import IN_FULL
 from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
@@ -98,7 +98,7 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
             DraftLine(number, line) for number, line in unreplaced(content.decode(errors="replace"))
         ]
         warned = list(advice(contract)) if isinstance(contract, Contract) else []
-        stated = contract.model_dump(mode="json", context=TODAY)
+        stated = contract.model_dump(mode="json", context=IN_FULL)
         say_json(CheckedContract(path.name, contract.name, marked, warned, stated))
         return
     if isinstance(contract, TextContract):

@@ -1,6 +1,4 @@
-"""The commands on contracts, data sets and certificates, and those that migrate, rebuild and move
-the ledger.
-"""
+"""The commands on contracts, data sets and certificates, and the one that rebuilds a ledger."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ contract_app = typer.Typer(
     no_args_is_help=True,
 )
 data_app = typer.Typer(help="List, fetch and publish data sets.", no_args_is_help=True)
-ledger_app = typer.Typer(
-    help="Migrate the ledger schema; rebuild or move the ledger.", no_args_is_help=True
-)
+ledger_app = typer.Typer(help="Rebuild the ledger.", no_args_is_help=True)
 
 
 @contract_app.command("new")
@@ -217,26 +213,6 @@ def publish(
     say(f"{contract}: published, digest {content.digest[:12]}")
 
 
-@ledger_app.command("upgrade")
-def upgrade() -> None:
-    """Migrate the ledger to the newest schema, and verify its chain. Every other command does so
-    too.
-    """
-    from dpicl.engine.open_ledger import open_ledger
-
-    with open_ledger(Settings.from_environment()) as ledger:
-        say(f"schema {ledger.schema}, {ledger.verify()} records, chain intact")
-
-
-@ledger_app.command("affected")
-def affected_releases() -> None:
-    """List earlier releases that the security advisory concerns. No row is read."""
-    from dpicl.engine.affected import affected
-
-    for hole, releases in affected(Settings.from_environment()).items():
-        say(f"{hole}: {len(releases) or 'none'}", *(f"  {release}" for release in releases))
-
-
 @ledger_app.command("adopt")
 def adopt_releases() -> None:
     """Rebuild a lost ledger from the receipts of releases. Accounts without complete receipts count
@@ -252,48 +228,6 @@ def adopt_releases() -> None:
             f"be charged; "
             f"`dpicl budget {name} --cap` is yours to decide"
         )
-
-
-@ledger_app.command("downgrade")
-def downgrade(
-    revision: Annotated[
-        str, typer.Argument(help="The schema that the older version supports, as its error says.")
-    ],
-) -> None:
-    """Migrate the ledger back for an older version. Refused if the older schema cannot hold its
-    records.
-    """
-    from dpicl.engine.open_ledger import open_ledger
-
-    with open_ledger(Settings.from_environment()) as ledger:
-        ledger.take_back(revision)
-        say(
-            f"schema {ledger.schema}, {ledger.verify()} records, chain intact; continue with the "
-            f"older version: "
-            "any command of this one migrates the ledger forward again"
-        )
-
-
-@ledger_app.command("move")
-def move(
-    origin: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER",
-            help="A state folder with a ledger, such as the .dpicl of a working directory.",
-        ),
-    ],
-) -> None:
-    """Move a ledger and its releases into the state folder. Its runs must have ended, and stay
-    where they are.
-    """
-    from dpicl.engine.move_home import move_home
-    from dpicl.engine.open_ledger import open_ledger
-
-    settings = Settings.from_environment()
-    move_home(origin, settings)
-    with open_ledger(settings) as ledger:
-        say(f"{ledger.place}: schema {ledger.schema}, {ledger.verify()} records, chain intact")
 
 
 def verify(

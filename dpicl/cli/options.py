@@ -2,7 +2,7 @@
 what completes it.
 
 An option is plural where it takes several values, as the keys of pipelines.yaml are. `SAME` makes
-the other number, and earlier names, mean the same, without a place in the help.
+the other number mean the same, without a place in the help.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dpicl.errors import DpiclError, ParameterError
 
 SAME = {
     "account": "contract",
-    "writer": "generator",
     **{
         one: f"{one}s"
         for one in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")

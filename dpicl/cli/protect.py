@@ -32,9 +32,6 @@ from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.texts import quote_of, release_of
 from dpicl.yaml_file import parse_yaml
 
-_EARLIER = {"prompt": "text"}
-"""Forms by their earlier names."""
-
 
 class _NoPandas(MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
@@ -125,7 +122,6 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
     """Today's name of a form; it exists, the method has it, and files can be made in these
     places.
     """
-    form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None and method not in TEXTUAL:

@@ -217,7 +217,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def list_pipelines(as_json: AsJson = False) -> None:
     """List pipelines and models, and what they need."""
     from dpicl.cli.json_output.plans import Listing
-    from dpicl.contract.base import TODAY
+    from dpicl.contract.base import IN_FULL
     from dpicl.engine.pipelines import Pipeline, load_pipelines
     from dpicl.lm.local.gguf_file import PACKAGED
 
@@ -233,7 +233,7 @@ def list_pipelines(as_json: AsJson = False) -> None:
     models = list(dict.fromkeys([*pipelines.models, *PACKAGED]))
     if as_json:
         shown = [
-            {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}
+            {"name": name, **pipeline.model_dump(mode="json", context=IN_FULL), **listed[name]}
             for name, pipeline in pipelines.pipelines.items()
         ]
         say_json(Listing(shown, models))

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_one_home
+from dpicl.engine.state_home import check_restored
 from dpicl.printable import printable, unfiltered
 from dpicl.yaml_file import typed_value
 
@@ -230,7 +230,7 @@ def check_state() -> None:
     """Refuse a wrong log format, or budgets in two places, before anything is charged."""
     settings = Settings.from_environment()
     _ = settings.log_format
-    check_one_home(settings.home)
+    check_restored(settings.home)
 
 
 def number(value: float | None) -> str:

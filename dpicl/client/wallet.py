@@ -51,7 +51,7 @@ class Wallet:
         self._costs = {
             str(line["collection"]): float(line["epsilon"]) for line in lines if "epsilon" in line
         }
-        self._ids = {str(line["collection"]): line["id"] for line in lines if "id" in line}
+        self._ids = {str(line["collection"]): line["id"] for line in lines if "epsilon" in line}
         self._reports: dict[tuple[str, str], Answer] = {
             (line["collection"], line["who"]): line["report"] for line in lines if "report" in line
         }
@@ -62,9 +62,7 @@ class Wallet:
         }
         self._key = next((str(line["key"]) for line in lines if "key" in line), None)
         caps = [float(line["cap"]) for line in lines if "cap" in line]
-        # A wallet of before had no cap of its own: what it has spent is all that it is known to
-        # have been allowed.
-        self._cap = caps[-1] if caps else self.spent if self._costs else None
+        self._cap = caps[-1] if caps else None
 
     @property
     def cap(self) -> float | None:
@@ -100,7 +98,7 @@ class Wallet:
                 in another way than before.
         """
         if collection in self._costs:
-            if self._ids.get(collection, id_column) != id_column:
+            if self._ids[collection] != id_column:
                 raise ParameterError(
                     "id", id_column, "the same column as when this collection was answered first"
                 )
@@ -217,7 +215,9 @@ def _is_valid(line: dict[str, Any]) -> bool:
         return 0 < float(line["cap"]) < math.inf
     if "key" in line:
         return len(bytes.fromhex(line["key"])) == 32
-    return bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0
+    if "epsilon" in line:
+        return bool(line["collection"]) and float(line["epsilon"]) >= 0 and "id" in line
+    return bool(line["collection"])
 
 
 def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
@@ -226,8 +226,10 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     whole, broken_off = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
+        has_cap = False
         for line in lines:
-            if not _is_valid(line):
+            has_cap = has_cap or "cap" in line
+            if not _is_valid(line) or ("epsilon" in line and not has_cap):
                 raise ValueError
         if not any(
             start.startswith(broken_off) or broken_off.startswith(start) for start in _BEGINNINGS

@@ -16,10 +16,8 @@ from pydantic import (
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
-    ValidationInfo,
     WithJsonSchema,
     model_serializer,
-    model_validator,
 )
 from pydantic_core import core_schema
 
@@ -138,16 +136,16 @@ def _strictly(schema: Any) -> Any:
     }
 
 
-TODAY = {"keys": "today"}
-"""Context of `model_dump` for people to read: keys as they are called today."""
+IN_FULL = {"keys": "all"}
+"""Context of `model_dump` for people to read: every key, and each value as it was stated."""
 
 
 class Frozen(BaseModel):
     """Base: immutable, and an unknown key is an error.
 
-    Digests of contracts, names of releases and stored plans are made of the serialised form, so it
-    never changes: a key that was added later is left out where it has its default, a renamed key
-    keeps its earlier name, and one that is gone its default.
+    Digests of contracts and names of releases are made of the serialised form, so it never changes:
+    one of the keys in `unsaid` is left out where it has its default, so that a new key renames
+    nothing, and a key may have a `serialization_alias`, which digests are made of.
     """
 
     model_config = ConfigDict(
@@ -157,12 +155,8 @@ class Frozen(BaseModel):
         allow_inf_nan=False,
         defer_build=True,
     )
-    later: ClassVar[tuple[str, ...]] = ()
-    """Keys that were added later."""
-    earlier: ClassVar[dict[str, str]] = {}
-    """{key: its earlier name}; both are read, and the earlier one is serialised."""
-    former: ClassVar[dict[str, Any]] = {}
-    """{key that is gone: its default}, which is read, and serialised."""
+    unsaid: ClassVar[tuple[str, ...]] = ()
+    """Keys that are serialised only where they differ from their default: every new one."""
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -170,39 +164,16 @@ class Frozen(BaseModel):
     ) -> core_schema.CoreSchema:
         return cast(core_schema.CoreSchema, _strictly(handler(source)))
 
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, content: Any, info: ValidationInfo) -> Any:
-        if not isinstance(content, dict):
-            return content
-        renamed = {old: new for new, old in cls.earlier.items() if old in content}
-        for old, new in renamed.items():
-            if new in content:
-                raise ValueError(
-                    f"has both `{new}` and `{old}`, its earlier name; expected `{new}` alone"
-                )
-        if isinstance(info.context, dict):
-            info.context.update({new: old for old, new in renamed.items()})
-        same = {key for key, value in cls.former.items() if content.get(key) is value}
-        return {renamed.get(key, key): value for key, value in content.items() if key not in same}
-
     @model_serializer(mode="wrap")
     def _stable_form(
         self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, Any]:
         content: dict[str, Any] = serialise(self)
-        if info.context == TODAY:
+        if info.context == IN_FULL:
             return content
-        unused = {
-            name
-            for name in self.later
-            if getattr(self, name) == type(self).model_fields[name].default
-        }
-        return {
-            **self.former,
-            **{
-                self.earlier.get(name, name): value
-                for name, value in content.items()
-                if name not in unused
-            },
-        }
+        for name in self.unsaid:
+            field = type(self).model_fields[name]
+            if getattr(self, name) == field.default:
+                content.pop(name, None)
+                content.pop(field.serialization_alias or name, None)
+        return content

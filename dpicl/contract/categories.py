@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
-from dpicl.contract.base import TODAY, Category, CategoryName, Text, as_written
+from dpicl.contract.base import IN_FULL, Category, CategoryName, Text, as_written
 from dpicl.contract.column_base import AnyColumn
 
 MISSING = "(missing)"
@@ -63,7 +63,7 @@ NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "nullable")
+    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "nullable")
 
     type: Literal["category"]
     """Categories."""
@@ -135,7 +135,7 @@ class CategoryColumn(AnyColumn):
     @field_serializer("categories")
     def _as_stated(self, categories: tuple[str, ...], info: SerializationInfo) -> tuple[Any, ...]:
         """As texts, of which names are made; for people in their type."""
-        if info.context != TODAY:
+        if info.context != IN_FULL:
             return categories
         return tuple(
             one if one == MISSING else value_of(one, self.value_type) for one in categories

@@ -8,14 +8,17 @@ from pydantic import Field
 
 from dpicl.contract.base import CategoryName, Frozen
 
-Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
+Bins = Annotated[
+    tuple[float, ...] | None,
+    Field(min_length=1, max_length=255, serialization_alias="levels"),
+]
 """Rising edges between the bins of a number, from public knowledge."""
 
 
 class AnyColumn(Frozen):
     """A column of any type."""
 
-    later: ClassVar[tuple[str, ...]] = ("invalid", "missing")
+    unsaid: ClassVar[tuple[str, ...]] = ("invalid", "missing")
 
     invalid: Literal["refuse", "leave-out", "missing"] | None = None
     """What becomes of a row whose value is none of this column's (no such number or category, or

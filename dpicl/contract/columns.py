@@ -23,8 +23,7 @@ from dpicl.contract.column_base import AnyColumn, Bins
 class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "bins", "nullable")
-    earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
+    unsaid: ClassVar[tuple[str, ...]] = (*AnyColumn.unsaid, "bins", "nullable")
 
     nullable: bool = False
     """Whether a value may be missing: such rows have a bin of their own, the last one."""
@@ -180,7 +179,7 @@ class Rule(Frozen):
     `parts: [[x], rest]` makes one part per set; `rest` takes what no other part names.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("missing",)
+    unsaid: ClassVar[tuple[str, ...]] = ("missing",)
 
     cuts: tuple[float, ...] = ()
     """For numbers: rising cut points, in the column's unit; n of them make n + 1 parts."""
@@ -236,7 +235,7 @@ class Label(Rule):
     category is a class, and a number is predicted as a number.
     """
 
-    later: ClassVar[tuple[str, ...]] = (*Rule.later, "answers")
+    unsaid: ClassVar[tuple[str, ...]] = (*Rule.unsaid, "answers")
 
     column: Name
     """The column to predict."""
@@ -292,7 +291,7 @@ class Word(Frozen):
     central template it is a column and `cuts` or `parts` are given here.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("missing",)
+    unsaid: ClassVar[tuple[str, ...]] = ("missing",)
 
     field: Name
     """The attribute (local) or column (central) it depends on."""

@@ -47,7 +47,7 @@ class Person(Frozen):
     Ids are hashed as they are read, and are never shown, grouped by, queried or released.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("max_rows_in_horizon",)
+    unsaid: ClassVar[tuple[str, ...]] = ("max_rows_in_horizon",)
 
     id_column: Name
     """The column that identifies the person a row is about."""
@@ -113,7 +113,7 @@ def _as_count(value: object) -> object:
 class Releases(Frozen):
     """How often releases are renewed, whether or not the rows have changed."""
 
-    later: ClassVar[tuple[str, ...]] = ("horizon", "first")
+    unsaid: ClassVar[tuple[str, ...]] = ("horizon", "first")
 
     every: Every = "once"
     """`once`, or a calendar period in UTC: within a period the first release is reused; a new
@@ -172,7 +172,7 @@ class Releases(Frozen):
 class Declared(Frozen):
     """What contracts of tables and of texts have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
+    unsaid: ClassVar[tuple[str, ...]] = ("draft", "account", "releases", "ledger")
 
     version: Literal[1, 2] = 2
     """Version of the contract format. In version 2, caps and `population` are no part of what names

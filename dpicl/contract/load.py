@@ -91,7 +91,7 @@ def contract_digest(contract: Declared) -> str:
     }
     if contract.version > 1:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
-    content = contract.model_dump_json(exclude=excluded)
+    content = contract.model_dump_json(exclude=excluded, by_alias=True)
     return hashlib.sha256(
         (content if contract.version == 1 else f"{content} derived {VERSION}").encode()
     ).hexdigest()

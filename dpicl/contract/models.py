@@ -63,7 +63,7 @@ class Contract(Declared):
     contracts they are always stated, and groups that are not are none.
     """
 
-    later: ClassVar[tuple[str, ...]] = (*Declared.later, "split", "queries", "population")
+    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "split", "queries", "population")
 
     source: Source
     """Where the rows are, who published them, and under which licence."""

@@ -28,17 +28,6 @@ def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
         descriptions = meanings(known[name])
         for key, content in part.get("properties", {}).items():
             content |= {"description": descriptions[key]} if key in descriptions else {}
-        for key, earlier in getattr(
-            known[name], "earlier", {}
-        ).items():  # valid too, and deprecated
-            part["properties"][earlier] = {
-                **part["properties"][key],
-                "deprecated": True,
-                "description": f"Earlier name of `{key}`.",
-            }
-            if key in part.get("required", ()):
-                part["required"].remove(key)
-                part["anyOf"] = [{"required": [key]}, {"required": [earlier]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -82,7 +82,7 @@ them.
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
-    later: ClassVar[tuple[str, ...]] = ("invalid", *ORIGIN_WORDS)
+    unsaid: ClassVar[tuple[str, ...]] = ("invalid", *ORIGIN_WORDS)
 
     title: Text = "Private records"
     """The title under which it was published."""
@@ -116,11 +116,10 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = (
-        *Origin.later,
+    unsaid: ClassVar[tuple[str, ...]] = (
+        *Origin.unsaid,
         *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
     )
-    earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
     """Rows that are shipped with an installed package."""
@@ -209,7 +208,7 @@ class Source(Origin):
     ) -> dict[str, Any]:
         """With the rows' first address: a release does not depend on where the rows are stored."""
         content = super()._stable_form(serialise, info)
-        moved = content.pop("formerly", None)
+        moved = content.pop("moved_from", None)
         return {
             name: moved if moved and name in ("file", "folder", "deliveries") and value else value
             for name, value in content.items()
@@ -236,7 +235,7 @@ class Split(Frozen):
     rows, `query_fraction` serve as queries.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
+    unsaid: ClassVar[tuple[str, ...]] = ("evaluation_epsilon",)
 
     column: Name | None = None
     """The category column of a published split; requires `train` and `test`."""

@@ -31,11 +31,9 @@ Line = Annotated[str, StringConstraints(pattern=r"^[^\s](.*[^\s])?$", max_length
 class LabelText(Frozen):
     """A label's wording in prompts, and a public lower bound on its number of private texts."""
 
-    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
-
     text: Line
     """Wording of the label in prompts."""
-    min_rows: Count
+    min_rows: Count = Field(serialization_alias="rows")
     """Lower bound on the number of private texts with this label, from public knowledge."""
 
 
@@ -62,13 +60,11 @@ class Extraction(Frozen):
     Several phrases in a field are joined by spaces.
     """
 
-    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
-
     kind: Literal["extraction"]
     """The answer is a phrase of the text."""
     field: FieldPath
     """Field of a record that holds the answer."""
-    min_rows: Count
+    min_rows: Count = Field(serialization_alias="rows")
     """Public lower bound on the number of private texts with an answer."""
     labels: Annotated[tuple[Line, ...], Field(min_length=1, max_length=256)]
     """Answers to generate demonstrations for: from general knowledge, not from private texts."""
@@ -88,13 +84,11 @@ class FreeText(Frozen):
     skipped.
     """
 
-    earlier: ClassVar[dict[str, str]] = {"min_rows": "rows"}
-
     kind: Literal["generation"]
     """The answer is free text."""
     field: FieldPath
     """Field of a record that holds the answer."""
-    min_rows: Count
+    min_rows: Count = Field(serialization_alias="rows")
     """Public lower bound on the number of private texts with an answer."""
     answer_tokens: Annotated[int, Field(ge=1, le=1000)]
     """Maximum number of tokens of an answer."""
@@ -133,11 +127,9 @@ class TextPrompts(Frozen):
     does so.
     """
 
-    earlier: ClassVar[dict[str, str]] = {"answering": "asking"}
-
     generation: GenerationPrompt | None = None
     """For method few_shot_generation."""
-    answering: AnsweringPrompt
+    answering: AnsweringPrompt = Field(serialization_alias="asking")
     """For every method."""
 
 
@@ -211,7 +203,7 @@ class TextContract(Declared):
     """For method few_shot_generation."""
     ensemble: Ensemble | None = None
     """For method dp_icl."""
-    later: ClassVar[tuple[str, ...]] = (*Declared.later, "form")
+    unsaid: ClassVar[tuple[str, ...]] = (*Declared.unsaid, "form")
 
     _edition_of: EditionOf | None = PrivateAttr(None)
 

@@ -58,7 +58,7 @@ class Published(Frozen):
     are replaced while it is read.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("form",)
+    unsaid: ClassVar[tuple[str, ...]] = ("form",)
 
     hub: (
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$", max_length=200)]
@@ -156,8 +156,8 @@ class TextSource(Origin):
     shipped with a package.
     """
 
-    later: ClassVar[tuple[str, ...]] = (
-        *Origin.later,
+    unsaid: ClassVar[tuple[str, ...]] = (
+        *Origin.unsaid,
         "queries",
         "published",
         "slices",

@@ -45,13 +45,10 @@ def bind_account(
     PrivacyError where the rows belong to another account, or it protects something else; a
     SourceError where the contract does not say where the rows are.
     """
-    # of before: bound where their rows are, so that no other contract opens an account there
-    for name, members in ledger.unplaced().items():
-        for member in members:
-            with suppress(
-                DpiclError
-            ):  # no such contract any more, or one that cannot be read: its account stays as it is
-                ledger.bind(name, addresses_of(settings.declared(member), settings))
+    # of a ledger made anew: bound where their rows are, so that no other contract opens an account
+    for name in ledger.unplaced():
+        with suppress(DpiclError):  # no such contract, or one that cannot be read: it stays unbound
+            ledger.bind(name, addresses_of(settings.declared(name), settings))
     named, states_cap = (
         contract.account is not None,
         settings.given is None or settings.given.has_cap,
@@ -90,15 +87,9 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
         # its
         # text
     ):
-        from dpicl.tabular.reading.database import (
-            database_addresses,
-            earlier_address,
-        )  # late, because others need no Arrow
+        from dpicl.tabular.reading.database import database_addresses  # others need no Arrow
 
-        return (
-            *database_addresses(source.query, contract.name),
-            *earlier_address(source.query, contract.name),
-        )
+        return tuple(database_addresses(source.query, contract.name))
     places = [
         place
         for place in (source.file, source.folder, source.deliveries, source.moved_from)
@@ -125,12 +116,9 @@ def check_payer(contract: Contract, settings: Settings, addresses: tuple[str, ..
     it is another one; the next connection may not be.
     """
     assert contract.source.query is not None
-    from dpicl.tabular.reading.database import earlier_address
-
     stated, named = stated_account(contract), contract.account
     with open_ledger(settings) as ledger:
-        known = (*addresses, *earlier_address(contract.source.query, contract.name))
-        paying = ledger.find_account(stated, known, named=named is not None)
+        paying = ledger.find_account(stated, addresses, named=named is not None)
         if stated.benchmark or (
             paying is not None and ledger.payer_at(addresses[:1], named=named) == paying.name
         ):

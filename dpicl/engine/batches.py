@@ -108,7 +108,6 @@ class Batches:
             self.prepare(number)
             one: dict[str, Any] = read_json(self._facts_file(number))
             broken = {int(place): count for place, count in one["broken"].items()}
-            whole = one.get("all_hashes", (0, 0))  # of an earlier version: not published
             parts.append(
                 Facts(
                     one["rows"],
@@ -116,7 +115,7 @@ class Batches:
                     tuple(one["labels"]),
                     broken,
                     tuple(one["hashes"]),
-                    tuple(whole),
+                    tuple(one["all_hashes"]),
                 )
             )
         return Facts.added(parts)

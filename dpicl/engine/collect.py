@@ -15,7 +15,7 @@ from typing import Any
 import dpicl
 from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
-from dpicl.contract.base import TODAY
+from dpicl.contract.base import IN_FULL
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table_folder
 from dpicl.engine.asked import ASKED
@@ -132,7 +132,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         **plan.as_json()["pipeline"],
         **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {}),
     }
-    options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
+    options = plan.pipeline.options.model_dump(mode="json", context=IN_FULL)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
     model = next(
         (folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()),
@@ -364,21 +364,20 @@ def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settin
 
 def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
     """On what an account was charged now, for so many releases, and what is spent in all."""
-    name = ledger.payer(account)
-    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == name)
+    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
     if releases == 1:
         charges = (
-            f"{name}: 1 release, {'charged now' if charged else 'charged before and free now'}"
+            f"{account}: 1 release, {'charged now' if charged else 'charged before and free now'}"
         )
     else:
         charges = (
-            f"{name}: {releases} releases, {charged} of them charged now, {releases - charged} "
+            f"{account}: {releases} releases, {charged} of them charged now, {releases - charged} "
             f"charged before and free now"
         )
     total = (
         "a public benchmark without a cap"
         if cap is None
-        else f"epsilon {ledger.spent(name).epsilon:.4g} of {cap:.4g} is spent"
+        else f"epsilon {ledger.spent(account).epsilon:.4g} of {cap:.4g} is spent"
     )
     return f"{charges}; {total}."
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract import Contract
-from dpicl.contract.base import TODAY, as_written
+from dpicl.contract.base import IN_FULL, as_written
 from dpicl.contract.load import parse_contract
 from dpicl.contract.sources import Query
 from dpicl.engine.accounts import addresses_of
@@ -201,7 +201,7 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     """A schema as a contract's file has it, and its name in messages."""
     if isinstance(schema, Contract):
         columns = json.loads(
-            schema.model_dump_json(include={"columns"}, context=TODAY)
+            schema.model_dump_json(include={"columns"}, context=IN_FULL)
         )  # whose categories have a type there
         return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):

@@ -13,9 +13,8 @@ from typing import Any
 
 from dpicl.accounting.events import horizon_part
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Account, Entry, Release, earlier_release_id, release_id
+from dpicl.accounting.ledger import Account, Release, release_id
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
@@ -26,18 +25,8 @@ from dpicl.methods import METHODS, held_out_evaluation
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 
-POST_PROCESSING = {"estimator", "also_sampled"}
-"""Options that change nothing of a release, under the names that are stored: it is charged once for
-all of them.
-"""
-_LATER: tuple[dict[str, Any], ...] = (
-    {"design": "all-columns", "columns": None},
-    {"spent": "before"},
-    {"about": []},
-)
-"""Choices that came later, as everything was before them: where all of a set are so, the release
-keeps its name.
-"""
+POST_PROCESSING = {"estimator", "shot_selection"}
+"""Options that change nothing of a release: it is charged once for all of them."""
 WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
 PART = "part_of"
 """The parameter of a period's release that names its horizon's."""
@@ -55,9 +44,6 @@ def parameters_of(
         for name, choice in method.identity(contract, unit, cell).items()
         if name not in POST_PROCESSING
     }
-    for before in _LATER:
-        if before.items() <= choices.items():
-            choices = {name: choice for name, choice in choices.items() if name not in before}
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
@@ -208,27 +194,3 @@ def evaluation_of(
     )
     guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
     return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)
-
-
-def standing(key: bytes, earlier: Iterable[Entry], described: Mapping[str, Any]) -> Release | None:
-    """The first of these releases that the description fits: it stands for `once`, and is not drawn
-    again under another name.
-    """
-    parameters = canonical(
-        {name: value for name, value in described["parameters"].items() if name != QUERIES}
-    )
-    for entry in earlier:
-        one = entry.release
-        if one.mechanism == described["mechanism"] and canonical(one.parameters) == parameters:
-            named = {
-                **described,
-                "parameters": one.parameters,
-                "account": one.account,
-                "neighbours": one.guarantee.neighbours,
-            }
-            if (
-                earlier_release_id(key, content_version=one.content_version, **named)
-                == one.release_id
-            ):
-                return one
-    return None

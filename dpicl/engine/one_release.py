@@ -170,9 +170,7 @@ def plan_of(request: ReleaseRequest, settings: Settings) -> Plan:
     else:
         periods = periods_of([dataset], settings, request.period)
     stated, known = dict(request.options), METHODS[method].options.model_fields
-    if unknown := [
-        name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}
-    ]:
+    if unknown := [name for name in stated if name not in known]:
         raise ParameterError(
             "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
         )

@@ -20,7 +20,7 @@ from dpicl.accounting.ledger.looking import looking
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.receipts import check_not_lost, check_not_shorter
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import KEY, LEDGER, check_one_home
+from dpicl.engine.state_home import KEY, LEDGER, check_restored
 from dpicl.errors import ParameterError
 
 _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar(
@@ -31,7 +31,7 @@ _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar(
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands,
-    or another folder holds one too.
+    or a restore is not finished.
     """
     shared = _shared.get()
     if shared is not None and shared[0] == (settings.home, settings.ledger):
@@ -99,7 +99,7 @@ def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
 
 def ledger_key(settings: Settings) -> bytes:
     """The installation's secret key for names of releases and versions of data; nothing is charged
-    without it. Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
+    without it. Raises LedgerRefusedError: it is no key, or a restore is not finished.
     """
-    check_one_home(settings.home)
+    check_restored(settings.home)
     return load_key(settings.make_home() / KEY)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -32,12 +32,10 @@ Replaceable = Literal[
     "reports",
     "model",
     "generator",
-    "writer",
     "embedder",
     "anyway",
 ]
-"""Keys of a pipeline that one run may override, as the options of `dpicl run` do; `writer` is the
-earlier name of `generator`.
+"""Keys of a pipeline that one run may override, as the options of `dpicl run` do.
 """
 
 
@@ -54,13 +52,6 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 class Schedule(Frozen):
     """When and where a deployment runs, with which parameters and for how long."""
-
-    later: ClassVar[tuple[str, ...]] = (
-        "parameters",
-        "work_pool",
-        "concurrency_limit",
-        "timeout_hours",
-    )
 
     cron: Annotated[str, Field(pattern=r"^\S+(\s+\S+){4}$")]
     """Minute, hour, day of the month, month and day of the week, e.g. `0 6 * * 1`."""
@@ -130,17 +121,6 @@ def _at(value: Any) -> Any:
 
 class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
-
-    earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = (
-        "draws",
-        "embedder",
-        "window",
-        "within_hours",
-        "beside",
-        "reports",
-        "api",
-    )
 
     title: Text
     """Title in lists and reports."""
@@ -318,15 +298,10 @@ def override(
     """The pipeline with some keys overridden, validated like the file. Raises DeclarationError,
     which names the `source` of the changes.
     """
-    fields = {
-        name: Pipeline.earlier.get(name)
-        for name, field in Pipeline.model_fields.items()
-        if not field.exclude
-    }
     unchanged = {
         name: getattr(pipeline, name)
-        for name, earlier in fields.items()
-        if not {name, earlier} & changes.keys()
+        for name, field in Pipeline.model_fields.items()
+        if not field.exclude and name not in changes
     }
     if pipeline.reports is not None and "reports" in changes:
         place = changes["reports"]

@@ -208,9 +208,8 @@ def draft_plan(
         )
     models = registry(pipelines, settings.pipelines.name)
     model = resolve_model(pipeline.model, models)
-    # one draw is not written down, as in plans of earlier versions
     times = _usual_draws(pipeline, model, settings) if pipeline.draws is None else pipeline.draws
-    pipeline = pipeline.model_copy(update={"draws": times if times > 1 else None})
+    pipeline = pipeline.model_copy(update={"draws": times})
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
     beside = tuple(

@@ -38,13 +38,12 @@ from dpicl.accounting.ledger import (
 )
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract.declared import Declared
-from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, parts_of, period_named, public_facts, standing
+from dpicl.engine.names import QUERIES, WRITER, parts_of, period_named, public_facts
 from dpicl.engine.open_ledger import ledger_key
 from dpicl.engine.payers import account_of, open_account
 from dpicl.engine.receipts import artefact_of, write_receipt
@@ -148,8 +147,6 @@ def named_releases(
             f"{contract.name}: no account is open for its rows; expected a release of them first"
         )
     key, releases = ledger_key(settings), {}
-    # earlier names held a version of the rows
-    earlier = ledger.entries(account.name, only_versioned=True) if period == ONCE else []
     for cell, cost in METHODS[unit.method].releases(contract, unit).items():
         facts = public_facts(
             contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra
@@ -158,9 +155,7 @@ def named_releases(
             key, account=account.name, neighbours=account.neighbours, period=period, **facts
         )
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = standing(key, earlier, facts) or Release(
-            name, account.name, unit.method, facts["parameters"], guarantee
-        )
+        releases[cell] = Release(name, account.name, unit.method, facts["parameters"], guarantee)
     return releases
 
 

@@ -138,8 +138,6 @@ class Plan:
         """Plain JSON; infinity is written as text."""
         pipeline = json.loads(self.pipeline.model_dump_json())
         pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
-        if self.pipeline.queries is None:
-            del pipeline["queries"]  # plans of earlier versions stay the same
         pipeline.pop("api", None)  # the models state what came of it
         return {
             "run_id": self.run_id,
@@ -187,8 +185,7 @@ def check_stored(folder: Path, plan: Plan) -> None:
     """
     if not (folder / PLAN).exists():
         return
-    stored = _stored(folder)
-    if {**stored, "versions": _versions(stored)} != plan.as_json():
+    if _stored(folder) != plan.as_json():
         raise RunError(
             f"run {plan.run_id}: its plan differs from this command's; resume with the same "
             f"options or start a new run"
@@ -199,22 +196,12 @@ def check_versions(folder: Path, plan: Plan) -> None:
     """Whether what a run has done so far can be gone on with. Raises RunError: it was begun by
     another version of a method.
     """
-    stored = _versions(_stored(folder))
+    stored = _stored(folder).get("versions", {})
     for method, version in plan.versions.items():
         if stored.get(method) != version:
             raise RunError(
                 f"run {plan.run_id}: it was begun by another version of {method}; start a new run"
             )
-
-
-def _versions(stored: Any) -> dict[str, int]:
-    """Of a stored plan; the first plans did not state them."""
-    place = -1 if "writer" in stored["pipeline"] else 0
-    first = {
-        method: (METHODS[method].first_versions or (0,))[place]
-        for method in stored["pipeline"]["methods"]
-    }
-    return dict(stored.get("versions", first))
 
 
 def read_plan(folder: Path) -> Plan:

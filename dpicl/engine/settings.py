@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import dpicl
-from dpicl.engine.state_home import BEFORE, default_home, make_private, stated_home, witness_folder
+from dpicl.engine.state_home import default_home, make_private, stated_home, witness_folder
 from dpicl.errors import DeclarationError, ParameterError, RunError
 
 if TYPE_CHECKING:  # contracts take a while to import: only where one is read
@@ -163,7 +163,9 @@ class Settings:
             pipelines
             if pipelines.exists() or os.environ.get("DPICL_PIPELINES")
             else _shipped(PIPELINES),
-            Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
+            Path(runs).resolve()
+            if runs
+            else (home if named else Path(".dpicl").resolve()) / "runs",
             os.environ.get("DPICL_LEDGER") or None,
             os.environ.get("DPICL_POWER_WATTS") or "100",
             os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0],

@@ -4,33 +4,23 @@ owner only.
 Linux       $XDG_STATE_HOME/dpicl, or ~/.local/state/dpicl
 macOS       ~/Library/Application Support/dpicl
 Windows     %LOCALAPPDATA%\dpicl
-
-A state home of before lay in the working directory. While it holds a ledger nothing is charged
-anywhere else: two ledgers of one table would allow twice its budget. `dpicl.engine.move_home` moves
-it.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 
 _LONGEST = 400
 """Bytes of a state home's path; a ledger's may have 512."""
-BEFORE = Path(".dpicl")
-"""The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
-MOVE_LOCK = ".move.lock"
-MOVING, MOVED, RESTORING = "moving", "moved", "restoring"
-"""Files with a path: in a home that a move has not finished, where it comes from; in one that was
-moved, where it went. The last has the time of a backup, its name and one of the attempt, while it
-is being restored.
+RESTORE_LOCK, RESTORING = ".restore.lock", "restoring"
+"""Of a home. The latter is there while a backup is being restored: its time, its name and one of
+the attempt.
 """
 
 
@@ -129,40 +119,11 @@ def _named(variable: str, folder: Path) -> str:
     return f"{'state folder' if variable == 'DPICL_HOME' else 'folder of runs'} {folder}"
 
 
-def holds_ledger(home: Path) -> bool:
-    """Whether budget state was ever kept in a folder, and was not moved away."""
-    return not (home / MOVED).exists() and any((home / name).exists() for name in (LEDGER, KEY))
-
-
-def check_one_home(home: Path) -> None:
-    """Refuse to spend while a move of the ledger is not finished, or an earlier home in the working
-    directory holds one. The LedgerRefusedError says what to do.
-    """
-    if (home / MOVING).exists():
-        origin = (home / MOVING).read_text("utf-8")
-        raise LedgerRefusedError(
-            f"{home}: a ledger is being moved here; expected `{_move(origin)}` to finish it"
-        )
+def check_restored(home: Path) -> None:
+    """Refuse to spend while a restore is not finished. The LedgerRefusedError says what to do."""
     if (home / RESTORING).exists():
         taken = (home / RESTORING).read_text("utf-8").partition(" ")[0]
         raise LedgerRefusedError(
             f"{home}: a backup of {taken} is being restored here; expected `dpicl state restore` "
             f"with it, to finish"
         )
-    if (home / MOVED).exists():
-        raise LedgerRefusedError(
-            f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected "
-            f"DPICL_HOME to name that folder"
-        )
-    before = BEFORE.resolve()
-    with suppress(ParameterError):  # there may be no default home
-        if before != home and home == default_home() and holds_ledger(before):
-            raise LedgerRefusedError(
-                f"{before}: holds a ledger of before, and budgets are now kept in {home}; "
-                f"expected `{_move(before)}` once, "
-                f"or DPICL_HOME={shlex.quote(str(before))} to go on there"
-            )
-
-
-def _move(origin: object) -> str:
-    return f"dpicl ledger move {shlex.quote(str(origin))}"

@@ -118,8 +118,7 @@ class ModelSpec(BaseModel):
                 f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a "
                 f"url for kind endpoint only"
             )
-        # plans of earlier versions state float32 of every kind
-        if self.dtype not in ("auto", "float32") and self.kind in ("endpoint", "tabular", "fake"):
+        if self.dtype != "auto" and self.kind in ("endpoint", "tabular", "fake"):
             raise ValueError(
                 f"kind {self.kind} with dtype; expected one for local language models only: a "
                 f"server has its own"
@@ -138,14 +137,8 @@ class ModelSpec(BaseModel):
         return (self.rows or ROWS_IN_CONTEXT) if self.kind == "tabular" else None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON; what this entry leaves out of the later keys is not there, so that plans of
-        earlier versions stay the same.
-        """
-        return {
-            name: value
-            for name, value in self.model_dump(mode="json").items()
-            if name != "rows" or value is not None
-        }
+        """Plain JSON."""
+        return self.model_dump(mode="json")
 
 
 def with_changes(name: str, dtype: str | None, api: str | None) -> str:

@@ -26,7 +26,6 @@ Not covered what `mst_tabicl` does not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -51,7 +50,6 @@ class AimTabicl(MstTabicl):
     options = AimOptions
     draw_version = 2
     post_version = 4
-    first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = True
     triples, every_pair = True, False
     makes_series = is_default_of_series = False

@@ -99,10 +99,6 @@ class Method(ABC):
     """Further facts that a kind of methods states, with their types in Python and in words."""
     kind: ClassVar[str] = "Method"
     """Of methods: the class whose functions stand for nothing."""
-    first_versions: ClassVar[tuple[int, ...]] = ()
-    """Versions of runs whose plans name none, without and with a generator model of their own: only
-    of methods that are older than that.
-    """
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -230,7 +230,6 @@ class DpIcl(TextMethod):
     draw_version = 1
     post_version = 1
     artefact = "released_answers.json"
-    first_versions = (1,)
     votes_on_tokens = False
 
     def sizes(self, contract: TextContract) -> Ensemble | None:

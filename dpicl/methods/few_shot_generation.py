@@ -299,7 +299,6 @@ class FewShotGeneration(TextMethod):
     draw_version = 1
     post_version = 1
     artefact = "released_texts.json"
-    first_versions = (1,)
     votes_on_tokens = True
     most_shots = MOST_TEXTS
     makes_series = True
@@ -323,7 +322,9 @@ class FewShotGeneration(TextMethod):
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
-        chosen = unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
+        chosen = (
+            unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json", by_alias=True)
+        )
         if not self.is_series(contract):
             return chosen
         periods = contract.releases.calendar.periods

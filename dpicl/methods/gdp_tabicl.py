@@ -77,7 +77,6 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     draw_version = 3
     post_version = 2
     artefact = "released_groups.json"
-    first_versions = (2, 3)
     prepare_stage, draw_stage = "subsample", "aggregate"
     makes_series = True
 
@@ -158,9 +157,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
                 **horizon_facts(contract),
                 "series": VERSION,
             }
+        chosen = unit.chosen(GdpOptions)
         return {
             "sampling_rate": str(rate_of(contract, cell)),
-            **unit.chosen(GdpOptions).model_dump(mode="json"),
+            "allocation": chosen.allocation,
+            "sum_origin": chosen.sum_origin,
+            **({"spent": "in-all"} if chosen.epsilon_is == "amplified" else {}),
         }
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:

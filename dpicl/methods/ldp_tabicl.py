@@ -70,7 +70,6 @@ class LdpTabicl(RowMethod[Collected]):
     draw_version = 1
     post_version = 2
     artefact = "released_reports.npz"
-    first_versions = (1,)
     is_default = True
     takes_reports = True
     source = "reports"
@@ -169,11 +168,15 @@ class LdpTabicl(RowMethod[Collected]):
         return releases(contract, unit)
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-        """See `Method`; the sampling rate changes nothing of a collection, but releases of before
-        are named so.
-        """
-        rate = str(cell.sampling_rate or contract.privacy.sampling_rate)
-        return {"sampling_rate": rate, **release_cells(unit)[cell].model_dump(mode="json")}
+        """See `Method`; the sampling rate changes nothing of a collection, and is in its name."""
+        rate, chosen = (
+            str(cell.sampling_rate or contract.privacy.sampling_rate),
+            release_cells(unit)[cell].model_dump(mode="json"),
+        )
+        unsaid = {"design", "columns"} if chosen["design"] == "all-columns" else set()
+        unsaid |= set() if chosen["about"] else {"about"}
+        named = {name: choice for name, choice in chosen.items() if name not in unsaid}
+        return {"sampling_rate": rate, **named}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""

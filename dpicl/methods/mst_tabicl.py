@@ -76,7 +76,6 @@ class MstTabicl(CentralRows[Counts]):
     draw_version = 2
     post_version = 4
     artefact = "released_counts.json"
-    first_versions: ClassVar[tuple[int, ...]] = (1,)
     source = "counts"
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False

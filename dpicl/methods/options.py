@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    SerializationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
-from dpicl.contract.base import TODAY, Frozen
+from dpicl.contract.base import Frozen
 from dpicl.tabular.local.estimate import Estimator
 from dpicl.tabular.local.questions import Design
 
@@ -24,22 +17,10 @@ describes them.
 """
 VariantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
 Variant = TypeVar("Variant", bound=Frozen)
-_EARLIER_VALUES = {"amplified": "in-all", "nominal": "before"}
-"""Of `epsilon_is`, as names of releases hold them."""
-
-
-def _today(value: Any) -> Any:
-    return next((name for name, earlier in _EARLIER_VALUES.items() if value == earlier), value)
-
-
-def _stable(value: str, info: SerializationInfo) -> str:
-    return value if info.context == TODAY else _EARLIER_VALUES[value]
 
 
 class GdpOptions(Frozen):
     """Options of GDP-TabICL; the paper's are `all-columns`, `lower` and `nominal`."""
-
-    earlier: ClassVar[dict[str, str]] = {"epsilon_is": "spent"}
 
     allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
     """How a group's epsilon is divided: among the columns that its definition leaves open, or among
@@ -52,9 +33,7 @@ class GdpOptions(Frozen):
     """The value that sums are measured from: the lower bound, or the middle of the bounds, which
     about halves the noise.
     """
-    epsilon_is: Annotated[
-        Literal["amplified", "nominal"], BeforeValidator(_today), PlainSerializer(_stable)
-    ] = "nominal"
+    epsilon_is: Literal["amplified", "nominal"] = "nominal"
     """Whether epsilon is that of the averages on the subsample (`nominal`), or what is charged
     after amplification (`amplified`).
     """
@@ -67,8 +46,7 @@ class FewShotVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    earlier: ClassVar[dict[str, str]] = {"private_tokens": "elections"}
-    later: ClassVar[tuple[str, ...]] = ("temperature", "top_k", "top_p")
+    unsaid: ClassVar[tuple[str, ...]] = ("temperature", "top_k", "top_p")
 
     mechanism: Literal["gaussian", "exponential", "clipped-logits", "invisible-ink"] = "gaussian"
     """How the next token is selected: from sums of votes with one of the paper's two noises, or
@@ -94,7 +72,9 @@ class FewShotVariant(Frozen):
     """Maximum number of tokens of a text (T_max); all of them are charged."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 10.0
     """`clipped-logits` only: logits are clipped to this distance below the largest."""
-    private_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
+    private_tokens: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, serialization_alias="elections"
+    )
     """`fixed` only: maximum number of tokens per text that private rows select. A sparse-vector
     test decides for each token whether the model's own, public choice will do.
     """
@@ -172,8 +152,6 @@ def variant_of(
 class FewShotOptions(FewShotVariant):
     """Options of DP few-shot generation: those of the first variant, and further variants."""
 
-    earlier: ClassVar[dict[str, str]] = {**FewShotVariant.earlier, "variants": "also"}
-
     variants: dict[VariantName, FewShotVariant] = {}
     """Further variants by name; each is released and charged separately and has its own row in the
     report.
@@ -233,8 +211,6 @@ class LdpVariant(Frozen):
 class LdpOptions(LdpVariant):
     """Options of LDP-TabICL: those of the first variant, and further variants."""
 
-    earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled", "variants": "also"}
-
     shot_selection: tuple[Sampling, ...] = ()
     """Further rules that select the shots; free of charge, each with its own row in the report."""
     variants: dict[VariantName, LdpVariant] = {}
@@ -262,8 +238,6 @@ class LdpOptions(LdpVariant):
 class CentralOptions(Frozen):
     """What methods have in common whose rows a curator releases."""
 
-    earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled"}
-
     shot_selection: tuple[Sampling, ...] = ()
     """Further rules that select the shots, beside uniform sampling; free of charge, each with its
     own row in the report.
@@ -273,7 +247,7 @@ class CentralOptions(Frozen):
 class MstOptions(CentralOptions):
     """Options of MST-TabICL."""
 
-    later: ClassVar[tuple[str, ...]] = ("noise", "delta", "structure")
+    unsaid: ClassVar[tuple[str, ...]] = ("noise", "delta", "structure")
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise,
@@ -332,7 +306,7 @@ class EnsembleVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("similarity", "participations", "calibrate")
+    unsaid: ClassVar[tuple[str, ...]] = ("similarity", "participations", "calibrate")
 
     aggregation: (
         Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None
@@ -378,8 +352,6 @@ class EnsembleVariant(Frozen):
 
 class EnsembleOptions(EnsembleVariant):
     """Options of DP-ICL: those of the first variant, and further variants."""
-
-    earlier: ClassVar[dict[str, str]] = {"variants": "also"}
 
     variants: dict[VariantName, EnsembleVariant] = {}
     """Further variants by name; each is released and charged separately and has its own row in the

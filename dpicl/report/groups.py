@@ -93,8 +93,7 @@ def shares(answers: pd.DataFrame) -> Iterator[Block]:
 def by_group(answers: pd.DataFrame, folder: Path, column: str) -> list[Block]:
     """Accuracy, and how often the second label is answered, in every group of queries by a column
     of theirs. Raises ParameterError: no data set of the run has such a column, or it has too many
-    values to be groups; RunError: the run is of an earlier version, which did not store its
-    queries.
+    values to be groups; RunError: the run's queries are gone.
     """
     blocks: list[Block] = [
         Text(
@@ -109,9 +108,7 @@ def by_group(answers: pd.DataFrame, folder: Path, column: str) -> list[Block]:
     ):
         path = folder / ASKED.format(dataset=dataset)
         if not path.exists():
-            raise RunError(
-                f"run {folder.name}: its queries are not stored; run it again, with this version"
-            )
+            raise RunError(f"run {folder.name}: its queries are gone; run it again")
         queries = read_table(path)
         known |= set(queries.column_names)
         if column not in queries.column_names:

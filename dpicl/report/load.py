@@ -27,6 +27,7 @@ from dpicl.report.labelled import Labelled, has_mass, read_labelled
 from dpicl.text.form import Formed
 from dpicl.yaml_file import validate
 
+TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 RESULT_NUMBERS = (
     "seed",
     "epsilon",
@@ -37,10 +38,9 @@ RESULT_NUMBERS = (
     "accuracy",
     "balanced_accuracy",
     "auc",
+    *TEXT_NUMBERS,
+    "absolute_error",
 )
-TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
-LATER_NUMBERS = (*TEXT_NUMBERS, "absolute_error")
-"""Numbers that runs of older versions may lack."""
 Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
 """A sampling rate, also as the exact fraction of a contract: `1/10`."""
 Content = TypeVar("Content")
@@ -241,12 +241,7 @@ def load_run(folder: Path) -> Run:
         DataError: a column should hold numbers and does not; gives the count.
     """
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
-    results = _read_frame(
-        folder / "results.csv",
-        results_frame_columns(),
-        (*RESULT_NUMBERS, *LATER_NUMBERS),
-        optional=LATER_NUMBERS,
-    )
+    results = _read_frame(folder / "results.csv", results_frame_columns(), RESULT_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
     demonstrations = tuple(
@@ -386,9 +381,7 @@ def _read_json(path: Path) -> Any:
         raise RunError(f"{path.name}: is not valid JSON") from None
 
 
-def _read_frame(
-    path: Path, columns: Sequence[str], numbers: Sequence[str], *, optional: Sequence[str] = ()
-) -> pd.DataFrame:
+def _read_frame(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
     """A CSV as text, its number columns converted; empty means not defined. No file, no rows."""
     if not path.exists():
         return pd.DataFrame(columns=list(columns))
@@ -396,7 +389,6 @@ def _read_frame(
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise RunError(f"{path.name}: cannot be read as CSV ({type(error).__name__})") from None
-    frame = frame.assign(**{column: "" for column in optional if column not in frame.columns})
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise RunError(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpicl.contract.base import TODAY
+from dpicl.contract.base import IN_FULL
 from dpicl.report import words
 from dpicl.report.load import Manifest, Run
 from dpicl.report.opening import paid
@@ -86,7 +86,7 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     yield "pipeline", plan.pipeline_name
     pipeline = {
         name: value
-        for name, value in plan.pipeline.model_dump(mode="json", context=TODAY).items()
+        for name, value in plan.pipeline.model_dump(mode="json", context=IN_FULL).items()
         if name not in _ELSEWHERE
     }
     yield from _flat(

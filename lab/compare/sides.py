@@ -23,7 +23,6 @@ from dpicl.engine.running_time import not_run
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import read_stored
 from dpicl.report.load import (
-    LATER_NUMBERS,
     RESULT_NUMBERS,
     Grid,
     Manifest,
@@ -104,9 +103,7 @@ def _unfinished(folder: Path, plan: Plan) -> Run:
         grid=Grid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draw_count),
         contracts={path.stem: UsedContract(digest=str(read_json(path))) for path in pinned},
     )
-    results = _frame(
-        results_of(folder, keys), results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS)
-    )
+    results = _frame(results_of(folder, keys), results_frame_columns(), RESULT_NUMBERS)
     timings = _frame(timings_of(folder, plan.units), TIMING_COLUMNS, ("seed", "seconds"))
     return Run(manifest, results, timings, (), read_values(folder))
 

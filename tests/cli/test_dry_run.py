@@ -150,10 +150,10 @@ SET_UPS: dict[str, tuple[tuple[str, ...], Callable[[Place], Any], str]] = {
         lambda place: (place.home / "runs").write_text(""),
         "folder of runs",
     ),
-    "two homes": (
+    "a home that is being restored": (
         (),
-        lambda place: (place.home / "moved").write_text("/elsewhere"),
-        "its ledger was moved to /elsewhere",
+        lambda place: (place.home / "restoring").write_text("2026-01-01 x"),
+        "a backup of 2026-01-01 is being restored here",
     ),
 }
 
@@ -178,9 +178,7 @@ def _charged() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
-@pytest.mark.quick(
-    "an unknown model", "no such method", "no such pipeline", "no noise", "two homes", "a cap"
-)
+@pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "a cap")
 @pytest.mark.parametrize("name", SET_UPS)
 def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, name: str) -> None:
     options, broken, phrase = SET_UPS[name]

@@ -159,7 +159,7 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Ca
 
 def test_a_ledger_without_a_record_is_intact(place: Place, capsys: Capture) -> None:
     """As on a cluster on which nothing ran yet: no anchor was written."""
-    said(capsys, "ledger", "upgrade")
+    said(capsys, "budget")
     assert value(samples(said(capsys, "metrics")), "ledger_intact") == 1
 
 

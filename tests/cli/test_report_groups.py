@@ -76,7 +76,7 @@ def test_a_column_that_cannot_be_groups_is_one_sentence(made: Path, capsys: Capt
         call_main(["report", "asked", "--by", "spent"], capsys)
     )
     (made / "queries" / "kiosk.parquet").unlink()
-    assert "its queries are not stored" in complaint(
+    assert "its queries are gone" in complaint(
         call_main(["report", "asked", "--by", "member"], capsys)
     )
 

@@ -205,20 +205,10 @@ RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
         "rows",
         "mode 0604",
     ),
-    "move": (
-        lambda place: made(place.home / "moving", written=b"/old"),
-        "home",
-        "a ledger is being moved here",
-    ),
     "restore": (
         lambda place: made(place.home / "restoring", written=b"2026-01-01 x"),
         "home",
         "a backup of 2026-01-01 is being restored",
-    ),
-    "moved": (
-        lambda place: made(place.home / "moved", written=b"/new"),
-        "home",
-        "its ledger was moved to /new",
     ),
     "edited": (
         lambda place: _sql(place, "UPDATE entries SET epsilon = 0"),
@@ -226,7 +216,7 @@ RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
         "the ledger was edited",
     ),
     "another schema": (
-        lambda place: _sql(place, "UPDATE alembic_version SET version_num = '9999'"),
+        lambda place: _sql(place, "UPDATE programs SET schema = 9999"),
         "ledger.db",
         "schema 9999",
     ),
@@ -335,13 +325,13 @@ def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(
     place: Place, capsys: Capture
 ) -> None:
     draft = made(place.home / "released/till/.x.0123456789ab", days=2)
-    made(place.home / ".moved.0123456789ab", days=2)
+    made(place.home / ".restoring.0123456789ab", days=2)
     assert (
         faults(capsys) == []
         and str(found_by(capsys)).count("draft of a process that was killed") == 2
     )
     said(capsys, "state", "clean")
-    assert draft.exists() and not (place.home / ".moved.0123456789ab").exists()
+    assert draft.exists() and not (place.home / ".restoring.0123456789ab").exists()
 
 
 def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:

@@ -225,32 +225,8 @@ def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) ->
     assert "127.0.0.1" in str(refused.value) and "hidden" not in str(refused.value)
 
 
-@pytest.mark.exhaustive
-def test_a_home_of_before_is_named_and_moved_and_its_budget_stays_spent(user: User) -> None:
-    here = user.folder("here")
-    before = {"DPICL_HOME": str(here / ".dpicl")}
-    assert user.protect(here, **before).returncode == 0
-    for words in (("budget",), ("forecast",), ("metrics",), DRY_RUN):
-        sentence = complaint(user.dpicl(here, *words))
-        assert (
-            f"dpicl ledger move {here / '.dpicl'}" in sentence
-            and str(user.home) in sentence
-            and f"DPICL_HOME={here}" in sentence
-        )
-    complaint(user.protect(here, "0.5"))
-    assert user.dpicl(here, "budget", **before).returncode == 0, "the way to go on there"
-    moved = user.dpicl(here, "ledger", "move", ".dpicl")
-    assert moved.returncode == 0 and "chain intact" in moved.stdout, moved.stderr
-    assert "was moved to" in complaint(user.dpicl(here, "budget", **before))
-    assert user.protect(here, "0.5").returncode == 2, "what was spent there is spent"
-    check_modes(user)
-    assert user.dpicl(here, "ledger", "move", ".dpicl").returncode == 0, (
-        "done again it says the same"
-    )
-
-
 def test_what_is_called_clean_leaves_budgets(user: User) -> None:
-    """The repository's own recipe, in a folder with a home of before, one of its own and runs."""
+    """The repository's own recipe, in a folder with a home, the demo's and runs."""
     clone = user.folder("clone")
     shutil.copy(REPOSITORY / "Makefile", clone)
     for name in (

@@ -114,7 +114,6 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
             "model 'far' is a server, and raw rows stay local",
         ),
         (("few-shot-demo", "--generator", "nobody"), "model 'nobody' is unknown"),
-        (("few-shot-demo", "--writer", "nobody"), "model 'nobody' is unknown"),
         (("few-shot-demo", "--epsilons", "0"), "expected a number >= 1e-06, or inf"),
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (

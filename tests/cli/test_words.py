@@ -66,7 +66,6 @@ def test_first_sentences_are_whole_in_the_list_of_commands(capsys: Capture) -> N
     [
         (("run", "private", "--epsilons", "0"), ("run", "private", "--epsilon", "0")),
         (("run", "private", "--datasets", "none"), ("run", "private", "--dataset", "none")),
-        (("run", "private", "--generator", "nobody"), ("run", "private", "--writer", "nobody")),
         (
             ("protect", "till", "--dry-run", "--epsilon", "0"),
             ("protect", "till", "--dry-run", "--epsilons", "0"),

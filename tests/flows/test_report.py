@@ -510,7 +510,11 @@ def test_a_manifest_without_its_flags_is_refused(tmp_path):
 
 def test_missing_columns_are_named(tmp_path):
     folder = write_run(tmp_path)
-    write_csv(folder / "results.csv", COLUMNS[:10], [])
+    write_csv(
+        folder / "results.csv",
+        [one for one in COLUMNS if one not in ("balanced_accuracy", "auc")],
+        [],
+    )
     with pytest.raises(RunError, match="results.csv: lacks 2 columns: balanced_accuracy, auc"):
         build_report(folder)
 

@@ -13,7 +13,7 @@ from dpicl.report.load import load_run
 from dpicl.report.paper import Paper
 from dpicl.report.story import story
 
-from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, write_run
+from .report_folder import Page, built, markdown_row, write_run
 
 NEAR = {
     "icl": {1.0: 0.38, 8.0: 0.41, math.inf: 0.42},
@@ -164,13 +164,6 @@ def test_labels_and_texts_of_one_run_are_told_apart(tmp_path):
 def test_a_report_without_texts_says_nothing_of_them(tmp_path):
     for text in built(write_run(tmp_path)):
         assert "ROUGE" not in text and "whole texts" not in text and "Levenshtein" not in text
-
-
-def test_a_run_from_before_these_columns_is_still_reported(tmp_path):
-    folder = write_run(tmp_path)
-    write_csv(folder / "results.csv", COLUMNS[:12], rows())
-    assert load_run(folder).results["rouge1"].isna().all()
-    assert "0.740 ± 0.040" in built(folder)[1]
 
 
 @pytest.mark.parametrize(

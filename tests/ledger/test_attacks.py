@@ -97,7 +97,7 @@ def test_reserve_itself_refuses_every_edit_of_what_it_goes_by(
 
 
 _COPIED = (
-    f"INSERT INTO entries SELECT '{NEW}', number + 100, account, content_version, mechanism, "
+    f"INSERT INTO entries SELECT '{NEW}', number + 100, account, mechanism, "
     f"parameters, guarantee, epsilon, delta, "
     f"reserved_utc, artefact_sha256, published_utc FROM entries WHERE release_id = '{B}'"
 )
@@ -173,7 +173,7 @@ def test_a_row_that_lies_in_no_leaf_is_not_taken_up(place: Place, beginning: str
         wanted = replace(release("new", account="other"), parameters={"shots": 2, "writer": "mine"})
         ledger.reserve(wanted)
         place.execute(
-            f"INSERT INTO entries SELECT '{forged}', number + 100, account, content_version, "
+            f"INSERT INTO entries SELECT '{forged}', number + 100, account, "
             f"mechanism, parameters, guarantee, epsilon, delta, "
             f"reserved_utc, artefact_sha256, published_utc FROM entries WHERE release_id = "
             f"'{wanted.release_id}'"

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import (
     content_version,
-    earlier_release_id,
     keyed_hash,
     load_key,
     release_id,
@@ -115,29 +114,6 @@ def test_any_other_release_has_another_id(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("parameters", [{"shots": 4, "epsilon": 1.0}, {"epsilon": 1, "shots": 4.0}])
 def test_the_way_parameters_are_written_makes_no_other_release(parameters: dict[str, Any]) -> None:
     assert release_id(KEY, **{**RELEASE, "parameters": parameters}) == release_id(KEY, **RELEASE)
-
-
-def test_a_name_of_before_is_none_of_today_and_is_found_again() -> None:
-    """Written down when names held a version of the rows: `tests/upgrades/data` has releases under
-    such names.
-    """
-    described = {name: value for name, value in RELEASE.items() if name != "period"}
-    earlier = earlier_release_id(KEY, content_version="v", **described)
-    assert earlier == keyed_hash(
-        KEY,
-        "release",
-        "adult",
-        "v",
-        "noisy-mean",
-        "1",
-        '{"epsilon":1,"shots":4}',
-        "c",
-        "add-or-remove-one",
-        "",
-    )
-    assert earlier != release_id(
-        KEY, **{**RELEASE, "period": ""}
-    ) and earlier != earlier_release_id(KEY, content_version="w", **described)
 
 
 def test_infinity_has_a_name_and_what_is_no_plain_value_is_refused() -> None:

@@ -505,22 +505,3 @@ def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert ledger.reserve(release("a")).is_new
-
-
-@pytest.mark.quick("sqlite")
-def test_an_account_of_clients_takes_its_contracts_unit_once(place: Place) -> None:
-    """What clients have spent counts for the rows that they own; a contract on persons is then
-    another unit, and refused.
-    """
-    with place.ledger() as ledger:
-        ledger.ensure_account(Account("shop", "client", REPLACE, 5.0))
-        ledger.reserve(release("a", cost(2.0, REPLACE, "client")))
-        with pytest.raises(PrivacyError, match="unit=client, not row"):
-            ledger.ensure_account(Account("shop", "row", ADD, 5.0))
-        assert ledger.ensure_account(Account("shop", "row", REPLACE, 5.0)).unit == "row"
-        with pytest.raises(PrivacyError, match="unit=row, not person"):
-            ledger.ensure_account(Account("shop", "person", REPLACE, 5.0))
-        ledger.reserve(release("b", cost(3.0, REPLACE)))
-        with pytest.raises(BudgetError, match="spent 5 of cap 5"):
-            ledger.reserve(release("c", cost(0.5, REPLACE)))
-        ledger.verify()

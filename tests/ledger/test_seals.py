@@ -50,21 +50,6 @@ def test_a_leaf_is_parted_by_the_charge_that_makes_it_too_large(place: Place) ->
         ledger.verify()
 
 
-def test_a_leaf_that_an_earlier_version_let_grow_is_read_as_it_is_and_parted_when_it_changes(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with place.ledger() as ledger:
-        ledger.ensure_account(BUSY)
-        monkeypatch.setattr(seals, "_LARGEST", 10**6)
-        charge(ledger, range(LARGEST + 8))
-        monkeypatch.undo()
-        assert not ledger.reserve(beside(3)).is_new and lengths(place) == {0, 1, 2, 3}
-        ledger.verify()
-        ledger.begin_drawing(beside(3).release_id)
-        assert lengths(place) == {0, 1, 2, 3, 4}
-        ledger.verify()
-
-
 OF_ALL = f"SELECT digest FROM seals WHERE prefix = '{FIRST}'"
 
 

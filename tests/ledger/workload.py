@@ -97,9 +97,3 @@ def open_and_ask(url: str, anchor: Path) -> tuple[int, int]:
     with Ledger.open(url, KEY, anchor) as ledger:
         ledger.ensure_account(SHOP)
         return os.getpid(), ledger.verify()
-
-
-def open_only(url: str, anchor: Path) -> None:
-    """Open a ledger and close it."""
-    with Ledger.open(url, KEY, anchor):
-        pass

@@ -1,6 +1,4 @@
-"""Files of frozen periods are those that earlier versions wrote: a horizon that was charged goes on
-with them.
-"""
+"""Files of frozen periods keep their form: a horizon that was charged goes on with them."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ ENTERED = Entered(np.array([5, 2**63 + 7], dtype=np.uint64), np.array([1, 300]))
 TOTAL = GaussianTotal(Fraction(1), 1, Neighbours.ADD_OR_REMOVE_ONE, "person", 1e-6)
 
 
-def test_counts_of_rows_are_written_as_the_first_version_wrote_them() -> None:
+def test_counts_of_rows_keep_their_bytes() -> None:
     series = Series(SIZES, 5, Contribution(3, 1), TOTAL, 2)
     counts = ExactCounts.of(
         PrivateCodes(np.array([[0, 1, 0], [2, 0, 1], [2, 1, 1], [1, 0, 0]])), SIZES

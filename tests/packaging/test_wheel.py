@@ -17,8 +17,7 @@ import pytest
 
 import lab
 from dpicl.cli.contributed import LAB
-from tests.harness import _bare_environment
-from tests.upgrades.test_old_runs import unpacked
+from tests.harness import _bare_environment, new_place
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpicl", "tasks", "flows", "infra", "lab")
@@ -34,8 +33,9 @@ sys.path[:] = [folder, *(path for path in sys.path if path not in ("", repositor
 import dpicl
 from dpicl.cli import main
 assert dpicl.__file__.startswith(folder), dpicl.__file__
-for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl", "report third",
-    "ledger upgrade", "contract new own.csv --label buys --positive yes --epsilon 1", "contract show own"):
+for command in ("list", "contract show heart", "protect breast_cancer --epsilon 1 --shots 2 --out demos.jsonl",
+    "run table-3 --datasets breast_cancer --methods gdp_tabicl --epsilons 1 --shots 2 --queries 5 --model bundled --executor pool --workers 1 --run-id made",
+    "report made", "budget", "contract new own.csv --label buys --positive yes --epsilon 1", "contract show own"):
     sys.argv = ["dpicl", *command.split()]
     try:
         main()
@@ -98,7 +98,6 @@ def test_the_wheel_holds_every_file_of_the_packages_and_what_is_shipped_with_the
     for needed in (
         "dpicl/resources/data_contracts/texts/trec.yaml",
         "dpicl/report/style.css",
-        "dpicl/accounting/ledger/migrations/versions/v0001_first.py",
         "dpicl/methods/published/table-III.csv",
     ):
         assert needed in names
@@ -135,20 +134,18 @@ def test_the_page_names_the_wheel_and_extras_that_it_has(built: Path) -> None:
 def test_the_source_archive_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert (
-        _files(*PACKAGES, *RESOURCES, "pyproject.toml", "README.md", "tests/upgrades/data") <= names
-    )
+    assert _files(*PACKAGES, *RESOURCES, "pyproject.toml", "README.md") <= names
     assert not [name for name in names if name.startswith((".venv", ".dpicl", ".git/"))]
 
 
 @pytest.mark.exhaustive
 def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> None:
-    """Lists, releases, reports and migrates from its own resources, in a process whose path does
+    """Lists, releases, runs and reports from its own resources, in a process whose path does
     not lead here.
     """
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path / "wheel")
-    place = unpacked("third", tmp_path)
+    place = new_place(tmp_path / "place")
     environment = {
         name: value
         for name, value in (_bare_environment() | place.environment).items()
@@ -175,10 +172,12 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
         == 3
     ), done.stderr
     assert (
-        "table-3" in done.stdout and "heart disease" in done.stdout and "schema 0003" in done.stdout
+        "table-3" in done.stdout
+        and "heart disease" in done.stdout
+        and "chain intact" in done.stdout
     )
     assert len((tmp_path / "elsewhere" / "demos.jsonl").read_text().splitlines()) == 2
     assert {"own.yaml"} == {
         path.name for path in (tmp_path / "elsewhere" / "data_contracts").iterdir()
     }
-    assert "<style>" in (place.run("third") / "report.html").read_text()
+    assert "<style>" in (place.run("made") / "report.html").read_text()

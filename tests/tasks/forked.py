@@ -22,8 +22,6 @@ _COMMANDS = [
 ]
 for _name in (
     *_COMMANDS,
-    "alembic.config",
-    "alembic.context",
     "diffprivlib.models",
     "dp_accounting.pld.pld_privacy_accountant",
     "pyarrow.dataset",

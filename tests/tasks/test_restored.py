@@ -260,12 +260,11 @@ def test_a_file_of_another_installation_is_not_written_over(
     assert content(home.home) == before
 
 
-@pytest.mark.parametrize("name", ["moving", "moved", "restoring"])
-def test_a_home_that_is_being_moved_is_left_alone(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, name: str
+def test_a_home_in_which_something_else_is_being_restored_is_left_alone(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
 ) -> None:
     home = bare(settings, tmp_path)
-    (home.make_home() / name).write_text("/somewhere else")
+    (home.make_home() / RESTORING).write_text("2026-01-01 another attempt")
     with pytest.raises(LedgerRefusedError):
         restore(home, *backup)
     with pytest.raises(LedgerRefusedError):

@@ -20,9 +20,11 @@ import pandas as pd
 import psycopg
 import pytest
 from psycopg.pq import Conninfo
+from sqlalchemy import make_url
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account
+from dpicl.contract.sources import Query
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import check_ledger
 from dpicl.engine.settings import Settings
@@ -670,12 +672,12 @@ def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(
 
 def _by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """An account is found by the spelling."""
-    spelt = database.earlier_address
-    monkeypatch.setattr(
-        database,
-        "database_addresses",
-        lambda query, name: tuple(f"spelt:{one}" for one in spelt(query, name)),
-    )
+
+    def spelt(query: Query, _name: str) -> tuple[str]:
+        url = make_url(os.environ[query.url_env])
+        return (f"spelt:{url.host}:{url.port}/{url.database}",)
+
+    monkeypatch.setattr(database, "database_addresses", spelt)
 
 
 def _unqualified(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -434,7 +434,7 @@ def test_a_name_is_made_of_texts_and_a_type_of_how_they_are_written(
         and list(column.categories) == texts
     )
     assert contract_digest(made) == contract_digest(contract(texts)), (
-        "a contract of before finds its releases"
+        "the type is no part of the digest"
     )
     again = schema_contract(made)
     assert again == made and again.columns["y"].value_type == expected  # type: ignore[union-attr]

@@ -513,7 +513,6 @@ def test_an_option_is_named_as_it_was_typed(tmp_path: Path) -> None:
     for command, option in (
         ("protect", "--account"),
         ("synth", "--account"),
-        ("plan", "--writer"),
         ("budget", "--seed"),
         ("plan", "--datset"),
     ):

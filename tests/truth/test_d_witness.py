@@ -22,7 +22,6 @@ import dpicl.engine.settings
 from dpicl.accounting.ledger import Account, witness
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.adopt import adopt
-from dpicl.engine.move_home import move_home
 from dpicl.engine.open_ledger import ledger_key, open_ledger, witness_of
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.settings import Settings
@@ -533,16 +532,6 @@ def test_all_receipts_bring_back_all(settings: Settings) -> None:
         path.unlink()
     assert adopt(settings) == (1, [])
     spend(settings, "b")
-
-
-def test_a_home_that_is_moved_goes_on(settings: Settings, tmp_path: Path) -> None:
-    spend(at(settings, tmp_path / "before"), "a", people(settings))
-    move_home(tmp_path / "before", settings)
-    spend(settings, "b")
-    with pytest.raises(BudgetError):
-        spend(settings, "c")
-    with pytest.raises(LedgerRefusedError, match="was moved to"):
-        spend(at(settings, tmp_path / "before"), "c", people(settings))
 
 
 @pytest.mark.exhaustive

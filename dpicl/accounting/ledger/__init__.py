@@ -7,7 +7,6 @@ the winner's.
 
 from dpicl.accounting.ledger.keys import (
     content_version,
-    earlier_release_id,
     keyed_hash,
     load_key,
     release_id,
@@ -31,7 +30,6 @@ __all__ = [
     "Release",
     "Reservation",
     "content_version",
-    "earlier_release_id",
     "keyed_hash",
     "load_key",
     "release_id",

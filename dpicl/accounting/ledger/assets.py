@@ -5,9 +5,6 @@
     s3://BUCKET/KEY                 an object or prefix, at whatever endpoint
     pg:SYSTEM:OID                   a database, as its server says; pg-at:HOST:PORT/DATABASE where
                                     it was
-    postgresql://HOST:PORT/NAME     a database as an earlier program spelt it; looked up, and bound
-                                    no more
-    account:NAME                    an older account that was merged into another one
 
 A path decides before an inode does: files are replaced every night, and an inode that is free is
 given to another. An inode alone decides
@@ -26,11 +23,10 @@ from sqlalchemy import Connection, delete, insert, select
 
 from dpicl.accounting.ledger.chain import Change
 from dpicl.accounting.ledger.models import accounts, assets
-from dpicl.accounting.ledger.rows import JOINED
 from dpicl.errors import PrivacyError
 from dpicl.files.same_file import INODE, LivingPaths, inode_address
 
-FILE, DATABASE, PLACE, EARLIER = "file:", "pg:", "pg-at:", "postgresql://"
+FILE, DATABASE, PLACE = "file:", "pg:", "pg-at:"
 LATEST = (INODE, PLACE)
 """Addresses that go from one account to the next, as files are replaced and servers change their
 places.
@@ -87,7 +83,7 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
             if inode in known
         }
     )
-    return Payers(sure, doubtful, [*(one for one in mine if not one.startswith(EARLIER)), *inodes])
+    return Payers(sure, doubtful, [*mine, *inodes])
 
 
 def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
@@ -187,9 +183,8 @@ def other_file(change: Change, name: str, path: str) -> None:
 
 def unplaced(connection: Connection) -> list[str]:
     """Names of accounts with a cap that are bound to no address of rows."""
-    placed = select(assets.c.account).where(assets.c.address.notlike(JOINED + "%"))
     capped = select(accounts.c.name).where(
-        accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed)
+        accounts.c.benchmark.is_(False), accounts.c.name.notin_(select(assets.c.account))
     )
     return list(connection.execute(capped.order_by(accounts.c.name)).scalars())
 

@@ -31,7 +31,6 @@ RecordKind = Literal[
     "opened",
     "cap",
     "bound",
-    "settled",
     "adopted",
     "restored",
     "reserved",
@@ -307,11 +306,9 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
             f"{end.sequence}"
         )
     replay.compare(connection)
-    stored, expected = seals.stored(connection), dict[str, str]()
-    if replay.is_sealed:
-        check_state(
-            connection, end, last
-        )  # the root among it: the shape of the tree is the stored one's
-        expected = seals.expected(connection, stored)
-    if stored != expected:
+    check_state(
+        connection, end, last
+    )  # the root among it: the shape of the tree is the stored one's
+    stored = seals.stored(connection)
+    if stored != seals.expected(connection, stored):
         raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")

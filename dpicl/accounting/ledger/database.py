@@ -4,9 +4,8 @@ SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a wr
 will change. PostgreSQL: READ COMMITTED with locks that the callers take. Both: a commit that has
 returned survives a power cut.
 
-The schema changes, up to the newest and back to an older one, inside one transaction: killed
-anywhere, the ledger has the old schema or the new one. Accounts, entries and the chain are the same
-rows in every schema.
+The tables are made inside one transaction: killed anywhere, there are all of them or none. Tables
+of another schema are refused and left as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     create_engine,
-    delete,
     event,
     insert,
     inspect,
@@ -37,19 +34,19 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 import dpicl
-from dpicl.accounting.ledger.models import SCHEMA, programs
+from dpicl.accounting.ledger.models import SCHEMA, head, metadata, programs
 from dpicl.errors import LedgerError, LedgerRefusedError
 
 _WAIT_SECONDS = 120
-_MIGRATION_LOCK = 0x6470_6963_6C01
-"""PostgreSQL's advisory lock that migrations take."""
+_MAKING_LOCK = 0x6470_6963_6C01
+"""PostgreSQL's advisory lock that is taken where the tables are made."""
 _LOCK = text(
     "LOCK TABLE accounts, assets, totals, entries, drawings, seals IN SHARE ROW EXCLUSIVE MODE"
 )
 
 
 class Database:
-    """An engine on one ledger, with its tables up to date.
+    """An engine on one ledger, whose tables are made where there are none.
 
     Threads share it. A forked child does not: a connection used on both sides of a fork breaks
     the database's locks, so the child is refused and opens its own.
@@ -83,9 +80,10 @@ class Database:
                 f"{self.name}: a ledger does not live there; expected sqlite:///FILE or "
                 f"postgresql://…"
             )
-        if self.schema != SCHEMA:
-            with self.migrating() as connection:
-                upgrade(connection, self.name)
+        with self.reading() as connection:
+            is_made = schema_of(connection) == SCHEMA
+        if not is_made:
+            self._make()
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -134,21 +132,22 @@ class Database:
             reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise LedgerError(f"{self.name}: {reason}") from None
 
-    @property
-    def schema(self) -> str | None:
-        """The migration that the database is at; None where it is empty."""
-        with self.reading() as connection:
-            return schema_of(connection)
-
-    @contextmanager
-    def migrating(self) -> Iterator[Connection]:
-        """A transaction that may change the schema; others that would wait for its end."""
+    def _make(self) -> None:
+        """Make the tables, and the end of an empty chain; others that would wait. Raises
+        LedgerRefusedError: there are some of another schema.
+        """
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(
-                    text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK}
+                    text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MAKING_LOCK}
                 )
-            yield connection
+            if (found := schema_of(connection)) == SCHEMA:
+                return
+            if found is not None:
+                raise LedgerRefusedError(f"{self.name}: {other_schema(connection)}")
+            metadata.create_all(connection, checkfirst=False)
+            connection.execute(insert(head).values(id=1, sequence=0, hash=""))
+            connection.execute(insert(programs).values(schema=SCHEMA, program=dpicl.__version__))
 
 
 def lock_rows(connection: Connection) -> None:
@@ -206,78 +205,17 @@ def _prepare(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def schema_of(connection: Connection) -> str | None:
-    """The migration that the database is at; None for an empty one."""
-    if not inspect(connection).has_table("alembic_version"):
+def schema_of(connection: Connection) -> int | None:
+    """Number of the form that the tables have; None where there are none."""
+    if not inspect(connection).has_table(programs.name):
         return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return connection.execute(select(programs.c.schema)).scalar()
 
 
-def known_schemas() -> list[str]:
-    """All schemas that this program can make, the oldest first."""
-    from alembic.script import ScriptDirectory
-
-    return [
-        script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()
-    ][::-1]
-
-
-def upgrade(connection: Connection, name: str) -> None:
-    """Migrate the ledger to the newest schema, and note which program did.
-    `name`: of the ledger, for messages.
-    Raises LedgerRefusedError: a newer program made them.
-    """
-    current = schema_of(connection)
-    if current == SCHEMA:
-        return
-    if current is not None and current not in known_schemas():
-        maker = "a newer dpicl"
-        if inspect(connection).has_table(
-            "programs"
-        ):  # from the second schema on a ledger records which program made it
-            version = connection.execute(
-                select(programs.c.program).where(programs.c.schema == current)
-            ).scalar()
-            maker = f"dpicl {version}" if version else maker
-        raise LedgerRefusedError(
-            f"{name}: its schema {current} was made by {maker}, and this is dpicl "
-            f"{dpicl.__version__}, which knows up to {SCHEMA}; "
-            f"install {maker}, or let it take the ledger back with `dpicl ledger downgrade "
-            f"{SCHEMA}`"
-        )
-    from alembic import command  # late: a ledger that is up to date needs none of it
-
-    command.upgrade(_config(connection), SCHEMA)
-    connection.execute(delete(programs).where(programs.c.schema == SCHEMA))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    connection.execute(
-        insert(programs).values(schema=SCHEMA, program=dpicl.__version__, since_utc=now)
+def other_schema(connection: Connection) -> str:
+    """The sentence to a user whose ledger is of another schema than this program's."""
+    number, maker = connection.execute(select(programs.c.schema, programs.c.program).limit(1)).one()
+    return (
+        f"schema {number} was made by dpicl {maker}, and this is dpicl {dpicl.__version__}, which "
+        f"knows schema {SCHEMA} alone; expected that dpicl, or a ledger of this one"
     )
-
-
-def downgrade(connection: Connection, revision: str, name: str) -> None:
-    """Take the ledger back to an older schema.
-    Raises LedgerError: there is no such schema, it is a newer one than the ledger's, or it cannot
-    hold what is there.
-    """
-    known, current = known_schemas(), schema_of(connection)
-    older = known[: known.index(current) + 1] if current in known else []
-    if revision not in older:
-        raise LedgerError(
-            f"{name}: schema {current} cannot be taken back to {revision[:32]!r}; expected one of "
-            f"{', '.join(older)}"
-        )
-    from alembic import command
-
-    command.downgrade(_config(connection), revision)
-
-
-def _config(connection: Connection | None) -> Any:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option(
-        "script_location", str(Path(__file__).parent / "migrations").replace("%", "%%")
-    )
-    config.attributes["connection"] = connection
-    return config

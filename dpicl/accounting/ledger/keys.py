@@ -113,27 +113,3 @@ def release_id(
         neighbours.value,
     )
     return keyed_hash(key, "release by period", account, *named, period)
-
-
-def earlier_release_id(
-    key: bytes,
-    *,
-    account: str,
-    content_version: str,
-    mechanism: str,
-    mechanism_version: int | str,
-    parameters: Mapping[str, Any],
-    contract_digest: str,
-    neighbours: Neighbours,
-) -> str:
-    """What a release was called when its name held a version of the rows: earlier releases are
-    looked up by it.
-    """
-    named = (
-        mechanism,
-        str(mechanism_version),
-        canonical(parameters),
-        contract_digest,
-        neighbours.value,
-    )
-    return keyed_hash(key, "release", account, content_version, *named, "")

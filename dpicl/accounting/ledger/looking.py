@@ -1,5 +1,5 @@
-"""A look at a ledger as it is, whatever its schema, that leaves it so: nothing is made, migrated,
-settled or remembered.
+"""A look at a ledger as it is, whatever its schema, that leaves it so: nothing is made or
+remembered.
 
 A file is copied into memory as one transaction sees it. A database on a server is read in a
 transaction that may not write.

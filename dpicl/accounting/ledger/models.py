@@ -1,6 +1,6 @@
 """Tables of the ledger. `records` is the hash chain; the others are what it says, for asking.
 
-A change here needs a migration and a new SCHEMA; a test compares the two.
+A change here needs a new SCHEMA: a ledger of another one is refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA = "0003"
-"""The newest migration, which this code needs."""
+SCHEMA = 1
+"""Number of this form of the tables."""
 BATCH = 1000
 """Rows that are held at once where all of a long table are read."""
 
@@ -44,7 +44,6 @@ entries = Table(
     Column("release_id", String(64), primary_key=True),
     Column("number", BigInteger, nullable=False, unique=True),  # of the record that reserved it
     Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
-    Column("content_version", String(200), nullable=False),
     Column("mechanism", String(200), nullable=False),
     Column("parameters", Text, nullable=False),
     Column("guarantee", Text, nullable=False),
@@ -62,9 +61,7 @@ assets = Table(
     Column("address", String(1000), primary_key=True),
     Column("account", String(200), ForeignKey("accounts.name"), nullable=False),
 )
-"""Which account pays for the rows at a public address; `account:NAME` is an older account that was
-merged into another one.
-"""
+"""Which account pays for the rows at a public address."""
 
 totals = Table(
     "totals",
@@ -111,10 +108,9 @@ head = Table(
 programs = Table(
     "programs",
     metadata,
-    Column("schema", String(32), primary_key=True),
+    Column("schema", Integer, primary_key=True, autoincrement=False),
     Column("program", String(40), nullable=False),
-    Column("since_utc", String(40), nullable=False),
 )
-"""Which dpicl brought the ledger to a schema, and when. Not chained: it says nothing of what is
-spent.
+"""One row: the form of these tables, and the version of dpicl that made them. Not chained: it says
+nothing of what is spent.
 """

@@ -1,8 +1,7 @@
 """Accounts: which one pays for the rows at an address, what a contract may say of it, and who
 decided on its caps.
 
-Unit        one per account, set at its first charge; an account of clients only takes its
-            contract's.
+Unit        one per account, set at its first charge.
 Neighbours  one relation per account, set at its first charge.
 Guarantee   one account per data asset: an address that is bound to an account pays there, under
             whatever name a contract knows it. A contract lowers a cap and never raises one.
@@ -17,13 +16,10 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import assets, chain, rows
-from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.models import accounts, entries, records, totals
 from dpicl.accounting.ledger.restoring import RESTORED, branch_of, restored_from
-from dpicl.accounting.ledger.rows import members_of, payer_of, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
@@ -40,7 +36,7 @@ def find(
     one that is named, or to one that a benchmark cannot have.
     """
     found = assets.payers_at(connection, addresses)
-    own = payer_of(connection, declared.name)
+    own = declared.name
     if not declared.benchmark or any(not _is_unused(connection, name) for name in found.doubtful):
         assets.check_doubt(found, own)
     payers = set(found.sure)
@@ -62,7 +58,7 @@ def find(
     if not named and own not in payers and payers:
         stored = rows.stored_account(connection, own)
         if stored is not None and not stored.benchmark and not _is_unused(connection, own):
-            payers |= {own}  # an older account, whose rows another contract has named first
+            payers |= {own}  # its own rows are elsewhere
     _check_one(f"account {own!r}", payers, found)
     name = next(iter(payers), own)
     stored = rows.stored_account(connection, name)
@@ -75,7 +71,7 @@ def payer_at(connection: Connection, addresses: Sequence[str], named: str | None
     PrivacyError: as `find`.
     """
     found = assets.payers_at(connection, addresses)
-    assets.check_doubt(found, "" if named is None else payer_of(connection, named))
+    assets.check_doubt(found, named or "")
     _check_one("the rows" if named is None else f"account {named!r}", set(found.sure), found)
     return next(iter(found.sure), None)
 
@@ -105,19 +101,13 @@ def wanted(
         _check_same(stored, declared)
     if _is_unused(connection, stored.name):
         for sequence, kind, stated in _stated(connection, stored.name):
-            by_command = kind == "cap" and not (stated.get("unused") or stated.get("by"))
+            by_command = kind == "cap" and not stated.get("by")
             if (
                 by_command or stated["epsilon_cap"] == 0
             ):  # a command set the caps, or nothing may be spent: the ledger decides
                 chain.check_record(connection, key, sequence)
                 return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
         return declared
-    if (
-        stored.unit == CLIENT
-        and declared.unit != CLIENT
-        and declared.neighbours is Neighbours.REPLACE_ONE
-    ):
-        stored = replace(stored, unit=declared.unit)
     _check_same(stored, declared)
     if (
         stored.benchmark
@@ -145,13 +135,7 @@ def agreed(
         changed = {
             name: value for name, value in asdict(after).items() if value != getattr(stored, name)
         }
-        note = {"by": CONTRACT}
-        if "unit" in changed and not _is_unused(change.connection, stored.name):
-            spent = replace(
-                spent_of(change.connection, stored.name), relation=(after.neighbours, after.unit)
-            )
-            note["spent"] = write_spent(change.connection, stored.name, spent)
-        put(change, stored.name, changed, note)
+        put(change, stored.name, changed, {"by": CONTRACT})
     return after
 
 
@@ -200,7 +184,7 @@ def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[
     """Every statement on an account's caps: number and kind of its record, and the caps."""
     statements = (
         select(records)
-        .where(records.c.kind.in_(("opened", "cap", "settled", "adopted", RESTORED)))
+        .where(records.c.kind.in_(("opened", "cap", "adopted", RESTORED)))
         .order_by(records.c.sequence)
     )
     for row in connection.execute(statements):
@@ -218,9 +202,7 @@ def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
     opened = False
     for sequence, kind, stated in _stated(connection, name):
         opened = opened or kind != "cap"
-        by_contract = (
-            kind not in ("cap", RESTORED) or stated.get("unused") or stated.get("by") == CONTRACT
-        )
+        by_contract = kind not in ("cap", RESTORED) or stated.get("by") == CONTRACT
         if by_contract and (stated["epsilon_cap"], stated["delta_cap"]) == caps:
             chain.check_record(connection, key, sequence)
             return True
@@ -230,20 +212,19 @@ def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
 
 
 def _is_unused(connection: Connection, name: str) -> bool:
-    """Whether nothing was ever charged to this account and those merged into it: by their entries,
-    and by what they have spent.
+    """Whether nothing was ever charged to this account: by its entries, and by what it has
+    spent.
     """
-    names = members_of(connection, name)
     if (
         connection.execute(
-            select(entries.c.number).where(entries.c.account.in_(names)).limit(1)
+            select(entries.c.number).where(entries.c.account == name).limit(1)
         ).first()
         is not None
     ):
         return False
     return (
         connection.execute(
-            select(totals.c.account).where(totals.c.account.in_(names)).limit(1)
+            select(totals.c.account).where(totals.c.account == name).limit(1)
         ).first()
         is None
     )

@@ -18,12 +18,11 @@ from sqlalchemy import Connection, Row, select
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import assets, budget, chain, elsewhere, opening, restoring, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, entries, records
-from dpicl.accounting.ledger.replay import ReplayedRows
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
 from dpicl.accounting.ledger.witness import Witness, WitnessedAccount
 from dpicl.errors import PrivacyError
@@ -58,11 +57,6 @@ class Readings:
         """When the last backup was taken that it came from."""
         with self._database.reading() as connection:
             return restoring.restored_from(connection)
-
-    @property
-    def schema(self) -> str | None:
-        """The form of its tables, as migrations name it."""
-        return self._database.schema
 
     def with_other_caps(self, declared: Account) -> Account | None:
         """The open account, where a contract declares other caps, new since the ledger's were
@@ -125,70 +119,22 @@ class Readings:
             return budget.total(connection, rows.find_account(connection, name))
 
     def accounts(self) -> list[Account]:
-        """Every account that pays, by name; those merged into another one pay no more."""
+        """Every account, by name."""
         with self._database.reading() as connection:
-            stored = [
+            return [
                 rows.account_value(row)
                 for row in connection.execute(select(accounts).order_by(accounts.c.name))
             ]
-            return [
-                account
-                for account in stored
-                if rows.payer_of(connection, account.name) == account.name
-            ]
-
-    def payer(self, name: str) -> str:
-        """The account that pays under this name: itself, or the one that it was merged into."""
-        with self._database.reading() as connection:
-            return rows.payer_of(connection, name)
-
-    def members(self, name: str) -> list[str]:
-        """The account, and those merged into it."""
-        with self._database.reading() as connection:
-            return rows.members_of(connection, name)
-
-    def caps_before_settling(self) -> dict[str, Account]:
-        """Accounts with a cap as they were before they became accounts of data assets; none if they
-        always were.
-        """
-        replay = ReplayedRows()
-        with self._database.reading() as connection:
-            settled = connection.execute(
-                select(records.c.sequence).where(records.c.kind == "settled")
-            ).scalar()
-            earlier = select(records).where(
-                records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)
-            )
-            for row in connection.execute(earlier.order_by(records.c.sequence)):
-                replay.record(row.kind, json.loads(row.content))
-        return {
-            name: Account(
-                name,
-                row["unit"],
-                Neighbours(row["neighbours"]),
-                row["epsilon_cap"],
-                row["delta_cap"],
-            )
-            for name, row in replay.rows["account"].items()
-            if not row["benchmark"]
-        }
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
             return assets.bound_to(connection, name)
 
-    def unplaced(self) -> dict[str, list[str]]:
-        """Accounts with a cap that are bound to no address, older than accounts of data assets;
-        each with those merged into it.
-        """
+    def unplaced(self) -> list[str]:
+        """Accounts with a cap that are bound to no address: of a ledger that was made anew."""
         with self._database.reading() as connection:
-            names = assets.unplaced(connection)
-            return {
-                name: rows.members_of(connection, name)
-                for name in names
-                if rows.payer_of(connection, name) == name
-            }
+            return assets.unplaced(connection)
 
     def check_seen(self, seen: Head) -> None:
         """Refuse a ledger that does not hold a record that was seen in it.
@@ -197,20 +143,11 @@ class Readings:
         with self._database.reading() as connection:
             chain.check_seen(connection, seen, chain.read_head(connection))
 
-    def entries(self, name: str, *, only_versioned: bool = False) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; and the accounts
-        merged into it. `only_versioned` are those whose names hold a version of the rows, as they
-        once did.
-        """
+    def entries(self, name: str) -> list[Entry]:
+        """What an account was charged for, in the order of its reservations."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            charged = (
-                select(entries)
-                .where(entries.c.account.in_(rows.members_of(connection, name)))
-                .order_by(entries.c.number)
-            )
-            if only_versioned:
-                charged = charged.where(entries.c.content_version != "")
+            charged = select(entries).where(entries.c.account == name).order_by(entries.c.number)
             return [rows.entry_value(row) for row in connection.execute(charged)]
 
     def find(self, release_id: str) -> Entry | None:
@@ -301,7 +238,7 @@ class Readings:
                         if spent is None
                         else spent.plus(budget.as_paid(entry.release.guarantee, account))
                     )
-                except PrivacyError:  # as in an older account that is exhausted
+                except PrivacyError:  # as of two chains that were made one
                     spent = None
                 none = Cost(math.inf, 0.0, "no total under one unit and one relation")
                 total = none if spent is None else spent.cost(account.delta_cap)

@@ -33,16 +33,14 @@ class ReplayedRows:
 
     def __init__(self) -> None:
         self.rows: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-        self.is_sealed = False
         self._charged: dict[str, bytes] = {}
         self._published: dict[str, bytes] = {}
         self._begun: set[str] = set()
 
     def record(self, kind: str, content: dict[str, Any]) -> None:
         """Do to the rows what a record says was done."""
-        self.is_sealed = self.is_sealed or "state" in content
         rows = self.rows
-        if kind in ("settled", "adopted", "restored"):
+        if kind in ("adopted", "restored"):
             self._begin_anew(content)
         elif kind == "opened":
             rows["account"][content["name"]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,12 +34,7 @@ _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals"
 _ALL = {table: select(table).order_by(next(iter(table.primary_key))) for table in _TABLES.values()}
 _ACCOUNT = select(accounts).where(accounts.c.name == bindparam("name"))
 _ENTRY = select(entries).where(entries.c.release_id == bindparam("release_id"))
-_PAYER = select(assets.c.account).where(assets.c.address == bindparam("address"))
 _SPENT = select(totals.c.spent).where(totals.c.account == bindparam("account"))
-JOINED = "account:"
-"""Before the name of an older account that was merged into another one: an address like any
-other.
-"""
 
 
 def now() -> str:
@@ -82,7 +77,6 @@ def release_row(release: Release) -> dict[str, Any]:
     return {
         "release_id": release.release_id,
         "account": release.account,
-        "content_version": release.content_version,
         "mechanism": release.mechanism,
         "parameters": canonical(release.parameters),
         "guarantee": canonical(guarantee_as_json(release.guarantee)),
@@ -97,9 +91,7 @@ def entry_value(row: Row[Any]) -> Entry:
         json.loads(row.parameters),
         guarantee_from_json(json.loads(row.guarantee)),
     )
-    release = Release(
-        row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version
-    )
+    release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee)
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
 
@@ -112,11 +104,7 @@ def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
     """The reservation of a release that is charged already. Raises PrivacyError: it was charged for
     something else.
     """
-    different = [
-        name
-        for name, value in row.items()
-        if name != "content_version" and known._mapping[name] != value
-    ]
+    different = [name for name, value in row.items() if known._mapping[name] != value]
     if different:
         raise PrivacyError(
             f"release {known.release_id} is charged already with another "
@@ -132,23 +120,15 @@ def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
     """A charged release of the same cost and parameters but for some, of which nothing was ever
     drawn; None where there is none.
-
-    Releases whose names hold a version of the rows are left out: it was not noted whether they had
-    begun.
     """
-    same = release_row(replace(release, content_version=""))
+    same = release_row(release)
     idle = (
         select(entries.c.release_id, entries.c.parameters)
         .where(
             entries.c.artefact_sha256.is_(None),
             ~select(drawings).where(drawings.c.release_id == entries.c.release_id).exists(),
         )
-        .where(
-            *(
-                entries.c[name] == same[name]
-                for name in ("account", "mechanism", "guarantee", "content_version")
-            )
-        )
+        .where(*(entries.c[name] == same[name] for name in ("account", "mechanism", "guarantee")))
         .order_by(entries.c.number)
     )
 
@@ -211,23 +191,6 @@ def digest_of(state: LedgerState) -> str:
     """SHA-256 of a state: 64 hexadecimal digits."""
     ordered = {name: sorted(map(canonical, rows)) for name, rows in state.items()}
     return hashlib.sha256(canonical(ordered).encode()).hexdigest()
-
-
-def payer_of(connection: Connection, name: str) -> str:
-    """The account that pays under this name: itself, or the one that it was merged into."""
-    payer = connection.execute(_PAYER, {"address": JOINED + name}).scalar()
-    return name if payer is None else str(payer)
-
-
-def members_of(connection: Connection, name: str) -> list[str]:
-    """The account, and those merged into it."""
-    joined = select(assets.c.address).where(
-        assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True)
-    )
-    return [
-        name,
-        *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars()),
-    ]
 
 
 def spent_of(connection: Connection, name: str) -> Spent:

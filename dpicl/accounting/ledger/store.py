@@ -35,12 +35,11 @@ from dpicl.accounting.ledger import (
     seals,
 )
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.chain import Change, changing, verify
-from dpicl.accounting.ledger.database import Database, downgrade
+from dpicl.accounting.ledger.chain import Change, changing
+from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
-from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
@@ -52,7 +51,7 @@ class Ledger(Readings):
 
     Threads may share one; a forked process opens its own.
     Raises LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has
-    another key, or was made by a newer version.
+    another key, or was made by another version.
     """
 
     def __init__(
@@ -64,12 +63,8 @@ class Ledger(Readings):
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
             chain.check_witness(connection, witnessed, end)
-            last = chain.check_end(connection, key, end)
-            settled = not end.sequence or "state" in last
+            chain.check_end(connection, key, end)
         self._anchor.advance(end)
-        if not settled:
-            with self._changing() as change:
-                settle(change)
 
     @classmethod
     @contextmanager
@@ -249,11 +244,6 @@ class Ledger(Readings):
                 ):  # what drew it may have been seen before the ledger came back
                     horizons.check_goes_on(change.connection, account, release)
                 return rows.reserved_before(known, row)
-            if (payer := rows.payer_of(change.connection, account.name)) != account.name:
-                raise PrivacyError(
-                    f"account {account.name!r}: nothing is charged to it any more; account "
-                    f"{payer!r} pays for its rows"
-                )
             if not account.benchmark:
                 elsewhere.check(change.connection, self._key, account, change.others())
             if first is not None:  # what is planned next to it may have brought other caps
@@ -357,22 +347,6 @@ class Ledger(Readings):
                 release_id,
             )
         return artefact_sha256
-
-    def take_back(self, revision: str) -> None:
-        """Take the ledger back to an older schema, for an older program; this one migrates it when
-        it opens it again.
-
-        Entries, chain and what is spent stay, and are checked before and after.
-        Raises LedgerError: there is no such schema, it cannot hold what is there, or the ledger was
-        edited; nothing is changed.
-        """
-        with self._database.migrating() as connection:
-            end = chain.read_head(connection, lock=True)
-            chain.check_seen(connection, self._anchor.read(), end)
-            verify(connection, self._key, end)
-            downgrade(connection, revision, self._database.name)
-            if end.sequence:
-                verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
         return changing(self._database, self._key, self._anchor, self._witness)

@@ -54,8 +54,7 @@ def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
 class Release:
     """One output to be: its name, who pays, what it is drawn by, and its guarantee.
 
-    `parameters` are public and plain JSON. `content_version` is of older releases, whose names held
-    it.
+    `parameters` are public and plain JSON.
     """
 
     release_id: str
@@ -63,7 +62,6 @@ class Release:
     mechanism: str
     parameters: Mapping[str, Any]
     guarantee: Guarantee
-    content_version: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,14 @@ from typing import Any
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.keys import keyed_hash
-from dpicl.accounting.ledger.rows import JOINED, LedgerState
+from dpicl.accounting.ledger.rows import LedgerState
 from dpicl.errors import LedgerRefusedError
 from dpicl.files.durable import write_whole
 from dpicl.files.locks import locked
 from dpicl.files.same_file import INODE
 
 log = logging.getLogger("dpicl.witness")
-_UNPLACED = (JOINED, INODE, "bundled:")
+_UNPLACED = (INODE, "bundled:")
 """Of addresses that say nothing elsewhere: an inode may be another file's by now, and what comes
 with dpicl is public.
 """

@@ -154,8 +154,7 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
     for name in drawn:
         write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
     stated = [read_json(file) for name in standing if (file := notes / f"{name}.json").exists()]
-    # an earlier version wrote a string, of another digest: it tells nothing
-    if all(isinstance(one, str) or one == state for one in stated):
+    if all(one == state for one in stated):
         return
     tell_holder(
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the "

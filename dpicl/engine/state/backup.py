@@ -29,7 +29,7 @@ from dpicl.engine.open_ledger import ledger_file, open_ledger
 from dpicl.engine.receipts import CERTIFICATE, DRAFT, SUFFIX, released_folder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.sealed import made_key, read_archive, read_key, write_archive
-from dpicl.engine.state_home import KEY, LEDGER, check_one_home, holds_ledger
+from dpicl.engine.state_home import KEY, LEDGER, check_restored
 from dpicl.errors import DpiclError, LedgerRefusedError, ParameterError
 from dpicl.files.durable import write_whole
 
@@ -73,8 +73,8 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
             would lie in the state home, of which the backup is one.
         OSError: a folder cannot be written, or the disk is full; then no file is there.
     """
-    check_one_home(settings.home)
-    if not settings.ledger and not holds_ledger(settings.home):
+    check_restored(settings.home)
+    if not settings.ledger and not any((settings.home / name).exists() for name in (LEDGER, KEY)):
         raise LedgerRefusedError(
             f"{settings.home}: no ledger to back up; expected a state home in which something was "
             f"released"

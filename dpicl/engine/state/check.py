@@ -25,7 +25,7 @@ from sqlalchemy import Connection, select
 import dpicl
 from dpicl.accounting.ledger import chain
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.database import known_schemas, schema_of
+from dpicl.accounting.ledger.database import other_schema, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
 from dpicl.accounting.ledger.models import SCHEMA, totals
 from dpicl.accounting.ledger.witness import Witness
@@ -36,7 +36,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import published
 from dpicl.engine.state.leftovers import DAY, orphans
 from dpicl.engine.state.restore import ANCHOR
-from dpicl.engine.state_home import KEY, MOVE_LOCK, check_one_home
+from dpicl.engine.state_home import KEY, RESTORE_LOCK, check_restored
 from dpicl.errors import DpiclError, LedgerRefusedError
 from dpicl.files.locks import is_free
 
@@ -59,14 +59,14 @@ class Finding:
 
 def findings(settings: Settings) -> Iterator[Finding]:
     """All of them, faults or not."""
-    for look in (_modes, _one_home, _ledger, _locks, _leftovers, _versions, _room):
+    for look in (_modes, _restored, _ledger, _locks, _leftovers, _versions, _room):
         yield from look(settings)
 
 
 def _refused(path: Path | str, error: DpiclError) -> Finding:
     """What any command would say."""
     rule, _, do = str(error).removeprefix(f"{path}: ").partition("; ")
-    return Finding(str(path), rule, do or "see docs/how-to/upgrade.md")
+    return Finding(str(path), rule, do or "see docs/how-to/keep.md")
 
 
 # Modes.
@@ -110,10 +110,10 @@ def _open_to_others(paths: list[Path], do: str) -> Iterator[Finding]:
 # The ledger.
 
 
-def _one_home(settings: Settings) -> Iterator[Finding]:
-    """No move or restore is unfinished, and no earlier home holds a ledger."""
+def _restored(settings: Settings) -> Iterator[Finding]:
+    """No restore is unfinished."""
     try:
-        check_one_home(settings.home)
+        check_restored(settings.home)
     except LedgerRefusedError as error:
         yield _refused(settings.home, error)
 
@@ -161,21 +161,8 @@ def _intact(
             place, "is empty so far", "nothing: the first release opens it", is_fault=False
         )
         return
-    if schema not in known_schemas():
-        yield Finding(
-            place,
-            f"schema {schema} is of another version",
-            f"install it; this is dpicl {dpicl.__version__}, schema {SCHEMA}",
-        )
-        return
     if schema != SCHEMA:
-        yield Finding(
-            place,
-            f"schema {schema} is an earlier one",
-            "nothing: the next command migrates it to " + SCHEMA,
-            is_fault=False,
-        )
-        return
+        raise LedgerRefusedError(other_schema(connection))
     end = chain.read_head(connection)
     for anchor in (Anchor(settings.home / ANCHOR), newest(settings)):
         try:
@@ -235,7 +222,7 @@ def _locks(settings: Settings) -> Iterator[Finding]:
     """Who works here now."""
     home = settings.home
     names = {
-        home / MOVE_LOCK: "the ledger is being moved or restored",
+        home / RESTORE_LOCK: "the ledger is being restored",
         home / BEGIN_LOCK: "a release begins",
     }
     names |= {

@@ -23,7 +23,7 @@ from dpicl.engine.frozen import FOLDER
 from dpicl.engine.open_ledger import ledger_file, looked_at
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.leftovers import DAY, Leftover, expired, orphans
-from dpicl.engine.state_home import check_one_home
+from dpicl.engine.state_home import check_restored
 from dpicl.errors import LedgerRefusedError
 
 
@@ -46,7 +46,7 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
     Raises:
         LedgerRefusedError: a move or a restore is not finished.
     """
-    check_one_home(settings.home)
+    check_restored(settings.home)
     now = time.time()
     before = -math.inf if keep_days is None else now - keep_days * DAY
     old = () if keep_days is None else expired(settings, before)

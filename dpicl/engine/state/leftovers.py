@@ -35,7 +35,7 @@ DRAFT_SECONDS, ROWS_SECONDS = HOUR, DAY
 them.
 """
 _DRAFT_OF_HOME = re.compile(
-    r"\.(ledger\.db(\.moving|\.restoring)?|moving|moved|restoring|benchmarks\.json)\.[0-9a-f]{12}|\.ledger\.anchor\.json\.[a-z0-9_]{8}"
+    r"\.(ledger\.db(\.restoring)?|restoring|benchmarks\.json)\.[0-9a-f]{12}|\.ledger\.anchor\.json\.[a-z0-9_]{8}"
 )
 _DRAFT_OF_RUNS, _DRAFT_OF_JOURNALS = (
     re.compile(r"\.dry-run-[a-z0-9_]{8}"),

@@ -33,7 +33,7 @@ from dpicl.engine.receipts import cap_of, newest, released_folder, write_adopted
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import KEYS, MANIFEST, RELEASED, Manifest, ledger_place
 from dpicl.engine.state.sealed import read_archive, read_key
-from dpicl.engine.state_home import KEY, LEDGER, MOVE_LOCK, RESTORING, check_one_home
+from dpicl.engine.state_home import KEY, LEDGER, RESTORE_LOCK, RESTORING, check_restored
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
 from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
@@ -67,7 +67,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             host has seen more than the backup holds.
     """
     key, home = read_key(key_file), settings.make_home()
-    with locked(home / MOVE_LOCK):
+    with locked(home / RESTORE_LOCK):
         manifest = _manifest(source, key)
         if manifest.ledger != ledger_place(settings):
             expected = (
@@ -131,9 +131,9 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
     if (home / RESTORING).exists():
         marked, _, attempt = (home / RESTORING).read_text("utf-8").rpartition(" ")
         if marked != backup:
-            check_one_home(home)
+            check_restored(home)
         return attempt, False
-    check_one_home(home)
+    check_restored(home)
     attempt = token_hex(16)
     publish(
         home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE

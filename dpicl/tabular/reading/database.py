@@ -166,21 +166,6 @@ def database_addresses(query: Query, dataset: str) -> tuple[str, ...]:
         return _connected(stack, address, query, dataset, deadline).addresses
 
 
-def earlier_address(query: Query, dataset: str) -> tuple[str, ...]:
-    """How an earlier program spelt the address of a database on a server; it may have bound an
-    account to that. Raises SourceError: it is none.
-    """
-    address = _address(query, dataset)
-    if address.get_backend_name() == "sqlite":
-        return ()
-    host = (
-        "localhost"
-        if address.host in (None, "", "localhost", "127.0.0.1", "::1")
-        else str(address.host).lower().rstrip(".")
-    )
-    return (f"postgresql://{host}:{address.port or 5432}/{address.database}",)
-
-
 def _connected(
     stack: ExitStack, address: Any, query: Query, dataset: str, deadline: Deadline
 ) -> Connected:

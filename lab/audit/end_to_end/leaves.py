@@ -242,7 +242,7 @@ HOME = (
         for name in (
             ".ledger.anchor.json.lock",
             ".protect.lock",
-            ".move.lock",
+            ".restore.lock",
             "benchmarks.json.lock",
             "released/.newest.json.lock",
         )
@@ -252,10 +252,7 @@ HOME = (
         "digests of sets that were said to be public",
         "public because its owner said so",
     ),
-    *(
-        _in_home(name, "where the state home was, went, or is restored from", _FACTS)
-        for name in ("moving", "moved", "restoring")
-    ),
+    _in_home("restoring", "which backup the state home is restored from", _FACTS),
     _in_home("released/newest.json", "the newest receipt", _STATE),
     _in_home("released/adopted.json", "the first record of a ledger that was made anew", _STATE),
     _in_home("released/DATA_SET/cap.json", "the cap of an account", _STATE),

@@ -24,8 +24,10 @@ from dpicl.engine.pipelines import (
     override,
     units_of,
 )
+from dpicl.engine.run_folder import Plan, read_plan, write_plan
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.lm.local.gguf_file import PACKAGED
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options
 from dpicl.pipeline import Cell, parse_epsilon
 from tests.library.examples import ROOT
@@ -244,16 +246,6 @@ def test_what_a_schedule_replaces_can_be_kept_by_a_server_and_in_a_plan(tmp_path
     )
 
 
-def test_a_schedule_that_uses_no_later_key_is_written_as_before_they_came(tmp_path: Path) -> None:
-    """Plans of runs that an earlier version began stay the same, and are gone on with."""
-    schedule = _pipeline(tmp_path, schedule=DAILY).schedule
-    assert schedule is not None and schedule.model_dump() == {
-        **DAILY,
-        "timezone": "UTC",
-        "horizon_days": 365,
-    }
-
-
 def test_an_unknown_key_at_the_top_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match=r"pipelines\.yaml: modells: unknown key"):
         _load(tmp_path, GRID, modells={})
@@ -368,3 +360,41 @@ def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(
             for dataset in pipeline.datasets
             if dataset in contracts
         ), name
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """With every key of a pipeline that has another word in the names of releases."""
+    options = {
+        "ldp_tabicl": {
+            "shot_selection": ["nested"],
+            "variants": {"pairs": {"design": "pairs", "estimator": "tree"}},
+        },
+        "gdp_tabicl": {"epsilon_is": "amplified"},
+        "few_shot_generation": {
+            "variants": {
+                "fixed": {"mechanism": "clipped-logits", "batches": "fixed", "private_tokens": 3}
+            }
+        },
+    }
+    pipeline = Pipeline.model_validate({**GRID, "generator": "fake", "options": options})
+    plan = Plan("mine", "mine", pipeline, ModelSpec(name="fake", kind="fake"))
+    write_plan(tmp_path, plan)
+    assert read_plan(tmp_path) == plan
+    write_plan(tmp_path, read_plan(tmp_path))
+
+
+def test_what_a_list_says_of_a_pipeline_is_no_part_of_its_plan() -> None:
+    content = yaml.safe_load((ROOT / "pipelines.yaml").read_text())["pipelines"]["demo"]
+    about = {"group", "takes", "needs"}
+    assert about <= content.keys()
+    plans = [
+        Plan(
+            "mine",
+            "demo",
+            override(Pipeline.model_validate(one), {}),
+            ModelSpec(name="fake", kind="fake"),
+        )
+        for one in (content, {key: value for key, value in content.items() if key not in about})
+    ]
+    assert plans[0] == plans[1] and plans[0].as_json() == plans[1].as_json()
+    assert not about & plans[0].as_json()["pipeline"].keys()

@@ -151,7 +151,7 @@ def test_rows_elect_so_many_tokens_and_the_model_writes_the_others_alone(electio
         shots=(2,),
         batches="fixed",
         mechanism="exponential",
-        elections=elections,
+        private_tokens=elections,
     )
     for one in written(asked)[INF]:
         assert one.text[:elections] == SECRET[one.label][:elections]
@@ -355,7 +355,7 @@ def test_a_run_gives_a_result_for_every_system() -> None:
         declared,
         epsilons=(2.0, math.inf),
         shots=(1, 2),
-        also={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}},
+        variants={"fixed": {"batches": "fixed", "mechanism": "clipped-logits"}},
     )
     rows = run_texts(split(declared), declared, asked, HashScorer(), EchoGenerator())
     cells = {(row.system, row.epsilon, row.shots) for row in rows}

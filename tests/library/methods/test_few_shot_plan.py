@@ -253,7 +253,7 @@ def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
         examples=3,
         candidates=50,
         max_tokens=9,
-        also={"wide": {"candidates": "all", "mechanism": "exponential"}},
+        variants={"wide": {"candidates": "all", "mechanism": "exponential"}},
     )
     assert Shape.of(TREC, own) == Shape("gaussian", False, 5, 3, 50, 9, 10.0)
     assert Shape.of(TREC, own, "icl-wide") == Shape("exponential", False, 80, 1, None, 15, 10.0)

@@ -83,7 +83,7 @@ def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() ->
     contract = private_contract()
     options = LdpOptions(
         estimator="log-linear",
-        also={
+        variants={
             "em": LdpVariant(estimator="em"),
             "asked": LdpVariant(design="pairs", estimator="em"),
         },
@@ -168,7 +168,5 @@ def test_a_collection_has_the_same_bytes_wherever_it_comes_from(options: LdpOpti
     for cell, collected in collect(table, contract, unit, draws).items():
         content = method.encode(collected)
         read = method.decode(content, contract, unit, cell)
-        assert b"'fortran_order': False" in content, (
-            "clients one after another, as in releases of earlier versions"
-        )
+        assert b"'fortran_order': False" in content, "clients one after another"
         assert method.encode(read) == method.encode(merged([read])) == content

@@ -202,7 +202,7 @@ def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitte
     [
         GdpOptions(),
         GdpOptions(allocation="all-columns", sum_origin="lower"),
-        GdpOptions(allocation="shared-count", spent="in-all"),
+        GdpOptions(allocation="shared-count", epsilon_is="amplified"),
     ],
 )
 def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:

@@ -34,7 +34,7 @@ def test_every_row_has_a_bin_of_each_column_and_its_label_last(
 
 def test_contracts_without_bins_keep_their_digest() -> None:
     blood = CONTRACTS["blood"]
-    assert "levels" not in blood.model_dump_json()
+    assert "bins" not in blood.model_dump_json()
     column = blood.columns["time_months"].model_copy(update={"bins": (12.0,)})
     assert contract_digest(
         blood.model_copy(update={"columns": {**blood.columns, "time_months": column}})
