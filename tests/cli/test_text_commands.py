@@ -84,7 +84,7 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 @pytest.mark.quick(
     "arguments0-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds "
     "texts",
-    "arguments7-expected greater than or equal to 1",
+    "arguments6-expected greater than or equal to 1",
     "arguments2-raw rows stay local; expected a local model as --generator",
     "arguments1-phrase1",
 )
