@@ -185,6 +185,7 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
             "answers from no ε on, and worse at ε = 1." in text
         )
         assert "+0.117" not in text and "0.033" in text
+        assert "releases of trec at ε = 1 is worse than nothing for" in text
     assert markdown_row(markdown, "DP few-shot generation")[1:4] == [
         "trec",
         "zero-shot 0.450",

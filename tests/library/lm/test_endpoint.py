@@ -13,7 +13,7 @@ import pytest
 
 from dpicl.errors import ModelError
 from dpicl.evaluation import answers
-from dpicl.lm.endpoint.labels import parsed_answer
+from dpicl.lm.endpoint.labels import floor, parsed_answer
 from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
 from dpicl.lm.endpoint.requester import in_order
 from dpicl.lm.endpoint.scorer import EndpointScorer
@@ -228,6 +228,15 @@ def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
         seen.count(number) for number in (0, 1, 2)
     ]
     assert min(seen.count(number) for number in (0, 1)) > 0
+
+
+@pytest.mark.parametrize(
+    ("listed", "least"), [([-3.0, -4.0], -4.0), ([math.log(0.9), math.log(0.08)], math.log(0.02))]
+)
+def test_what_is_not_listed_has_what_the_list_leaves_and_no_more_than_its_last(
+    listed: list[float], least: float
+) -> None:
+    assert floor(listed) == pytest.approx(least)
 
 
 def test_a_chat_that_lists_first_tokens_is_not_asked_for_labels_that_begin_one_another() -> None:
