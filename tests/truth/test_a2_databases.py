@@ -22,8 +22,6 @@ import pytest
 from psycopg.pq import Conninfo
 from sqlalchemy import make_url
 
-from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account
 from dpicl.contract.sources import Query
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import check_ledger
@@ -472,22 +470,6 @@ def named(place: Place, name: str, url: str, account: str) -> str:
     return contract(
         place, name, {"query": {"url_env": f"DB_{name.upper()}", "sql": SQL}}, account=account
     )
-
-
-def test_what_an_earlier_program_bound_by_its_address_still_pays(
-    place: Place, server: Server, elsewhere: Server
-) -> None:
-    earlier = Account("earlier", "row", Neighbours.ADD_OR_REMOVE_ONE, 1.0)
-    with open_ledger(Settings.current()) as ledger:
-        ledger.ensure_account(earlier)
-        ledger.bind("earlier", [f"postgresql://localhost:{elsewhere.port}/shop"])
-    assert payer(asking(place, "second", url_of(elsewhere))) == "earlier"
-    assert (
-        payer(asking(place, "third", url_of(elsewhere, "none", more="?dbname=shop"))) == "earlier"
-    ), "and by now the server is bound too"
-    with open_ledger(Settings.current()) as ledger:
-        kinds = {address.split(":")[0] for address in ledger.addresses("earlier")}
-    assert kinds == {"postgresql", "pg", "pg-at"}
 
 
 def test_a_named_account_takes_no_database_of_another(place: Place, server: Server) -> None:
