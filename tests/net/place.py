@@ -28,7 +28,7 @@ QUIET = {
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_OFFLINE": "1",
 }
-KEPT = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TMPDIR")
+KEPT = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "TMPDIR")
 TRIED = ("NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "PYTHONHASHSEED")
 """Set by hand to see whether values go by the processor."""
 
@@ -60,7 +60,7 @@ def bare_environment() -> dict[str, str]:
     """Of the caller's environment what says nothing of an installation, and constant secrets."""
     kept = {name: os.environ[name] for name in (*KEPT, *TRIED) if name in os.environ}
     return {
-        "OMP_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",  # the threads of OpenMP do not survive a fork
         **kept,
         **QUIET,
         "PYTHONPATH": os.pathsep.join((str(HERE / "fixed"), str(REPOSITORY))),
