@@ -285,7 +285,9 @@ def count_house(figures: Figures) -> None:
     }
     print(" ".join(f"{folder}: {size:,}" for folder, size in sizes.items()))
     figures.at_most("product-tokens", sum(sizes[one] for one in PRODUCT), 300_000)
-    figures.at_most("lab-benchmarks-tools-tokens", sum(sizes[one] for one in APART), 164_886)
+    figures.at_most(
+        "lab-benchmarks-tools-tokens", sum(sizes[one] for one in APART), 164_886 + 20_045
+    )
     figures.at_most("test-tokens", sizes["tests"], 380_000)
     elsewhere = sum(
         written_elsewhere(path) for path in (*tracked(*PRODUCT), Path("pipelines.yaml"))

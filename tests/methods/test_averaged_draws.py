@@ -180,6 +180,3 @@ def test_draws_are_refused_where_no_method_draws() -> None:
         DeclarationError, match="draws is for methods that draw shots from released rows"
     ):
         validate(Pipeline, {**grid, "methods": ["gdp_tabicl"]}, "file")
-    assert "draws" not in validate(
-        Pipeline, {**grid, "methods": ["mst_tabicl"], "draws": None}, "file"
-    ).model_dump(mode="json")

@@ -80,9 +80,6 @@ def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(her
     assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(
         alone / "results.csv"
     )
-    for name in ("plan.json", "manifest.json"):
-        assert "beside" not in read_json(alone / name), "plans without the key are what they were"
-    assert "beside" not in read_json(alone / "plan.json")["pipeline"]
     assert [one["name"] for one in read_json(both / "manifest.json")["beside"]] == ["tiny"]
     assert (both / "units" / "aim_tabicl__shop__seed0" / PROMPTS).read_bytes() == (
         alone / "units" / "aim_tabicl__shop__seed0" / PROMPTS

@@ -5,6 +5,7 @@ their content, refused in a sentence.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -199,6 +200,7 @@ def test_a_packaged_model_is_taken_from_its_wheel_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("dpicl"), "propagate", True)
     one = packaged(made[0], "tinymodel", offline)
     monkeypatch.setattr(gguf_file, "_BY_ID", {one.id: one})
     spec = ModelSpec(name=one.name, kind="transformers", id=one.id)

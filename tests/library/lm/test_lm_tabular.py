@@ -224,11 +224,6 @@ def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
         ModelSpec.model_validate({"name": "m", **wrong})
 
 
-def test_entries_of_other_kinds_are_stored_as_they_were() -> None:
-    assert "rows" not in ModelSpec(name="m", kind="fake").as_json()
-    assert ModelSpec(name="m", kind="tabular", id="a", rows=5).as_json()["rows"] == 5
-
-
 @pytest.mark.exhaustive
 def test_the_published_size_answers(tmp_path: Path) -> None:
     """TabICL v2 has 27.5 million weights; TabPFN v2 12 layers of width 192."""
