@@ -201,6 +201,7 @@ def test_a_packaged_model_is_taken_from_its_wheel_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(logging.getLogger("dpicl"), "propagate", True)
+    caplog.set_level(logging.INFO, "dpicl.models")  # another test may have been told to be quiet
     one = packaged(made[0], "tinymodel", offline)
     monkeypatch.setattr(gguf_file, "_BY_ID", {one.id: one})
     spec = ModelSpec(name=one.name, kind="transformers", id=one.id)
