@@ -11,6 +11,7 @@ import pytest
 
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.accounting.ledger.chain import link
 from dpicl.errors import LedgerError, LedgerRefusedError
 from tests.ledger.workload import SHOP, Place, cost, release, seal_again, sha256
 
@@ -250,6 +251,11 @@ def test_an_anchor_behind_the_database_catches_up_on_opening(place: Place) -> No
     place.anchor.write_text(json.dumps({"sequence": record.sequence, "hash": record.hash}))
     with place.ledger():
         assert Anchor(place.anchor).read().sequence == 5
+
+
+def test_a_record_of_another_past_is_another_record() -> None:
+    after = {link(bytes(32), Head(4, past), "bound", "{}") for past in ("", "a", "b")}
+    assert len(after) == 3 and {head.sequence for head in after} == {5}
 
 
 def test_an_anchor_never_moves_back(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from typing import Any
 import yaml
 
 PACKAGES = ("dpicl", "tasks", "flows", "infra")
-APART = "dpicl/audit/"
-"""The audits have mutants of their own, and become a package of their own."""
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 _Steps = tuple[ast.AST, ...]
 
@@ -66,8 +64,7 @@ class Product:
             file for package in PACKAGES for file in sorted((self.root / package).rglob("*.py"))
         ]
         named = {file.relative_to(self.root).as_posix(): file for file in files}
-        here = {name: file for name, file in named.items() if not name.startswith(APART)}
-        self.sources = {name: file.read_bytes() for name, file in here.items()}
+        self.sources = {name: file.read_bytes() for name, file in named.items()}
 
     def tree(self, name: str) -> ast.Module:
         """One file's."""

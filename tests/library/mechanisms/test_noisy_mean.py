@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.noisy_mean import Grid, Origin, guarantee, noisy_mean
+from dpicl.mechanisms.noisy_count import noisy_counts
+from dpicl.mechanisms.noisy_mean import (
+    Grid,
+    Origin,
+    guarantee,
+    mean_of,
+    noised_means,
+    noisy_mean,
+)
 from dpicl.randomness import stream
 
 origins = pytest.mark.parametrize("origin", ["lower", "centre"])
@@ -117,6 +125,15 @@ def test_an_empty_column_gives_the_origin(origin: Origin) -> None:
     draws = stream(0, "test", "", "")
     means = {noisy_mean(np.array([]), grid, epsilon=Fraction(1), stream=draws) for _ in range(50)}
     assert len(means) > 3
+
+
+def test_sum_and_count_spend_half_of_epsilon_each() -> None:
+    grid, epsilon, draws = Grid(0, 10, 1, "lower"), Fraction(1), stream(0, "test", "", "")
+    means = noised_means([500, 700], [100, 100], grid, epsilon=epsilon, stream=draws)
+    again = stream(0, "test", "", "")
+    totals = noisy_counts([500, 700], epsilon=epsilon / 2 / 10, stream=again)
+    counts = noisy_counts([100, 100], epsilon=epsilon / 2, stream=again)
+    assert means == [mean_of(*one, grid) for one in zip(totals, counts, strict=True)]
 
 
 @origins
