@@ -34,7 +34,7 @@ from lab.benchmarks.figures import Figures, bench, sized
 
 ROOT = Path(__file__).parents[2]
 PRODUCT, APART = ("dpicl", "tasks", "flows", "infra"), ("lab", "tools")
-NET, NET_STANDS = "tests/net", "795a5535"
+NET, NET_STANDS = "tests/net", "669f98be"
 """What users get from outside, and the commit since which no file of it may change."""
 ROWS, COLUMNS = 2_000, 8
 FOREIGN = ("prefect", "dask", "distributed", "great_expectations", "torch", "jax", "matplotlib")
