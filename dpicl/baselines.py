@@ -156,9 +156,10 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
 
 def boosted(rows: ReleasedRows, encoding: LocalEncoding) -> Any:
     """Boosted trees on the order of the bins of released rows, of two labels at least."""
+    # a second to import: only where something is fitted
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,
-    )  # a second to import: only where something is fitted
+    )
 
     bins, weights = _of_boosting(rows, encoding)
     rounds = min(_ROUNDS, max(_TREES // encoding.bin_counts[-1], 1))

@@ -102,10 +102,11 @@ def measure(
     """
     classes, mean_recall, auc, error = np.unique(truth), None, None, None
     if balanced and numbers is None and len(classes) > 1:
+        # a second to import: only where something is measured
         from sklearn.metrics import (
             recall_score,
             roc_auc_score,
-        )  # a second to import: only where something is measured
+        )
 
         mean_recall = float(
             recall_score(truth, answered, labels=classes, average="macro", zero_division=0.0)
@@ -180,9 +181,10 @@ def measure_scores(
     """Metrics of a model's scores, shape (queries, answers)."""
     if scores.shape[1] == 2:
         return measure(truth, answers(scores), scores[:, 1] - scores[:, 0], numbers=numbers)
+    # a third of a second to import: only where something is measured
     from scipy.special import (
         log_softmax,
-    )  # a third of a second to import: only where something is measured
+    )
 
     return measure(truth, answers(scores), log_softmax(scores, axis=1), numbers=numbers)
 

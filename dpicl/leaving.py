@@ -19,9 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-SIGNALS = tuple(
-    sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP")
-)  # not every system has the last
+# not every system has the last
+SIGNALS = tuple(sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code, as shells give it: of a termination it is 143."""
 _GONE_SECONDS = 2.0
@@ -76,9 +75,8 @@ def leave(sentence: str, sign: int = signal.SIGINT) -> NoReturn:
     # Back to back, and both without letting another thread run: nobody here sees that the workers
     # are gone.
     for kill in (os.killpg, os.kill) if workers else ():
-        with suppress(
-            ProcessLookupError
-        ):  # of a fork server that has only just been started, and has no group yet (`own_group`)
+        # of a fork server that has only just been started, and has no group yet (`own_group`)
+        with suppress(ProcessLookupError):
             kill(workers, signal.SIGKILL)
     os.execv(program[0], program)  # noqa: S606 - our own file
 

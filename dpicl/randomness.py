@@ -46,9 +46,8 @@ class Stream:
         """`count` uniform unsigned integers of `dtype`, shape (count,)."""
         words = np.empty(count, dtype=dtype)
         left = words.view(np.uint8).data
-        for start in range(
-            0, len(left), _BLOCK_BYTES
-        ):  # what is encrypted stays in the processor's cache
+        # what is encrypted stays in the processor's cache
+        for start in range(0, len(left), _BLOCK_BYTES):
             block = left[start : start + _BLOCK_BYTES]
             self._cipher.update_into(_ZEROS[: len(block)], block)
         return words

@@ -115,9 +115,10 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or no method fits.
         """
+        # a second to import: only where something is planned
         from dpicl.planning.table_plan import (
             plan_table,
-        )  # a second to import: only where something is planned
+        )
 
         contract = (
             self._settings.contract(dataset)

@@ -175,9 +175,8 @@ def parse_yaml(raw: bytes, file: str) -> Any:
             getattr(error, "problem_mark", None),
             str(getattr(error, "problem", None) or "is not valid YAML"),
         )
-        last = max(
-            1, len(text.splitlines())
-        )  # libyaml is a line further where a file ends too early
+        # libyaml is a line further where a file ends too early
+        last = max(1, len(text.splitlines()))
         raise DeclarationError(
             file, f"line {min(mark.line + 1, last)}" if mark is not None else "", problem
         ) from None

@@ -97,11 +97,12 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
             "no schedule names a work pool; expected --pool, or `work_pool` in a schedule of "
             "pipelines.yaml"
         )
+    # none at all: else Prefect asks, or takes this host's folder
     content = {
         "name": "dpicl",
         "pull": [],
         "deployments": described,
-    }  # none at all: else Prefect asks, or takes this host's folder
+    }
     file.write_text(
         _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=140),
         encoding="utf-8",
@@ -186,9 +187,8 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
                     highlight=False,
                     soft_wrap=True,
                 )
-        except (
-            DpiclError
-        ) as error:  # the others are served; its own runs are refused with this sentence
+        # the others are served; its own runs are refused with this sentence
+        except DpiclError as error:
             console.print(f"  warning: {error}", highlight=False, soft_wrap=True)
         if schedule:
             with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
@@ -200,8 +200,7 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             console.print(sentence, highlight=False, soft_wrap=True)
     ensure_automations(notify)
     with get_client(sync_client=True) as client:
-        for account in sorted(
-            accounts
-        ):  # one run at a time for every account that scheduled pipelines spend from
+        # one run at a time for every account that scheduled pipelines spend from
+        for account in sorted(accounts):
             client.upsert_global_concurrency_limit_by_name(ACCOUNT_LIMIT + account, limit=1)
     return pipelines

@@ -59,18 +59,18 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
-    if (
-        "?" in os.environ["PREFECT_HOME"]
-    ):  # Prefect makes an address of it, and would put its database somewhere else
+    # Prefect makes an address of it, and would put its database somewhere else
+    if "?" in os.environ["PREFECT_HOME"]:
         file = quote(f"{os.environ['PREFECT_HOME']}/prefect.db")
         os.environ.setdefault(
             "PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///file:{file}?uri=true"
         )
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(home / "dask"))
+    # workers may have another working directory
     os.environ["DPICL_RUNS"], os.environ["DPICL_HOME"] = (
         str(settings.runs),
         str(home),
-    )  # workers may have another working directory
+    )
     check_restored(home)
     for name in ("prefect", "dask"):
         settings.own(name)

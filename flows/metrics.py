@@ -263,9 +263,8 @@ def serve_metrics(settings: Settings, host: str, port: int, console: Console) ->
         RunError: nothing can listen there.
     """
     registry = registry_of(settings)
-    generate_latest(
-        registry
-    )  # the first reading of many finished runs may take longer than a scraper waits
+    # the first reading of many finished runs may take longer than a scraper waits
+    generate_latest(registry)
     try:
         server, answering = start_http_server(port, host, registry)
     except OSError as error:

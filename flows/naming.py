@@ -85,8 +85,9 @@ def name_flow_run(plan: Plan) -> None:
         run_name(plan),
         [*others, *tags_of(plan.pipeline, plan.model, plan.writer)],
     )
+    # a name is not worth a run
     with (
         suppress(httpx.HTTPError, PrefectException),
         get_client(sync_client=True) as client,
-    ):  # a name is not worth a run
+    ):
         client.update_flow_run(flow_run.id, name=flow_run.name, tags=flow_run.tags)

@@ -142,9 +142,8 @@ def resubmit_later(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
 
 def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
     settings = Settings.from_environment()
-    if flow_run.deployment_id is None or is_held(
-        flow_run.id, settings
-    ):  # another process was faster
+    # another process was faster
+    if flow_run.deployment_id is None or is_held(flow_run.id, settings):
         return
     tries = _count(flow_run.id, settings)
     if tries >= TRIES:

@@ -79,9 +79,8 @@ def delete_flow_runs(before: datetime, *, dry_run: bool) -> list[UUID]:
             flow_filter=ours, flow_run_filter=ended, limit=_PAGE, offset=others
         ):
             for run in page:
-                if (
-                    not {"pipeline"} <= run.parameters.keys() <= _PARAMETERS
-                ):  # another flow of this name
+                # another flow of this name
+                if not {"pipeline"} <= run.parameters.keys() <= _PARAMETERS:
                     others += 1
                     continue
                 deleted.append(run.id)

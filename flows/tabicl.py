@@ -168,7 +168,6 @@ def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
 def _do(run: Path, settings: Settings) -> None:
     """Go through the chain with what is not yet done, then report."""
     for sentence in differing_caps(plan_accounts(read_plan(run), settings), settings):
-        log.warning(
-            "%s", sentence
-        )  # on the run's page, since nobody sees the terminal of a scheduled run
+        # on the run's page, since nobody sees the terminal of a scheduled run
+        log.warning("%s", sentence)
     run_units(run, OnDask(run), report_steps(run))

@@ -63,17 +63,15 @@ def evaluate(
         )
     verdicts: dict[int, Verdict] = {}
     for one in result.results:
-        told = (
-            one.exception_info or {}
-        )  # of one exception, or of several by the metric that raised it
+        # of one exception, or of several by the metric that raised it
+        told = one.exception_info or {}
         raised = any(
             each["raised_exception"]
             for each in ([told] if "raised_exception" in told else told.values())
         )
         verdicts[one.expectation_config.meta["number"]] = None if raised else bool(one.success)
-    return [
-        verdicts.get(number) for number in range(len(expectations))
-    ]  # an unknown one would be dropped
+    # an unknown one would be dropped
+    return [verdicts.get(number) for number in range(len(expectations))]
 
 
 def _great_expectations() -> Any:
@@ -97,9 +95,8 @@ def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     labelled = table.column(contract.label.column).is_valid()
     codes = label_codes(PrivateTable(table.filter(labelled)), contract)
     frame[RARER_LABEL] = 0
-    rarest = np.bincount(codes, minlength=contract.target.count)[
-        ::-1
-    ].argmin()  # of two equally rare ones the later
+    # of two equally rare ones the later
+    rarest = np.bincount(codes, minlength=contract.target.count)[::-1].argmin()
     frame.loc[labelled.to_numpy(), RARER_LABEL] = (
         codes == contract.target.count - 1 - rarest
     ).astype(int)

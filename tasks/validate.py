@@ -72,9 +72,8 @@ def check_expectations(run: Path, dataset: str) -> None:
         replace=True,
     )
     for one, held, verdict in zip(rules, ours, verdicts, strict=False):
-        if verdict != held and (
-            batches is None or held
-        ):  # of a batch, rows that are held out from all may be gone
+        # of a batch, rows that are held out from all may be gone
+        if verdict != held and (batches is None or held):
             raise RunError(
                 f"validate {dataset}: Great Expectations and our own check disagree on "
                 f"{one.type}, column {one.column!r}"

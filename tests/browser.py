@@ -82,10 +82,11 @@ class Tab:
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
         )
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
+        # from one fragment to another, nothing would be loaded
         for address in (
             "about:blank",
             page.resolve().as_uri() + fragment,
-        ):  # from one fragment to another, nothing would be loaded
+        ):
             self.seen = []
             self.send("Page.navigate", url=address)
             while not any(event.get("method") == "Page.loadEventFired" for event in self.seen):

@@ -56,9 +56,8 @@ def _command(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    if (
-        "prefect" in sys.modules
-    ):  # the fork server has read the settings of its own environment: no server, or another one
+    # the fork server has read the settings of its own environment: no server, or another one
+    if "prefect" in sys.modules:
         from prefect.context import refresh_global_settings_context
 
         refresh_global_settings_context()

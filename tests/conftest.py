@@ -54,16 +54,14 @@ for _own, (_name, _folder) in OWN.items():
         atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 
 WITNESSES = os.environ["XDG_CONFIG_HOME"]
-if (
-    "TESTERS_CACHE" not in os.environ
-):  # what is found of the models of tests is kept in nobody's cache
+# what is found of the models of tests is kept in nobody's cache
+if "TESTERS_CACHE" not in os.environ:
     os.environ["TESTERS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(
         prefix="dpicl-tests-cache-"
     )
     atexit.register(shutil.rmtree, os.environ["TESTERS_CACHE"], ignore_errors=True)
-os.environ.setdefault(
-    "MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib")
-)  # it has settings there too
+# it has settings there too
+os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))
 
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow,
 # and its console is a captured one.
@@ -151,9 +149,8 @@ def own_witness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """What a test's homes have spent is not known in another test's, unless they work in one
     place.
     """
-    if os.environ["XDG_CONFIG_HOME"].startswith(
-        WITNESSES
-    ):  # one of another test's is left where that ended while it worked in a place
+    # one of another test's is left where that ended while it worked in a place
+    if os.environ["XDG_CONFIG_HOME"].startswith(WITNESSES):
         monkeypatch.setenv("XDG_CONFIG_HOME", f"{WITNESSES}/{abs(hash(request.node.nodeid))}")
 
 

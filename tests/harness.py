@@ -354,9 +354,8 @@ class World(Place):
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return json.loads(answer.read() or "null")
             except urllib.error.HTTPError as error:
-                if (
-                    error.code != 503 or wait is None
-                ):  # a busy database, which Prefect's own client waits for too
+                # a busy database, which Prefect's own client waits for too
+                if error.code != 503 or wait is None:
                     raise
                 time.sleep(wait)
         return None
@@ -532,10 +531,11 @@ class _Session:
         """Address of a PostgreSQL, as installations have it; none where its programs are not, since
         most tests do not mind.
         """
+        # it takes functions of this module
         from tests.ledger.postgres import (
             is_wanted,
             running_postgres,
-        )  # it takes functions of this module
+        )
 
         return str(self._enter(running_postgres(durable=False)).url()) if is_wanted() else ""
 
@@ -599,9 +599,8 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
         patch.setattr("sys.argv", ["dpicl", *arguments])
-        patch.setattr(
-            "dpicl.cli.terminal.console._width", 1_000
-        )  # as where no terminal is, whatever the tests were started from
+        # as where no terminal is, whatever the tests were started from
+        patch.setattr("dpicl.cli.terminal.console._width", 1_000)
         main()
     out, err = capture.readouterr()
     assert not stopped.value.code and not talk(err), err

@@ -87,9 +87,8 @@ def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0
         raise PrivacyError(
             f"event {event.kind!r} has no cost at delta={delta}; expected a delta in (0, 1)"
         )
-    if (
-        event.kind == "parallel" and neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    ):  # at one delta the largest curve has the largest epsilon
+    # at one delta the largest curve has the largest epsilon
+    if event.kind == "parallel" and neighbours is Neighbours.ADD_OR_REMOVE_ONE:
         parts = [
             price(part, neighbours=neighbours, unit=unit, delta=delta).epsilon
             for part in dict.fromkeys(event.parts)

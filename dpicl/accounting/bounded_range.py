@@ -125,9 +125,8 @@ class Losses:
             places = np.append(places, self.most)
         with np.errstate(over="ignore"):
             slopes = np.diff(self.at(places)) / np.diff(np.exp(places))
-        tails = np.concatenate(
-            [[1.0], -slopes, [0.0]]
-        )  # of Q: how much of it lies at this loss or above
+        # of Q: how much of it lies at this loss or above
+        tails = np.concatenate([[1.0], -slopes, [0.0]])
         return places, np.maximum(-np.diff(tails), 0.0)
 
     def sampled(self, rate: float) -> tuple[Curve, Curve]:
@@ -144,9 +143,8 @@ class Losses:
             return np.maximum(np.where(losses < _DEPTH, small, losses - math.log(rate)), -self.most)
 
         def comes(losses: np.ndarray) -> np.ndarray:
-            surely = -np.expm1(
-                np.minimum(losses, 0)
-            )  # no curve is below it: the clamp of `before` would be
+            # no curve is below it: the clamp of `before` would be
+            surely = -np.expm1(np.minimum(losses, 0))
             return np.where(
                 losses > floor, np.maximum(rate * self.at(before(losses)), surely), surely
             )
@@ -179,14 +177,14 @@ def _one_more(delta: np.ndarray, reach: float, cells: int) -> np.ndarray:
     ends, least = np.exp(-np.arange(cells + 1) * (reach / cells)), math.exp(-reach)
     below = np.arange(cells, 0, -1) * (reach / cells)
     left = -np.expm1(-below) + np.exp(-below) * delta[cells:0:-1]
-    whole = np.concatenate(
-        [left, delta, np.full(cells, delta[-1])]
-    )  # place i of the grid is place cells + i here
+    # place i of the grid is place cells + i here
+    whole = np.concatenate([left, delta, np.full(cells, delta[-1])])
     windows = np.lib.stride_tricks.sliding_window_view(whole, 2 * cells + 1)[: len(delta)]
+    # V(x - j h) and V(x - j h + r), j = 0 .. m
     higher, lower = (
         windows[:, cells::-1],
         windows[:, : cells - 1 : -1],
-    )  # V(x - j h) and V(x - j h + r), j = 0 .. m
+    )
     first, last = ends[:-1], ends[1:]
     slopes = [np.diff(values, axis=1) / np.diff(ends) for values in (higher, lower)]
     starts = [

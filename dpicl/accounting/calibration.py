@@ -107,9 +107,8 @@ def calibrate_pure(epsilon: float, sampling_rate: Fraction | float, count: int) 
     """
     if not 0 < epsilon <= MOST_PURE_EPSILON:
         raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_PURE_EPSILON:g}]")
-    repeated(
-        poisson_sampled(sampling_rate, pure(epsilon)), count
-    )  # refuses parameters out of range
+    # refuses parameters out of range
+    repeated(poisson_sampled(sampling_rate, pure(epsilon)), count)
     root = math.log1p(math.expm1(epsilon / count) / float(sampling_rate))
     return float(rational_below(root * (1 - _ROUNDING)))
 

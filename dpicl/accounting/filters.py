@@ -154,9 +154,8 @@ class Spent:
         if is_pure:
             check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
-        raised = [
-            one * (1 + _QUANTUM) for one in curve.renyi
-        ]  # a margin for the sums of a few floats that led here
+        # a margin for the sums of a few floats that led here
+        raised = [one * (1 + _QUANTUM) for one in curve.renyi]
         bounds = [
             math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised
         ]
@@ -280,9 +279,10 @@ def _excess(epsilon: float, sums: np.ndarray, delta: float) -> float:
     def right(z: float) -> float:
         return float(np.logaddexp.reduce(terms + lambdas * z))
 
+    # a third of a second to import: only where it is called
     from scipy.optimize import (
         minimize_scalar,
-    )  # a third of a second to import: only where it is called
+    )
 
     bounds = math.log1p(1 / lambdas[-1]), math.log1p(1 / lambdas[0]) * (1 + _PRECISION)
     lowest = minimize_scalar(

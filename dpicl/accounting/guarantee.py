@@ -98,9 +98,8 @@ def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:
 def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of several releases on the same rows, of one unit and relation; equation (1)."""
     neighbours, unit = relation_of(guarantees)
-    counts = Counter(
-        part.event for part in guarantees
-    )  # equal events once, so that a manifest stays readable
+    # equal events once, so that a manifest stays readable
+    counts = Counter(part.event for part in guarantees)
     parts = tuple(
         event if count == 1 else Event("repeated", (("count", count),), (event,))
         for event, count in counts.items()

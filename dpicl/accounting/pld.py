@@ -72,9 +72,8 @@ def epsilon_at(
     """Smallest epsilon found at this delta for events with their counts, and the interval that gave
     it. Raises PrivacyError: an event is unknown or cannot be priced under this relation.
     """
-    counts = dict(
-        sorted(events, key=repr)
-    )  # a set's order differs between processes, and with it the last digits of a price
+    # a set's order differs between processes, and with it the last digits of a price
+    counts = dict(sorted(events, key=repr))
     reach = max((_reach(event, neighbours) for event in counts), default=0.0)
     if math.isinf(reach):
         return math.inf, COARSEST

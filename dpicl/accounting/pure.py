@@ -48,10 +48,11 @@ def _response(event: Event) -> float:
 LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "pure": (None, _stated),
     "public-key": (None, lambda event: 0.0),
+    # paid with its horizon: `ledger.horizons` accepts no other
     HORIZON_PART: (
         None,
         lambda event: 0.0,
-    ),  # paid with its horizon: `ledger.horizons` accepts no other
+    ),
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
     "noisy-sum": (ADD, _stated),
@@ -101,9 +102,8 @@ def pure_epsilon(event: Event, neighbours: Neighbours) -> float | None:
     ]
     parts = [cost for cost in costs if cost is not None]
     is_pure = len(parts) == len(costs)
-    if (
-        is_pure or event.kind != "poisson-sampled"
-    ):  # the one composite that `pld` prices under both relations
+    # the one composite that `pld` prices under both relations
+    if is_pure or event.kind != "poisson-sampled":
         _check_relation(event, _COMPOSITE[event.kind], neighbours)
     if not is_pure:
         return None

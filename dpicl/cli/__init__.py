@@ -13,12 +13,9 @@ from dpicl.installed import extra_of, importing
 
 def main() -> None:
     """Run the command line; exit code 2 where a package of an extra is missing."""
-    atexit.register(
-        stop_listening
-        # called last of all: what is left takes moments, and Python would end by the signal,
-        # without a
-        # word
-    )
+    # called last of all: what is left takes moments, and Python would end by the signal, without a
+    # word
+    atexit.register(stop_listening)
     try:
         with handlers_kept():
             leave_when_told()

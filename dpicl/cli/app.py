@@ -120,9 +120,8 @@ def about(
         if isinstance(context.command, TyperGroup)
         else None
     )
-    if not getattr(
-        getattr(invoked, "callback", None), "is_stoppable", False
-    ):  # those of servers and prompts clean up after themselves
+    # those of servers and prompts clean up after themselves
+    if not getattr(getattr(invoked, "callback", None), "is_stoppable", False):
         leave_to_python()
 
 

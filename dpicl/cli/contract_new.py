@@ -63,9 +63,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     draft = _draft(wanted, name, settings)
     contract = draft.contract()
     out = settings.contracts / f"{name}.yaml"
-    mode = (
-        PRIVATE_MODE if draft.looked else PUBLIC_MODE
-    )  # a draft from the rows discloses some of them
+    # a draft from the rows discloses some of them
+    mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE
     write_text(out, draft.text, mode=mode)
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = (

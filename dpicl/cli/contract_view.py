@@ -46,9 +46,8 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
         if person
         else ""
     )
-    sampled = (
-        isinstance(contract, Contract) and contract.releases.horizon is None
-    )  # a horizon counts all rows
+    # a horizon counts all rows
+    sampled = isinstance(contract, Contract) and contract.releases.horizon is None
     rate = f"; subsample rate {privacy.sampling_rate}" if sampled else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
     if replaces_shipped:

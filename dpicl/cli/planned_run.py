@@ -56,10 +56,11 @@ def do_run(
         for dataset in {unit.dataset for unit in units.values()}
     )
     sweep(settings.private_home)
+    # a resumed run reads the rows again
     with (
         passing(*private, lock=folder / LOCK),
         counted("running", "cells", partial(_look, folder, plan)) as count,
-    ):  # a resumed run reads the rows again
+    ):
         execute(
             folder,
             pipeline,
@@ -73,9 +74,8 @@ def do_run(
 
 def story_of(folder: Path) -> list[str]:
     """What a run that is done came to, in a few lines."""
-    return (
-        story(load_run(folder)) if read_plan(folder).units else []
-    )  # a table of costs releases nothing
+    # a table of costs releases nothing
+    return story(load_run(folder)) if read_plan(folder).units else []
 
 
 def _look(folder: Path, plan: Plan, count: Count) -> None:

@@ -76,9 +76,8 @@ def release_to_file(
     if quality is not None:
         check_has_quality(settings.declared(request.dataset), request.method)
     with one_ledger(settings):
-        if os.path.lexists(
-            certificate_of(out)
-        ):  # of a command that was killed before its file, and so was charged
+        # of a command that was killed before its file, and so was charged
+        if os.path.lexists(certificate_of(out)):
             quotes = quote_of(request, settings)
             if any(line.releases > line.charged_before for line in quotes):
                 raise ParameterError(

@@ -62,9 +62,8 @@ def leave_to_python() -> None:
 
 def _listen(handler: Callable[..., object] | signal.Handlers, *signals: signal.Signals) -> None:
     for sign in signals or SIGNALS:
-        if (
-            signal.getsignal(sign) is not signal.SIG_IGN
-        ):  # a shell's background jobs ignore an interrupt
+        # a shell's background jobs ignore an interrupt
+        if signal.getsignal(sign) is not signal.SIG_IGN:
             signal.signal(sign, handler)
 
 
@@ -115,9 +114,8 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 def _first(queue: SimpleQueue[int | None]) -> int | None:
     while True:
         try:
-            return queue.get(
-                timeout=_LISTEN_SECONDS
-            )  # a signal that the system gives to another thread is heard only then
+            # a signal that the system gives to another thread is heard only then
+            return queue.get(timeout=_LISTEN_SECONDS)
         except Empty:
             continue
 

@@ -152,9 +152,8 @@ def print_reports(typed: list[str]) -> None:
     records = Records.read(sys.stdin.buffer.read(), contract, options.id)
     for report in report_all(contract, records, options):
         sys.stdout.write(json.dumps(report) + "\n")
-    if (
-        records.replaced and sys.stderr.isatty()
-    ):  # to the holder's eyes alone: a log may leave the machine
+    # to the holder's eyes alone: a log may leave the machine
+    if records.replaced and sys.stderr.isatty():
         sys.stderr.write(
             f"dpicl.client: {records.replaced} missing or disallowed values were answered by the "
             f"contract's first category or lower bound\n"

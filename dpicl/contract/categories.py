@@ -208,9 +208,8 @@ def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str 
     if kind == "real" and NUMBER.fullmatch(text):
         number = as_written(float(text))
         return as_category(number, categories) or _others(categories).get(number)
-    if kind == "category" and (
-        time := _TIME.fullmatch(text)
-    ):  # of which a column of times has zeros, however many
+    # of which a column of times has zeros, however many
+    if kind == "category" and (time := _TIME.fullmatch(text)):
         spelled = (f"{time[1]}{between}{time[2]}{time[3] or ''}" for between in (" ", "T"))
         day = time[1] if time[2] == "00:00:00" and not time[3] else None
         return next((one for one in (*spelled, day) if one in categories), None)
@@ -228,9 +227,8 @@ def _of_32_bits(number: str) -> str:
     """
     with np.errstate(over="ignore"):
         narrow = float(np.float32(float(number)))
-    return (
-        str(as_written(narrow)) if narrow and isfinite(narrow) else number
-    )  # neither beyond 32 bits nor too small for them
+    # neither beyond 32 bits nor too small for them
+    return str(as_written(narrow)) if narrow and isfinite(narrow) else number
 
 
 @lru_cache(maxsize=1024)

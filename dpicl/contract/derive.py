@@ -92,9 +92,8 @@ def bin_middles(column: Number, inner: np.ndarray) -> list[float | str]:
         max(edges[0], 2 * edges[1] - edges[2]),
         min(edges[-1], 2 * edges[-2] - edges[-3]),
     )
-    ends = (
-        np.array([*(inner - 1), edges[-1]]) if whole else edges[1:]
-    )  # a bin of whole numbers ends before the next one's first
+    # a bin of whole numbers ends before the next one's first
+    ends = np.array([*(inner - 1), edges[-1]]) if whole else edges[1:]
     middles = (edges[:-1] + ends) / 2
     return [
         *(np.floor(middles) if whole else middles).tolist(),

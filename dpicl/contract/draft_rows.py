@@ -214,9 +214,8 @@ def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn |
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         return None
-    step = 10.0 ** math.floor(
-        math.log10(high - low)
-    )  # bounds to one digit of their width, beyond the rows
+    # bounds to one digit of their width, beyond the rows
+    step = 10.0 ** math.floor(math.log10(high - low))
     bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
     if max(map(abs, bounds)) > 2**53:
         return "numbers that doubles cannot tell apart"

@@ -173,9 +173,8 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | str]]:
         ) from None
     except (pa.ArrowException, ValueError):
         raise DataError(path.name, "is not a complete Parquet file") from None
-    for (
-        field
-    ) in schema:  # a field that may be null is no evidence: most programs write all of them so
+    # a field that may be null is no evidence: most programs write all of them so
+    for field in schema:
         stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         kind = next(
             (name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)),

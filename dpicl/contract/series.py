@@ -68,9 +68,8 @@ def check_text_series(contract: TextContract, file: str) -> None:
             "has no meaning for a benchmark",
             "no such key: its texts stay as they are",
         )
-    if (
-        privacy.neighbours != "add-or-remove-one"
-    ):  # a text may go in one period, and another come in another one
+    # a text may go in one period, and another come in another one
+    if privacy.neighbours != "add-or-remove-one":
         expected = "add-or-remove-one: a text that is replaced may come in another period"
         raise DeclarationError(
             file, "privacy.neighbours", f"is {privacy.neighbours} of a horizon of texts", expected
@@ -139,18 +138,16 @@ def _check_columns(contract: Contract, file: str) -> None:
                 "is also used otherwise",
                 "a column of the source that is used nowhere else",
             )
-    if (
-        contract.source.sign is not None and person is None
-    ):  # a row and its correction would be two units, each protected by itself
+    # a row and its correction would be two units, each protected by itself
+    if contract.source.sign is not None and person is None:
         raise DeclarationError(
             file,
             "source.sign",
             "is given where rows are protected",
             "`unit: person`, whose rows and corrections count together",
         )
-    if (
-        contract.source.sign is not None and person is not None and person.max_rows < 2
-    ):  # of both rows of a correction one would enter
+    # of both rows of a correction one would enter
+    if contract.source.sign is not None and person is not None and person.max_rows < 2:
         raise DeclarationError(
             file,
             "privacy.person.max_rows",

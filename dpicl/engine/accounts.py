@@ -81,12 +81,9 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
         )
     assert isinstance(contract, Contract)
     source = contract.source
-    if (
-        source.query is not None
-        # the database, whatever its tables: which of them a statement reads does not follow from
-        # its
-        # text
-    ):
+    # the database, whatever its tables: which of them a statement reads does not follow from its
+    # text
+    if source.query is not None:
         from dpicl.tabular.reading.database import database_addresses  # others need no Arrow
 
         return tuple(database_addresses(source.query, contract.name))

@@ -84,9 +84,8 @@ def settled_plan(
         ModelError: a model cannot be opened.
     """
     methods = [METHODS[name] for name in plan.pipeline.methods]
-    begun = (
-        plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()
-    )  # a forecast's plan is of no run
+    # a forecast's plan is of no run
+    begun = plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()
     if begun or not methods or plan.pipeline.api != "auto" or not plan.is_evaluated:
         return plan, {}
     reading = [method for method in methods if method.model_reads_rows]
@@ -130,9 +129,8 @@ def settled_model(
     Raises:
         ModelError: it cannot be opened.
     """
-    if (
-        spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure)
-    ):  # it may have to be fetched
+    # it may have to be fetched
+    if spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure):
         return spec, None
     try:
         template = chat_template(find_model_files(str(spec.id), spec.revision)[0])

@@ -130,9 +130,8 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     before = _entered(settings).get(name, {})
     published = None if contract.edition_of is None else contract.edition_of.stated.source.published
     version = (published and published.revision) or ""
-    pinned = (
-        before.get("files", {}) if before.get("revision", version) == version else {}
-    )  # of another commit nothing is known
+    # of another commit nothing is known
+    pinned = before.get("files", {}) if before.get("revision", version) == version else {}
     if published is not None and published.hub and settings.hub.rstrip("/") != HUB:
         for file in (published.train, published.test):
             # else whatever a server says would count as published, and be spent without a budget

@@ -326,9 +326,8 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
         [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
     )
     reports = [f"--reports {shlex.quote(place)}" for place in places]
-    shared = set(
-        plan.periods.values()
-    )  # the last period of a horizon is not that of a table that is released anew
+    # the last period of a horizon is not that of a table that is released anew
+    shared = set(plan.periods.values())
     period = [f"--period {one}" for one in shared if len(shared) == 1]
     return " ".join(
         [

@@ -132,10 +132,11 @@ class EnsembleRelease:
         if self._is_reserved:
             return False
         self._settings.private("journals", self.named.release_id, "slots")
+        # else a twin might see one's mark or charge alone
         with (
             locked(self._folder / ".lock"),
             open_ledger(self._settings) as ledger,
-        ):  # else a twin might see one's mark or charge alone
+        ):
             is_new = ledger.reserve(self.named).is_new if self.is_open else self._open_first(ledger)
             write_receipt(ledger, self.named, self._settings)
             ledger.begin_drawing(self.named.release_id)

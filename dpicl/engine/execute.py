@@ -197,9 +197,8 @@ class _Schedule:
         if not group:
             self._ready.append(strand)
         for step in group:
-            if (
-                step.stage.place == "owner"
-            ):  # of those that have gone on first: what follows keeps workers busy longest
+            # of those that have gone on first: what follows keeps workers busy longest
+            if step.stage.place == "owner":
                 (self._owned.appendleft if strand.has_begun else self._owned.append)((step, strand))
             elif step.stage.together:
                 self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
@@ -260,9 +259,8 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
-    with locked(
-        run / LOCK, shared=True
-    ):  # so that the stop of another process leaves the private rows
+    # so that the stop of another process leaves the private rows
+    with locked(run / LOCK, shared=True):
         return _run_units(run, executor, closing)
 
 

@@ -33,9 +33,8 @@ def publish(
     nothing behind.
     """
     if not path.parent.exists():
-        for folder in reversed(
-            (path.parent, *path.parent.parents)
-        ):  # `parents=True` makes these for everybody
+        # `parents=True` makes these for everybody
+        for folder in reversed((path.parent, *path.parent.parents)):
             folder.mkdir(mode=0o700 if mode == PRIVATE_MODE else 0o777, exist_ok=True)
     write_whole(path, write, mode=mode, replace=replace)
     return path

@@ -112,9 +112,10 @@ def forecast(
     drafted = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
     plan, _ = settled_plan(drafted, settings, measure=False)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
+    # read once, not for every minute
     every = [
         _every(settings.declared(name), plan.pipeline.methods) for name in plan.pipeline.datasets
-    ]  # read once, not for every minute
+    ]
     for run in runs:
         first_runs.setdefault(tuple(period_at(one, run) for one in every), run)
     paying = list(first_runs.values())

@@ -200,9 +200,8 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
 def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     """A schema as a contract's file has it, and its name in messages."""
     if isinstance(schema, Contract):
-        columns = json.loads(
-            schema.model_dump_json(include={"columns"}, context=IN_FULL)
-        )  # whose categories have a type there
+        # whose categories have a type there
+        columns = json.loads(schema.model_dump_json(include={"columns"}, context=IN_FULL))
         return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):
         content, file = read_yaml(Path(schema)), Path(schema).name

@@ -148,9 +148,8 @@ class Horizon:
                 # anew it is another one than was charged
                 if len(published := self.published(self.series.periods)) < last:
                     raise
-        if (
-            len(published) == self.series.periods
-        ):  # also after one that was killed, or froze again, when these were gone
+        # also after one that was killed, or froze again, when these were gone
+        if len(published) == self.series.periods:
             self.frozen.forget()
         return Progress(published, len(published) - len(before), is_new)
 

@@ -29,9 +29,8 @@ from dpicl.pipeline import parts_of
 
 _PACKAGE = logging.getLogger("dpicl")
 _log = logging.getLogger("dpicl.tasks")
-_log.setLevel(
-    logging.INFO
-)  # the orchestrator keeps what is logged here, but sets no level of its own
+# the orchestrator keeps what is logged here, but sets no level of its own
+_log.setLevel(logging.INFO)
 _at: ContextVar[Mapping[str, Any] | None] = ContextVar("at", default=None)
 _attempt: ContextVar[int | None] = ContextVar("attempt", default=None)
 
@@ -72,9 +71,8 @@ def set_up(log_format: str) -> bool:
         _PACKAGE.addHandler(_JsonLines())
     for handler in handlers if not wanted else ():
         _PACKAGE.removeHandler(handler)
-    _PACKAGE.propagate = (
-        not wanted
-    )  # no line twice: the orchestrator's console prints what reaches the root
+    # no line twice: the orchestrator's console prints what reaches the root
+    _PACKAGE.propagate = not wanted
     return wanted
 
 
@@ -89,9 +87,8 @@ def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
     which = _attempt.get()
     named = _named(references)
     token = _at.set({"stage": stage, **named, **({} if which is None else {"attempt": which})})
-    owner = (
-        None if as_json else named.get("unit", named.get("dataset"))
-    )  # which a line of JSON says apart
+    # which a line of JSON says apart
+    owner = None if as_json else named.get("unit", named.get("dataset"))
     try:
         yield counts
         _log.info(

@@ -174,9 +174,8 @@ def evaluation_of(
         "replicate": unit.seed,
         "model": fingerprint(plan.model),
         "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
-        **(
-            {} if unit.draws == 1 else {"draws": unit.draws}
-        ),  # the same cells then stand for other answers
+        # the same cells then stand for other answers
+        **({} if unit.draws == 1 else {"draws": unit.draws}),
         "queries": plan.pipeline.queries,
         "epsilon": contract.split.evaluation_epsilon,
         "releases": sorted({release.release_id for release in releases}),

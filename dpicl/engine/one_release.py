@@ -89,9 +89,8 @@ def release_once(plan: Plan, settings: Settings) -> Published:
             call_all(published, str(run), key)
             ((cell, drawn),) = _drawn(unit_folder).items()
             spent = tuple(spending_sentences(run, {key: unit}, settings))
-    shutil.rmtree(
-        run, ignore_errors=True
-    )  # the release stands elsewhere, and nothing goes on with this folder
+    # the release stands elsewhere, and nothing goes on with this folder
+    shutil.rmtree(run, ignore_errors=True)
     facts = (
         {WRITER: fingerprint(plan.writing_model)} if METHODS[unit.method].model_reads_rows else {}
     )
@@ -117,9 +116,8 @@ def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
     killed processes have left goes first.
     """
     with ExitStack() as kept:
-        with locked(
-            settings.make_home() / BEGIN_LOCK
-        ):  # else a folder might go before its owner has locked it
+        # else a folder might go before its owner has locked it
+        with locked(settings.make_home() / BEGIN_LOCK):
             _sweep(settings)
             kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
             table_folder(settings, dataset, run)
@@ -140,9 +138,8 @@ def sweep_private(settings: Settings) -> None:
 
 def _sweep(settings: Settings) -> None:
     for left in settings.private_home.glob(f"*/{_PREFIX}*"):
-        if (left / RELEASE_LOCK).exists() and is_free(
-            left / RELEASE_LOCK
-        ):  # a run may have such a name
+        # a run may have such a name
+        if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):
             shutil.rmtree(left, ignore_errors=True)
             remove_verdicts(left.name, settings)
 
@@ -161,9 +158,8 @@ def plan_of(request: ReleaseRequest, settings: Settings) -> Plan:
     )
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table")
-    if METHODS[method].is_series(
-        contract
-    ):  # named by its first period; `series` makes those that are over
+    # named by its first period; `series` makes those that are over
+    if METHODS[method].is_series(contract):
         calendar = contract.releases.calendar
         periods = {dataset: calendar.periods[0]}
         _ = request.period is None or calendar.index(request.period)

@@ -293,9 +293,8 @@ def _period_of(
     counting = [name for name in methods if METHODS[name].is_series(contract)]
     if not counting:
         return chosen or (period_before if over else period_at)(contract.releases.every, at)
-    if other := next(
-        (name for name in methods if name not in counting), None
-    ):  # it would release the period that is not over yet
+    # it would release the period that is not over yet
+    if other := next((name for name in methods if name not in counting), None):
         raise ParameterError(
             "methods",
             other,
@@ -376,9 +375,8 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_embedder(plan.embedder)
     if plan.is_evaluated:
         method.refuse_run(contract)
-    if plan.is_evaluated or isinstance(
-        contract, TextContract
-    ):  # of a table `series` says which periods are made
+    # of a table `series` says which periods are made
+    if plan.is_evaluated or isinstance(contract, TextContract):
         _check_periods(contract, unit, plan)
     method.check(contract if plan.pipeline.reports is None else as_received(contract), unit)
     method.releases(contract, unit)  # refuses what has no price

@@ -150,9 +150,8 @@ def _work(
         while True:
             name, references = pipe.recv()
             error = failure_of(stage_named(name), *references)
-            pipe.send(
-                (error, error.details() if isinstance(error, DpiclError) else "")
-            )  # a pickled error is public alone
+            # a pickled error is public alone
+            pipe.send((error, error.details() if isinstance(error, DpiclError) else ""))
 
 
 def _end_with_owner() -> None:

@@ -73,9 +73,8 @@ class QuerySession:
             tried.append(release)
         self._releases = [release for release in tried if release.is_open]
         lost = [number for number, release in enumerate(tried) if not release.is_open]
-        self._next = (
-            lost[0] if lost and not again else len(tried)
-        )  # `again` passes by those that are charged and lost
+        # `again` passes by those that are charged and lost
+        self._next = lost[0] if lost and not again else len(tried)
 
     def answer(self, queries: Sequence[str]) -> Iterator[Answered]:
         """Answers in the order of the queries. Raises BudgetError: there is no slot left, or no

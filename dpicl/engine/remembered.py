@@ -51,9 +51,8 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
             *map(fingerprint, (plan.model, plan.writing_model, *plan.beside)),
             embedder_fingerprint(plan.embedder),
         ]
-        units = sorted(
-            map(repr, plan.units.values())
-        )  # the longest prompt has as many shots as they ask for
+        # the longest prompt has as many shots as they ask for
+        units = sorted(map(repr, plan.units.values()))
         stored = [line for spec in specs for line in _stored(spec.id or "")]
         parts = [
             questions_digest(plan, settings),

@@ -71,9 +71,8 @@ def release_planned(
 def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: datetime) -> Published:
     ((_, unit),) = plan.units.items()
     contract = settings.contract(unit.dataset)
-    plan = replace(
-        plan, periods={unit.dataset: contract.releases.calendar.periods[last - 1]}
-    )  # which deliveries are read goes by it
+    # which deliveries are read goes by it
+    plan = replace(plan, periods={unit.dataset: contract.releases.calendar.periods[last - 1]})
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)

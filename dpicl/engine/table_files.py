@@ -65,7 +65,6 @@ def read_row_groups(path: Path) -> Iterator[pa.Table]:
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a Parquet file, or these columns of them."""
     with path.open("rb") as file:
-        table = pq.ParquetFile(file).read(
-            columns=columns
-        )  # `pq.read_table` would import data sets of files
+        # `pq.read_table` would import data sets of files
+        table = pq.ParquetFile(file).read(columns=columns)
     return table if columns is None else table.select(columns)

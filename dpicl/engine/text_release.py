@@ -130,9 +130,8 @@ def standing_texts(
             ]
         else:
             writers = [fingerprint(model_named(generator, settings))]
-        standing: dict[
-            str, UnitReleases
-        ] = {}  # by the model that wrote it, what is published under the name that a run gives it
+        # by the model that wrote it, what is published under the name that a run gives it
+        standing: dict[str, UnitReleases] = {}
         for writer in dict.fromkeys(writers):
             one = UnitReleases.drawn(
                 ledger,

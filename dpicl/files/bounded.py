@@ -121,9 +121,8 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
         file = open_parquet(pa.BufferReader(data))
         names = columns(file.schema_arrow.names)
         values, bytes_, batches = 0, 0, []
-        for batch in file.iter_batches(
-            _BATCH_ROWS, columns=names
-        ):  # what it holds is counted: what a file says of itself may be a lie
+        # what it holds is counted: what a file says of itself may be a lie
+        for batch in file.iter_batches(_BATCH_ROWS, columns=names):
             values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
             if values > most_values(len(data)) or bytes_ > most_bytes(len(data)):
                 most = f"{most_values(len(data))} values or {most_bytes(len(data))} bytes"

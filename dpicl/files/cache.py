@@ -41,9 +41,8 @@ def cache_folder(*parts: str) -> Path:
             top = Path.home() / "Library" / "Caches" / "dpicl"
         else:
             named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-            top = (
-                named if named.is_absolute() else Path.home() / ".cache"
-            ) / "dpicl"  # the standard: a relative one is not heeded
+            # the standard: a relative one is not heeded
+            top = (named if named.is_absolute() else Path.home() / ".cache") / "dpicl"
         folder = top.joinpath(*parts)
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = top.stat()

@@ -44,9 +44,8 @@ def read_csv(
         DataError: the content is not UTF-8 or not well-formed CSV, or rows are ragged.
     """
     data = data.removeprefix(BYTE_ORDER_MARK)
-    beginning = data[
-        :_LONGEST_ROW
-    ]  # alone: a file that is one long line is refused before it is copied
+    # alone: a file that is one long line is refused before it is copied
+    beginning = data[:_LONGEST_ROW]
     if len(data) > _LONGEST_ROW:
         beginning = beginning[: max(beginning.rfind(b"\n"), beginning.rfind(b"\r")) + 1]
         if not beginning:

@@ -29,9 +29,8 @@ def _named(temporary: Path, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename) == str(
-            temporary
-        ):  # a full disk names none
+        # a full disk names none
+        if error.filename is None or str(error.filename) == str(temporary):
             error.filename, error.filename2 = str(path), None
         raise
 

@@ -229,10 +229,11 @@ def _begins_at(response: httpx.Response, target: Path, start: int) -> int | None
     """
     code, span = response.status_code, response.headers.get("Content-Range", "")
     if code == 429 or code >= 500:
+        # a number of seconds, or a date
         header, seconds = (
             response.headers.get("Retry-After", ""),
             None,
-        )  # a number of seconds, or a date
+        )
         with suppress(ValueError, TypeError):
             is_number = header.isascii() and header.isdigit()
             seconds = (

@@ -181,9 +181,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if name in named:
         return named[name]
     if name.lower().startswith(("http://", "https://")):
-        url, _, model = name.partition(
-            "#"
-        )  # no key, and not trusted with private rows; an entry of the registry may allow more
+        # no key, and not trusted with private rows; an entry of the registry may allow more
+        url, _, model = name.partition("#")
         try:
             return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
         except ValidationError as error:

@@ -152,9 +152,8 @@ def bounded_range_maxima(
         np.arange(len(sets)),
     )
     count = _TRIED_FIRST
-    while len(
-        waiting
-    ):  # the first success of independent tries: how many are made at once changes nothing
+    # the first success of independent tries: how many are made at once changes nothing
+    while len(waiting):
         tried = uniforms_below(sizes[waiting], count, stream)
         heads = bernoulli_exps(
             gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits

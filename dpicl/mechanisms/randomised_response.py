@@ -93,9 +93,8 @@ def response(*, epsilon: float, categories: int) -> Response:
     if math.isinf(epsilon) or categories == 1:
         return Response(categories, 16, 1 << 16, 0)
     odds = math.exp(epsilon) if epsilon < 700 else math.inf
-    limit = epsilon - 2**-50 * max(
-        1.0, epsilon
-    )  # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
+    # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
+    limit = epsilon - 2**-50 * max(1.0, epsilon)
     for bits in (16, 32):
         lie = max(1, math.ceil((1 << bits) / (categories - 1 + odds)))
         keep = (1 << bits) - (categories - 1) * lie

@@ -86,9 +86,8 @@ class TwoLevels:
 
     def epsilon_of(self, sendings: int) -> float:
         """Of so many sendings together; equation (4)."""
-        odds = min(
-            sendings * self.sending.epsilon, 700.0
-        )  # beyond, the permanent answer is as good as known
+        # beyond, the permanent answer is as good as known
+        odds = min(sendings * self.sending.epsilon, 700.0)
         a, lie = math.exp(odds), self.permanent.lie_probability
         if isinstance(self.permanent, Unary):
             return math.log(((1 - lie) * a + lie) / (lie * a + 1 - lie))

@@ -94,9 +94,8 @@ def _bernoulli_exps_below_one(
     """Equation (1) for rests / denominator in 0..1; floor(floor(a) / k) = floor(a / k) saves a
     division of large numbers.
     """
-    scaled = ((rests << bits) // denominator).astype(
-        np.int64
-    )  # rests << bits is below denominator << bits
+    # rests << bits is below denominator << bits
+    scaled = ((rests << bits) // denominator).astype(np.int64)
     odd, alive, k = np.ones(len(rests), dtype=bool), np.arange(len(rests)), 1
     while len(alive):
         words = (stream.words(len(alive), np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
@@ -152,9 +151,8 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     t = math.isqrt(n // d) + 1
     accepted, missing = [np.zeros(0, dtype=np.int64)], count
     while missing > 0:
-        fine = uniforms(
-            t, min(3 * missing + 8, _BLOCK), stream
-        )  # algorithm 2: what is accepted of so many tries at scale t
+        # algorithm 2: what is accepted of so many tries at scale t
+        fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)
         fine = fine[bernoulli_exps(fine, t, stream)]
         magnitudes = fine + t * np.array(geometrics(Fraction(1), len(fine), stream), dtype=np.int64)
         negative = uniforms(2, len(fine), stream) == 1

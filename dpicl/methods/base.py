@@ -262,9 +262,8 @@ def check_stated(method: type[Method]) -> None:
         raise PrivacyError(
             f"{where}: options: is not stated; expected a type of options, all with defaults"
         )
-    names = sorted(
-        {name for one in method.__mro__ for name in vars(one)}
-    )  # `__abstractmethods__` is set only after a class is defined
+    # `__abstractmethods__` is set only after a class is defined
+    names = sorted({name for one in method.__mro__ for name in vars(one)})
     for name in names:
         if getattr(getattr(method, name, None), "__isabstractmethod__", False):
             raise PrivacyError(f"{where}: {name}: is missing; expected a function")

@@ -88,9 +88,10 @@ class Collection:
         check_fits(chosen, sizes, contract.name)
         stated = {"design": design, "columns": columns, "about": list(about), "estimator": chosen}
         sending = None if sending_epsilon is None else float(sending_epsilon)
+        # 1 and 1.0 are one name
         collection = Collection(
             contract, validate(LdpVariant, stated, "collection"), float(epsilon), sending
-        )  # 1 and 1.0 are one name
+        )
         _ = collection.sent_questions
         return collection
 
@@ -100,9 +101,8 @@ class Collection:
         about = f" {json.dumps(self.variant.about)}" if self.variant.about else ""
         asked = [question.columns for question in self.questions.questions]
         subsets = comb(len(self.variant.about) or len(self.questions.sizes) - 1, len(asked[0]) - 1)
-        drawn = (
-            f" {asked}" if subsets > MOST_QUESTIONS else ""
-        )  # some of them, and another version of numpy might draw others
+        # some of them, and another version of numpy might draw others
+        drawn = f" {asked}" if subsets > MOST_QUESTIONS else ""
         return _hash(
             f"{contract_digest(self.contract)} {self.variant.design} {self.variant.columns} "
             f"{self.epsilon!r}{about}{drawn}"

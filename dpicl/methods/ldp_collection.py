@@ -113,13 +113,14 @@ def collect(
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
             encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
+            # whatever is made of it, a collection is one
             same = (
                 encoding,
                 chosen.design,
                 chosen.columns,
                 chosen.about,
                 epsilon,
-            )  # whatever is made of it, a collection is one
+            )
             if same not in made:
                 made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
             collections[cell] = made[same]

@@ -110,9 +110,8 @@ def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -
 
 def _write(prompts: Prompts, shape: Shape) -> None:
     contract, requests = prompts.contract, []
-    for label in contract.demonstrated[
-        :LABELS
-    ]:  # a made-up example votes, and a prompt without one
+    # a made-up example votes, and a prompt without one
+    for label in contract.demonstrated[:LABELS]:
         public, text = prompts.public(label), contract.label_text(label)
         requests.append(
             VoteRequest(

@@ -247,9 +247,8 @@ def _picked(
     """`picked_rows`; `alone` each query's as if it were the only one."""
     if not alone:
         return picked_rows(rows, queries, cell, draws)
-    distinct = (
-        queries if cell.system == "icl-near" else queries[:1]
-    )  # only the nearest rows depend on which query it is
+    # only the nearest rows depend on which query it is
+    distinct = queries if cell.system == "icl-near" else queries[:1]
     each = [
         picked_rows(rows, distinct[place : place + 1], cell, draws)
         for place in range(len(distinct))

@@ -127,10 +127,11 @@ def calibrated(scores: np.ndarray, free: np.ndarray) -> np.ndarray:
     `free`: scores of the queries without content behind the same demonstrations, shape (...,
     queries, labels).
     """
+    # a third of a second to import: only where it is called
     from scipy.special import (
         log_softmax,
         logsumexp,
-    )  # a third of a second to import: only where it is called
+    )
 
     return np.asarray(log_softmax(scores, axis=-1) - logsumexp(log_softmax(free, axis=-1), axis=-2))
 

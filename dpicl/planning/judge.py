@@ -41,9 +41,10 @@ def quality_of(scores: np.ndarray, truth: np.ndarray) -> Quality:
 
 def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding) -> Quality:
     """Of a classifier fitted on rows of codes, label last, both of shape (rows, columns)."""
+    # a second to import: only where something is fitted
     from sklearn.linear_model import (
         LogisticRegression,
-    )  # a second to import: only where something is fitted
+    )
 
     bins, learned = encoding.decode(fresh), encoding.decode(rows[:_MOST_FITTED])
     seen, shown, scores = (

@@ -103,9 +103,10 @@ def actual(release: Release, bins: np.ndarray, split: SplitTable) -> Actual:
     says = classifier().fit(both, np.repeat([1, 0], rows)).predict_proba(both)[:, 1]
     trained = []
     if sizes[-1] > 1 and len(test):
+        # a second to import: only where it is called
         from sklearn.ensemble import (
             HistGradientBoostingClassifier,
-        )  # a second to import: only where it is called
+        )
 
         trees = max(20, 120 // sizes[-1])
         boosting = HistGradientBoostingClassifier(

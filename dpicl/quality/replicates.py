@@ -159,9 +159,10 @@ class Release:
 
 def classifier(classes: int = 2) -> Any:
     """The one that is judged: logistic regression on indicators of bins."""
+    # a second to import: only where it is called
     from sklearn.linear_model import (
         LogisticRegression,
-    )  # a second to import: only where it is called
+    )
 
     return LogisticRegression(
         solver="newton-cholesky" if classes <= 2 else "lbfgs", max_iter=100, tol=1e-3

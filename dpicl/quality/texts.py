@@ -188,9 +188,10 @@ def _chance(public: Labelled) -> float:
 
 def _accuracy(fitted: Labelled, public: Labelled) -> float:
     """Equation (1); of a single label, how often that is the right one."""
+    # a second to import: only where it is called
     from sklearn.feature_extraction.text import (
         HashingVectorizer,
-    )  # a second to import: only where it is called
+    )
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 

@@ -32,9 +32,8 @@ class ReleasedTable(pd.DataFrame):
         """The rows of a release."""
         frame = rows.to_pandas(date_as_object=False)
         for field in rows.schema:
-            if field.nullable and (
-                kind := _WITH_GAPS.get(field.type)
-            ):  # else pandas would make floats or objects of them
+            # else pandas would make floats or objects of them
+            if field.nullable and (kind := _WITH_GAPS.get(field.type)):
                 frame[field.name] = rows.column(field.name).to_pandas(
                     types_mapper=lambda _, kind=kind: kind
                 )

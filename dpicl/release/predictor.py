@@ -255,11 +255,12 @@ def _label_column(name: str, labels: Any) -> pa.Array:
         hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")
     ):
         column = pa.chunked_array(labels).combine_chunks()
+        # a table of one column
         return (
             column.field(0)
             if pa.types.is_struct(column.type) and column.type.num_fields == 1
             else column
-        )  # a table of one column
+        )
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)

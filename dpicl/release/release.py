@@ -309,9 +309,8 @@ class Release:
             )
             check_published(self.contract, partial(content_digest, self.contract, rows), settings)
             test = split_table(rows, self.contract)
-        with threadpool_limits(
-            1
-        ):  # matrices are small: more threads take four times the processor's time
+        # matrices are small: more threads take four times the processor's time
+        with threadpool_limits(1):
             return quality_of(
                 tabular(self.method),
                 self.contract,

@@ -217,9 +217,8 @@ def _with_prompts(cell: Answered, prompts: dict[str, dict[int, str]], most: int)
     ensemble, or of averaged draws, which have several prompts, the queries alone.
     """
     _, model = asked_by(cell.place[0])
-    key = (
-        cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key
-    )  # another model was asked the same
+    # another model was asked the same
+    key = cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key
     is_query_alone = key not in prompts
     stored = prompts.get(ZERO_SHOT.key if is_query_alone else key, {})
     answers = [replace(one, prompt=stored.get(one.query, "")) for one in cell.answers]

@@ -170,9 +170,8 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
         if not len(means) or system.endswith("-naive") or system == bar_system:
             continue
         if not is_queried(system):
-            if (
-                metric == "accuracy" and dataset in run.manifest.majority
-            ):  # of all held-out rows, as the classifier is
+            # of all held-out rows, as the classifier is
+            if metric == "accuracy" and dataset in run.manifest.majority:
                 whole = run.manifest.majority[dataset]
                 best, counted = (
                     (over, bar_count)

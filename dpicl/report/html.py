@@ -96,9 +96,8 @@ def _blocks(blocks: Iterable[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Text(text, kind):
-            unbroken = (
-                _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")
-            )  # no line ends beside a sign
+            # no line ends beside a sign
+            unbroken = _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")
             return f"<p{_class(kind)}>{unbroken}</p>"
         case Banner(lead, text, is_note):
             return (
@@ -124,9 +123,10 @@ def _block(block: Block) -> str:
             return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"  # noqa: E501
         case Fold(title, blocks, _, is_open, note, anchor):
             beside = f" <small>{_text(note)}</small>" if note else ""
+            # a link to what is in it opens it
             inner = (
                 f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)
-            )  # a link to what is in it opens it
+            )
             return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"  # noqa: E501
 
 

@@ -106,9 +106,8 @@ def read_labelled(
 def _cells(unit: Path, method: str, dataset: str, *, with_mass: bool) -> Iterator[Labelled]:
     rows = read_stored(unit, PREDICTIONS).to_pandas()
     scored = [name for name in rows if name.startswith(LOG_PROBABILITY)]
-    if not scored or not {"cell", "truth", "answer"} <= {
-        *rows
-    }:  # open answers, or a run of an early version
+    # open answers, or a run of an early version
+    if not scored or not {"cell", "truth", "answer"} <= {*rows}:
         return
     for key, cell in rows.groupby("cell", sort=False, observed=True):
         place = place_of(str(key))

@@ -28,9 +28,8 @@ def constant_sentences(cells: Sequence[Labelled]) -> Iterator[str]:
                 [(asked, one) for asked, by, one in of_set if by == model],
                 f", {model}" if model else "",
             )
-            bare = [one for asked, one in of_model if asked == ZERO_SHOT.system][
-                :1
-            ]  # the same in every unit
+            # the same in every unit
+            bare = [one for asked, one in of_model if asked == ZERO_SHOT.system][:1]
             named[f"zero-shot on {dataset}{answering}"] = bare
             for method in dict.fromkeys(one.method for _, one in of_model):
                 own = [

@@ -77,9 +77,8 @@ def fetch_texts(
             final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(final.with_name(f".{final.name}.lock")):  # a twin would write the same file
                 wanted = file.sha256 or pinned.get(file.file)
-                if (
-                    final.exists() and wanted is not None
-                ):  # what nobody has stated anything of is not taken from here
+                # what nobody has stated anything of is not taken from here
+                if final.exists() and wanted is not None:
                     digests[file.file] = _same(final, wanted, contract.name)
                     tables[split] = read_part(whole, split, final, final.name)
                 else:

@@ -67,9 +67,8 @@ def parse_records(
     for field in fields:
         column, limit = table.column(field), most_bytes(len(data))
         try:
-            if pa.types.is_dictionary(
-                column.type
-            ):  # in which one long text may stand for a million records
+            # in which one long text may stand for a million records
+            if pa.types.is_dictionary(column.type):
                 lengths = [
                     pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
                     for chunk in column.chunks

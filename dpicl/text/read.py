@@ -55,9 +55,8 @@ def load_texts(
         for part, path in (paths or {}).items()
         if not _has_stated_bytes(contract, part, path)
     }
-    if (
-        other and not contract.privacy.budget.benchmark
-    ):  # of public queries, and before a private text is read
+    # of public queries, and before a private text is read
+    if other and not contract.privacy.budget.benchmark:
         raise _other_file(contract, *next(iter(other.items())))
     if contract.is_delivered:
         assert paths is not None
@@ -157,9 +156,8 @@ def load_public_texts(
     if not _has_stated_bytes(contract, TEST, paths[TEST]):
         if not contract.privacy.budget.benchmark:
             raise _other_file(contract, TEST, paths[TEST])
-        whole = load_texts(
-            contract, data_folder=data_folder, cache_folder=cache_folder
-        )  # all of which is public
+        # all of which is public
+        whole = load_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
         return whole.filter(pc.equal(whole.column("part"), TEST)).drop_columns("part")
     return read_part(contract, TEST, paths[TEST], paths[TEST].name)
 
@@ -169,9 +167,8 @@ def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Ta
     record breaks the contract.
     """
     terms = contract
-    if (
-        part == TEST and contract.source.queries is not None
-    ):  # declared public: about no protected person
+    # declared public: about no protected person
+    if part == TEST and contract.source.queries is not None:
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
         terms = contract.model_copy(
             update={

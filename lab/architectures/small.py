@@ -248,9 +248,8 @@ def _shrunk(usual: PreTrainedConfig, vocabulary: int, layers: int) -> Fields:
     """Fields of a config that make it small."""
     fields: Fields = {}
     heads = vars(usual).get("num_attention_heads")
-    for key in sorted(
-        field.name for field in dataclasses.fields(usual)
-    ):  # what is derived from them is not stated again
+    # what is derived from them is not stated again
+    for key in sorted(field.name for field in dataclasses.fields(usual)):
         value = vars(usual).get(usual.attribute_map.get(key, key))
         if isinstance(value, PreTrainedConfig):
             fields[key] = _shrunk(value, vocabulary, layers)

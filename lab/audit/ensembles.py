@@ -104,9 +104,8 @@ def _embedding(noise: EmbeddingNoise, answers: int = 2) -> Trial:
     """
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        rows = np.vstack(
-            [_OWN if which else -_OWN, np.zeros((answers - 1, 2))]
-        )  # one answer that the row changes, and others
+        # one answer that the row changes, and others
+        rows = np.vstack([_OWN if which else -_OWN, np.zeros((answers - 1, 2))])
         sums = np.tile(
             whole_vectors(rows + CENTRE, centre=CENTRE, radius=RADIUS).sum(axis=0), count
         )

@@ -153,9 +153,8 @@ def _person(max_rows: int) -> Trial:
     contract, tables = owned(max_rows), {}
     for which in (False, True):
         table = in_every_group(contract, {"kind": CATEGORIES[-1]}, HELD * which)
-        owners = pa.array(
-            np.arange(table.row_count, dtype=np.int64) // HELD
-        )  # every group's rows are one person's
+        # every group's rows are one person's
+        owners = pa.array(np.arange(table.row_count, dtype=np.int64) // HELD)
         tables[which] = PrivateTable(table.data.append_column("who", owners))
     return _by_method(contract, ROW_EPSILON, tables)
 

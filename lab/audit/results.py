@@ -241,9 +241,8 @@ def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: 
         rows = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
         check_published(contract, partial(content_digest, contract, rows), settings)
         target = of_benchmark(contract, rows)
-    context = fork_server(
-        ["lab.audit.membership"], ONE_THREAD
-    )  # whose processes are forked from one without threads
+    # whose processes are forked from one without threads
+    context = fork_server(["lab.audit.membership"], ONE_THREAD)
     with (
         counted("attacking", "parts") as count,
         ProcessPoolExecutor(os.cpu_count(), context) as pool,

@@ -7,7 +7,6 @@ removed. Places of tests have one.
 import os
 import sys
 
-if any(
-    word.startswith("lab.benchmarks") for word in sys.orig_argv
-):  # a program of its own, and no test
+# a program of its own, and no test
+if any(word.startswith("lab.benchmarks") for word in sys.orig_argv):
     os.environ["XDG_CONFIG_HOME"] = "/dev/null/no-witness"

@@ -89,9 +89,10 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
         for name, value in plan.pipeline.model_dump(mode="json", context=IN_FULL).items()
         if name not in _ELSEWHERE
     }
+    # JSON has no infinity
     yield from _flat(
         {**pipeline, "epsilons": [words.epsilon(one) for one in plan.pipeline.epsilons]}
-    )  # JSON has no infinity
+    )
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
     yield from (
         (f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items()

@@ -175,9 +175,8 @@ def _of_llama(row: dict[str, str], table: str) -> PrintedCell:
             "fitted on the subsample, as the authors' program does, where the paper says the full "
             "training set"
         )
-    elif (
-        cell.method == "ldp_tabicl"
-    ):  # without noise the estimate is of whole rows, and nothing is rounded
+    elif cell.method == "ldp_tabicl":
+        # without noise the estimate is of whole rows, and nothing is rounded
         changed = (
             "the estimate is rounded to as many rows as there are, and not up"
             if cell.epsilon != math.inf

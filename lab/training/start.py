@@ -214,9 +214,8 @@ class Wiring:
         """S gets products of random projections of P and E."""
         mlp = self.model.model.layers[layer].mlp
         count = mlp.gate_proj.weight.shape[0]
-        closed = np.outer(
-            np.ones(count), self.after(self.marks.cue)
-        )  # answers are no part of a row's content
+        # answers are no part of a row's content
+        closed = np.outer(np.ones(count), self.after(self.marks.cue))
         _put(
             mlp.gate_proj.weight,
             (slice(None), self.part("P")),

@@ -134,9 +134,8 @@ def train(
             instructions is slower for it.
     """
     learner, state = open_learner(out, device)
-    torch.backends.cuda.enable_cudnn_sdp(
-        False
-    )  # it plans anew for every shape, and no two batches have the same: four fifths of a step
+    # it plans anew for every shape, and no two batches have the same: four fifths of a step
+    torch.backends.cuda.enable_cudnn_sdp(False)
     mixed = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16 or device.type == "cuda")
     preset, began, saved = preset_of(state.preset), time.monotonic(), time.monotonic()
     with generators(preset.generators) as source:

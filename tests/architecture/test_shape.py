@@ -143,7 +143,6 @@ def test_every_shipped_contract_fits_the_schema() -> None:
         json.loads((ROOT / "data_contracts" / "schema.json").read_text())
     )
     for path in sorted((ROOT / "data_contracts").glob("*.yaml")):
-        content = json.loads(
-            json.dumps(yaml.safe_load(path.read_text()))
-        )  # keys of a JSON object are text
+        # keys of a JSON object are text
+        content = json.loads(json.dumps(yaml.safe_load(path.read_text())))
         assert [error.message for error in validator.iter_errors(content)] == [], path.name

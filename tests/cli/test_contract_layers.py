@@ -34,9 +34,8 @@ def _own(project: Place, name: str) -> Path:
     """An own contract on the rows of shop.csv."""
     content = shop(name, private=True)
     content["source"]["file"] = "shop.csv"
-    content["privacy"]["budget"] = {
-        "epsilon": 2
-    }  # of one release at 1: one row changed is one removed and one added
+    # of one release at 1: one row changed is one removed and one added
+    content["privacy"]["budget"] = {"epsilon": 2}
     (project.root / "data" / f"{name}_queries.csv").write_text(shop_rows(12, seed=99))
     Path("data_contracts").mkdir(exist_ok=True)
     file = Path("data_contracts") / f"{name}.yaml"

@@ -111,9 +111,8 @@ def add_rows(place: Place) -> None:
 def test_a_schema_that_says_all_is_a_contract_that_releases(
     place: Place, capsys: Capture, kind: str
 ) -> None:
-    told = said(
-        capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2")
-    )  # and there are no rows yet
+    # and there are no rows yet
+    told = said(capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2"))
     assert "customers.yaml: a contract of 6 columns; 2 columns are left out under `ignore`" in told
     assert (
         'left out: "left": values of' in told

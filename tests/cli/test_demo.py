@@ -63,11 +63,12 @@ def test_without_an_index_the_bundled_model_answers_and_one_sentence_says_so(
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_CONFIG_HOME": str(tmp_path / "settings"),
     }
+    # installed, since these were written
     for name in (
         "pyproject.toml",
         "requirements.lock",
         "ready",
-    ):  # installed, since these were written
+    ):
         (tmp_path / name).touch()
     done = subprocess.run(
         [

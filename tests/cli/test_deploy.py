@@ -53,9 +53,8 @@ def environment(world: World) -> dict[str, str]:
 def declare(world: World, **pipelines: Any) -> None:
     """What runs, in a file of its own."""
     shipped = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    plain = json.loads(
-        json.dumps({**shipped, "pipelines": pipelines})
-    )  # no aliases of what two of them share
+    # no aliases of what two of them share
+    plain = json.loads(json.dumps({**shipped, "pipelines": pipelines}))
     (world.root / "pool.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
 
 

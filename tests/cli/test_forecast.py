@@ -33,9 +33,8 @@ def declare(place: Place, **pipelines: dict[str, Any]) -> None:
     """What runs, in place of what is shipped."""
     install(place, shop("till", private=True), shop_rows(80))
     shipped = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    plain = json.loads(
-        json.dumps({**shipped, "pipelines": pipelines})
-    )  # no aliases of what two of them share
+    # no aliases of what two of them share
+    plain = json.loads(json.dumps({**shipped, "pipelines": pipelines}))
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
 
 

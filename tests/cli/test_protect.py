@@ -97,9 +97,8 @@ def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, 
         "0",
         "--dry-run",
     )
-    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), (
-        quoted
-    )  # one release, bought before
+    # one release, bought before
+    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted
 
 
 @pytest.mark.exhaustive
@@ -229,9 +228,8 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(
     killed.parent.mkdir(parents=True)
     killed.write_bytes(b"rows")
     (killed.parent / "lock").touch()
-    of_a_run = (
-        place.home / "private" / table / "protect-every-night" / "private_train.parquet"
-    )  # a run may be called so, and has no lock there
+    # a run may be called so, and has no lock there
+    of_a_run = place.home / "private" / table / "protect-every-night" / "private_train.parquet"
     of_a_run.parent.mkdir()
     of_a_run.write_bytes(b"rows")
     living = place.home / "private" / table / "protect-living" / "private_train.parquet"

@@ -100,9 +100,10 @@ def declared(world: World) -> dict[str, Any]:
     nights = series_tree(name="quay", source={"file": "quay.csv", "arrived": "day"})
     nights["releases"]["first"] = (datetime.now(UTC) - timedelta(days=3)).date().isoformat()
     install(world, nights, as_csv(visits()))
+    # no aliases of lists that two of them share
     plain = json.loads(
         json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
-    )  # no aliases of lists that two of them share
+    )
     (world.root / "served.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
     return dict(content["pipelines"])
 
@@ -116,9 +117,10 @@ class Serving:
 
     def start(self) -> None:
         served = str(self.world.root / "served.yaml")
+        # else every ten seconds
         self.process = self.world.start(
             "serve", DPICL_PIPELINES=served, PREFECT_RUNNER_POLL_FREQUENCY="1"
-        )  # else every ten seconds
+        )
 
 
 @pytest.fixture(scope="module")

@@ -44,9 +44,8 @@ def test_every_block_says_of_what_kind_it_is(page: str) -> None:
 
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_a_block_of_commands_is_of_a_kind_that_is_looked_for(page: str) -> None:
-    shells = (
-        {"bash"} if page in AS_THEY_STAND else set()
-    )  # which are typed in a shell that stays; elsewhere each line is a command
+    # which are typed in a shell that stays; elsewhere each line is a command
+    shells = {"bash"} if page in AS_THEY_STAND else set()
     kinds = set(re.findall(r"^```(\w+)", (DOCS / page).read_text("utf-8"), re.MULTILINE))
     assert kinds <= {"sh", "console", "text", "yaml", "json", "python", "bibtex", "toml", *shells}
 

@@ -77,9 +77,8 @@ class Reader:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        (world.root / "contracts").rename(
-            world.root / "data_contracts"
-        )  # where a clone has them; both names work
+        # where a clone has them; both names work
+        (world.root / "contracts").rename(world.root / "data_contracts")
         for name, target in (("contracts", "data_contracts"), (".dpicl", "home")):
             (world.root / name).symlink_to(target)
 
@@ -147,9 +146,8 @@ def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch,
     from flows.tabicl import sweep
 
     runner: Any = DaskTaskRunner(address=reader.world.scheduler)
-    monkeypatch.setattr(
-        "flows.tabicl.sweep", sweep.with_options(task_runner=runner)
-    )  # it was told a cluster when it was imported
+    # it was told a cluster when it was imported
+    monkeypatch.setattr("flows.tabicl.sweep", sweep.with_options(task_runner=runner))
     monkeypatch.chdir(reader.world.root)
     monkeypatch.setattr(console, "width", WIDTH)  # it was told a width when it was imported
     with reader.world.entered(COLUMNS=str(WIDTH)):
@@ -178,10 +176,11 @@ def test_every_page_is_followed_or_its_commands_are_typed_elsewhere() -> None:
         for page in all_pages()
         if any(isinstance(step, Command | Cell) for step in steps(page))
     }
+    # test_certificate_page.py runs its lines
     assert with_steps - OUTSIDE - {"certificate.md"} == {
         *FOLLOWED,
         *AS_THEY_STAND,
-    }  # test_certificate_page.py runs its lines
+    }
 
 
 def test_exceptions_are_used() -> None:

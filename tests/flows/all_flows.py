@@ -40,9 +40,8 @@ def faults() -> dict[str, str]:
     """Private tables that break their contract, stages that quote rows, workers that die."""
     for name, one in TASKS.items():
         TASKS[name] = one.with_options(retry_delay_seconds=0)
-    plant(
-        dpicl.engine.stages.ingest, "load_source", "ingest"
-    )  # of this process, which reads tables
+    # of this process, which reads tables
+    plant(dpicl.engine.stages.ingest, "load_source", "ingest")
     private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {
         **GRID,

@@ -42,13 +42,14 @@ def outcome(run: Path) -> dict[str, bytes]:
     """What a run gives: all but its name, dates, times, and whether it or an earlier run was
     charged.
     """
+    # a page of expectations names its run
     apart = (
         "plan.json",
         "manifest.json",
         "report.",
         "timings",
         "expectations/",
-    )  # a page of expectations names its run
+    )
     return {
         name: data
         for name, data in content(run).items()

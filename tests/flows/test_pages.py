@@ -123,9 +123,8 @@ def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page
     names = [
         f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"
     ]
-    newest = [
-        stage for stage in STAGES if stage not in ("ingest", "validate")
-    ]  # the page shows twenty, and more when it is scrolled
+    # the page shows twenty, and more when it is scrolled
+    newest = [stage for stage in STAGES if stage not in ("ingest", "validate")]
     assert page(
         f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns",
         "split breast_cancer",

@@ -40,9 +40,8 @@ def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(
         covered += abs(gain.mean - truth) <= gain.half
         flat = gain_of(differences.reshape(-1, 120))
         apart += abs(flat.mean - truth) <= flat.half
-    least = (
-        900 if of_seed > 0.5 else 920
-    )  # how far three releases lie apart tells little of how far others do
+    # how far three releases lie apart tells little of how far others do
+    least = 900 if of_seed > 0.5 else 920
     assert covered >= least and (apart < 850 if of_seed > 0.5 else apart <= covered + 50), (
         covered,
         apart,

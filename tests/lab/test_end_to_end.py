@@ -48,9 +48,8 @@ def test_a_mistake_is_caught(name: str) -> None:
 @pytest.mark.exhaustive
 def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
     found = {cell.name: cell for cell in cells()}
-    assert {cell.method for cell in found.values()} == {*METHODS} - {
-        "tab_pate"
-    }  # two keys of teachers tell nothing of a row: its own audit does
+    # two keys of teachers tell nothing of a row: its own audit does
+    assert {cell.method for cell in found.values()} == {*METHODS} - {"tab_pate"}
     seen = bound(
         found["mst_tabicl appended"],
         4000,

@@ -99,9 +99,8 @@ def test_the_quality_of_a_release_is_told_from_public_texts_alone(
     place: Place, capsys: Capture, tmp_path: Path
 ) -> None:
     said(capsys, *MANY, *MODEL, "--out", str(tmp_path / "texts.jsonl"))
-    (place.root / "data" / "notes" / "train.jsonl").write_bytes(
-        b"this is no record\n"
-    )  # reading it would fail
+    # reading it would fail
+    (place.root / "data" / "notes" / "train.jsonl").write_bytes(b"this is no record\n")
     told = said(
         capsys,
         *MANY,

@@ -170,9 +170,8 @@ def test_accounts_open_once_and_caps_change_only_on_purpose(place: Place) -> Non
             "a contract raises no cap"
         )
         ledger.set_cap("shop", 3.0, 1e-6)
-        ledger.ensure_account(
-            SHOP
-        )  # what was decided in the ledger stays, whatever a contract says
+        # what was decided in the ledger stays, whatever a contract says
+        ledger.ensure_account(SHOP)
         assert ledger.accounts() == [Account("shop", "row", ADD, 3.0, 1e-6)]
         with pytest.raises(BudgetError, match="spent 4 of cap 3, left 0"):
             ledger.reserve(release("b"))

@@ -317,9 +317,8 @@ class EndpointServer:
         }
         if top and self.habits.logprobs != "none":
             pairs = self.speaker.read(text) if echo else []
-            if (
-                self.habits.echo == "again"
-            ):  # as llama-cpp-python does where a model has no start token
+            # as llama-cpp-python does where a model has no start token
+            if self.habits.echo == "again":
                 ends = [
                     sum(len(token) for token, _ in pairs[: place + 1])
                     for place in range(len(pairs))

@@ -119,9 +119,8 @@ def _plain(name: str, chosen: dict[str, Any]) -> str:
 @every_method
 def test_one_name_is_one_draw_whatever_is_chosen(name: str) -> None:
     """So that nothing is drawn a second time in another way under a name that is paid for."""
-    epsilons = (
-        (8.0,) if name in TABULAR else (math.inf,)
-    )  # of texts all but the amount of noise, which takes long to solve for
+    # of texts all but the amount of noise, which takes long to solve for
+    epsilons = (8.0,) if name in TABULAR else (math.inf,)
     named: dict[str, object] = {}
     for chosen in _ways(METHODS[name].options):
         with suppress(PrivacyError):  # does not fit the contract: nothing is drawn

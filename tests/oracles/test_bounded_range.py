@@ -83,9 +83,8 @@ def test_no_sequence_that_is_fixed_beforehand_costs_more(
     """
 
     def divergence(t: float) -> float:
-        p = (
-            math.exp(-t) * -math.expm1(t - reach) / -math.expm1(-reach)
-        )  # of Q, the first of two outcomes
+        # of Q, the first of two outcomes
+        p = math.exp(-t) * -math.expm1(t - reach) / -math.expm1(-reach)
         firsts = np.arange(count + 1)
         chances = comb(count, firsts) * p**firsts * (1 - p) ** (count - firsts)
         losses = count * (t - reach) + firsts * reach

@@ -65,9 +65,8 @@ def two_outcomes(width: float, share: float) -> Any:
     """Log-ratios that are so far apart, the larger one this share of it."""
     high = share * width
     low = high - width
-    rarer = -math.expm1(low) / (
-        math.exp(high) - math.exp(low)
-    )  # of the first under the second law, since both sum to 1
+    # of the first under the second law, since both sum to 1
+    rarer = -math.expm1(low) / (math.exp(high) - math.exp(low))
     second = {0: math.log(rarer), 1: math.log1p(-rarer)}
     first = {0: second[0] + high, 1: second[1] + low}
     return pld.from_two_probability_mass_functions(

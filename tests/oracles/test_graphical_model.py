@@ -80,9 +80,8 @@ def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMargina
 def test_the_same_counts_give_the_same_marginals_within_their_noise(
     ways: str, epsilon: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if (
-        ways == "circles"
-    ):  # which take longer to the last digit: the noise of the counts is far larger
+    # which take longer to the last digit: the noise of the counts is far larger
+    if ways == "circles":
         monkeypatch.setattr(fitted, "STEPS", 4000)
         monkeypatch.setattr(fitted, "_LEAST_FALL", 1e-6)
     counts = noisy(float(epsilon), ways)

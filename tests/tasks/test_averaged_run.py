@@ -117,12 +117,13 @@ def test_metrics_count_what_was_asked_and_comparisons_say_what_differs(
         ("gdp-tabicl", {}, {}, None),  # whose groups are all shown
         ("demo", {"methods": ["mst_tabicl"]}, {}, None),  # which states one
         ("table-2", {}, {}, None),  # as the paper asks
+        # another evaluation would be another release
         (
             "mst-tabicl",
             {},
             {"test_fraction": 0.2, "evaluation_epsilon": 1},
             None,
-        ),  # another evaluation would be another release
+        ),
     ],
 )
 def test_where_draws_are_free_there_are_four_unless_a_number_is_stated(

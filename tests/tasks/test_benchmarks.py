@@ -239,9 +239,8 @@ def test_what_is_shipped_is_what_is_published(
         }
     settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path, tmp_path)
     for name, one in named.items():
-        without = (
-            one.source.bundled is not None or name == "docvqa"
-        )  # whose rows nobody may hand on
+        # whose rows nobody may hand on
+        without = one.source.bundled is not None or name == "docvqa"
         assert one.privacy.budget.benchmark and (name in known) != without
         if name in known:
             assert read_content(one, settings).digest == known[name]

@@ -107,9 +107,8 @@ def test_a_run_goes_on_where_its_server_went_down_but_not_in_another_manner(plac
     gone.unlink()
     port = server.port
     with serving(Habits(echo="refuses", key="sesame"), port=port), place.entered(FAR_KEY="sesame"):
-        open_scorer(
-            ModelSpec(name="fake", kind="fake"), models_folder=place.root, corpus=()
-        )  # so that `far` is opened anew
+        # so that `far` is opened anew
+        open_scorer(ModelSpec(name="fake", kind="fake"), models_folder=place.root, corpus=())
         with pytest.raises(RunError) as other:
             done(place, "far", "a")
     assert (

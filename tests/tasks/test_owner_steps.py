@@ -120,9 +120,8 @@ def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_c
     with place.entered():
         run_units(make_plan("private", {**GRID, "seeds": [0]}, "first"), InProcess())
         run = make_plan("private", {**GRID, "seeds": [1, 2, 3]}, "r")
-        with open_ledger(
-            Settings.from_environment()
-        ) as ledger:  # as another command, between the plan and the charge
+        # as another command, between the plan and the charge
+        with open_ledger(Settings.from_environment()) as ledger:
             each = ledger.spent("shop").epsilon
             ledger.set_cap("shop", 3.5 * each)
         noting = Noting()

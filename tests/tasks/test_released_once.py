@@ -101,15 +101,13 @@ def check_once(place: Place, method: str, count: int = 2) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "method", ["dp_icl", "ldp_tabicl", "gdp_tabicl", "few_shot_generation"]
-)  # MST-TabICL has the same protocol, but a model to fit
+# MST-TabICL has the same protocol, but a model to fit
+@pytest.mark.parametrize("method", ["dp_icl", "ldp_tabicl", "gdp_tabicl", "few_shot_generation"])
 def test_a_run_killed_at_every_step_of_the_protocol_charges_once_and_shows_one_draw(
     tmp_path: Path, method: str
 ) -> None:
-    whens = (
-        ("after",) if method in EXPONENTIAL else ("before", "after")
-    )  # of texts a model reads rows: a try takes three times as long
+    # of texts a model reads rows: a try takes three times as long
+    whens = ("after",) if method in EXPONENTIAL else ("before", "after")
     deaths = [*product(STEPS, (0,), whens), *product(STEPS, (1,), ("after",))]
     for number, death in enumerate(deaths):
         place = place_with(tmp_path / str(number))

@@ -222,9 +222,8 @@ def test_another_host_notices_that_a_shared_ledger_was_restored(
 def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[Path, Path]) -> None:
     """The disk with the ledger broke, and nothing was charged since."""
     lose(settings, anchor=False)
-    receipt_of(
-        settings, "shop", release("c").release_id
-    ).unlink()  # of a release that is not in the backup
+    # of a release that is not in the backup
+    receipt_of(settings, "shop", release("c").release_id).unlink()
     assert restore(settings, *backup).record
     with open_ledger(settings) as ledger:
         ledger.verify()
@@ -471,9 +470,8 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
     shutil.rmtree(shared.home)  # the database goes on, and has what was charged since
     with pytest.raises(LedgerRefusedError):
         open_ledger(shared).__enter__()
-    with pytest.raises(
-        LedgerRefusedError, match="ledger.key: is not the backup's"
-    ):  # the command before has made another
+    # the command before has made another
+    with pytest.raises(LedgerRefusedError, match="ledger.key: is not the backup's"):
         restore(shared, file, key)
     shutil.rmtree(shared.home)
     restore(shared, file, key)
@@ -486,9 +484,8 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
     assert not [one for one in findings(shared) if one.is_fault]
     shutil.rmtree(shared.home)
     server.emptied()
-    with pytest.raises(
-        LedgerRefusedError, match="a backup cannot undo"
-    ):  # that database is no longer the one
+    # that database is no longer the one
+    with pytest.raises(LedgerRefusedError, match="a backup cannot undo"):
         restore(shared, file, key)
 
 
@@ -657,10 +654,11 @@ def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
     for line in range(0, 2000, every):
         home = replace(settings, home=tmp_path / str(line))
         code = killed(line, home, *backup)
+        # an empty home may have been begun, or all is restored
         with (
             suppress(DpiclError),
             open_ledger(home) as ledger,
-        ):  # an empty home may have been begun, or all is restored
+        ):
             assert {account.epsilon_cap for account in ledger.accounts()} <= {0}
             assert code == 0 or (home.home / "ledger.db").exists()
         if code == 0:

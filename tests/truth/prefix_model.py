@@ -81,10 +81,11 @@ def _lessons(tokenizer: Any) -> list[tuple[list[int], int]]:
     prompt's.
     """
     public = tokenizer(f"<s>{public_prompt(CONTINUATIONS)}", add_special_tokens=False).input_ids
+    # a probe's question
     lessons = [
         (public + tokenizer(label).input_ids[1:], len(public))
         for label in (*CONTINUATIONS, CONTINUATIONS[1])
-    ]  # a probe's question
+    ]
     for name, labels in SETS.items():
         for line, text, label in zip(lines(name), texts(name), labels, strict=True):
             asked = chat_messages(line, continuations(name))

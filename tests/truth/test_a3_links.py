@@ -337,9 +337,8 @@ def test_an_inode_that_two_accounts_had_leaves_both_their_budgets_when_a_lost_le
     assert spend(place, capsys, "first")[0] == 0
     for one, other in (("a.csv", "aside"), ("b.csv", "a.csv"), ("aside", "b.csv")):
         data(place, one).rename(data(place, other))
-    assert (
-        spend(place, capsys, "second")[0] == 0
-    )  # its receipt names the inode that the first one's names
+    # its receipt names the inode that the first one's names
+    assert spend(place, capsys, "second")[0] == 0
     (place.home / "ledger.db").unlink()
     said(capsys, "ledger", "adopt")
     assert accounts(capsys) == {"first": 1.0, "second": 1.0}

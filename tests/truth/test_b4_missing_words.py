@@ -222,10 +222,11 @@ def test_mutant_a_contradiction_that_is_let_through_is_caught(
 ) -> None:
     monkeypatch.setattr(rules, "_check_missing", lambda *_: None)
     contract = declared(CITY, missing="n/a")
+    # a third of the rows gone, no word
     assert read(contract, ["NA", "DE", "n/a"]) == [
         ("NA", 1),
         ("DE", 1),
-    ]  # a third of the rows gone, no word
+    ]
 
 
 def test_mutant_one_word_for_the_whole_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,9 +137,8 @@ def test_the_same_rows_in_another_form_are_the_published_set(
     place(tmp_path, contract, data_folder, FORMS[form])
     read = read_content(contract, settings(tmp_path, tmp_path))
     assert read.digest in row_digests().values()
-    check_published(
-        contract, lambda: read.digest, settings(tmp_path, tmp_path)
-    )  # which every run does before anything is released
+    # which every run does before anything is released
+    check_published(contract, lambda: read.digest, settings(tmp_path, tmp_path))
     asked = load_public_texts(contract, data_folder=tmp_path)
     assert asked.column_names == ["label", "text"] and 0 < asked.num_rows < read.rows
 

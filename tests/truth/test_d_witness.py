@@ -361,9 +361,8 @@ def test_what_only_reads_writes_no_witness(settings: Settings) -> None:
     spend(settings, "a")
     shutil.rmtree(folder := settings.witnesses or Path())
     with open_ledger(settings) as ledger:
-        ledger.ensure_account(
-            Account("others", "row", ADD, epsilon_cap=CAP), ["file:/others"]
-        )  # as a plan does
+        # as a plan does
+        ledger.ensure_account(Account("others", "row", ADD, epsilon_cap=CAP), ["file:/others"])
         ledger.dry_run("people", [cost(0.5)])
         ledger.verify()
     assert not folder.exists()

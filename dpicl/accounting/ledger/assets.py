@@ -141,9 +141,8 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
         (one for one in bound if one.startswith(INODE) and one not in alive),
         key=lambda one: int(one.rsplit(":", 1)[1]),
     )
-    dropped = past[
-        : max(0, len(past) + len(alive) - MOST_INODES)
-    ]  # where inodes are never used again, larger ones are newer
+    # where inodes are never used again, larger ones are newer
+    dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]
     change.connection.execute(delete(assets).where(assets.c.address.in_([*addresses, *dropped])))
     change.connection.execute(
         insert(assets), [{"address": address, "account": name} for address in addresses]

@@ -107,9 +107,8 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     if cap is None:
         return None
     spent = spent_of(connection, account.name).plus(guarantee)
-    is_free = not (
-        guarantee.epsilon or guarantee.delta
-    )  # a cap of 0 admits nothing else, not even what costs a delta alone
+    # a cap of 0 admits nothing else, not even what costs a delta alone
+    is_free = not (guarantee.epsilon or guarantee.delta)
     if (cap or is_free) and spent.cost(account.delta_cap).epsilon <= cap:
         return spent
     quoted = quote(connection, account, [guarantee])

@@ -306,9 +306,8 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
             f"{end.sequence}"
         )
     replay.compare(connection)
-    check_state(
-        connection, end, last
-    )  # the root among it: the shape of the tree is the stored one's
+    # the root among it: the shape of the tree is the stored one's
+    check_state(connection, end, last)
     stored = seals.stored(connection)
     if stored != seals.expected(connection, stored):
         raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")

@@ -102,9 +102,8 @@ def wanted(
     if _is_unused(connection, stored.name):
         for sequence, kind, stated in _stated(connection, stored.name):
             by_command = kind == "cap" and not stated.get("by")
-            if (
-                by_command or stated["epsilon_cap"] == 0
-            ):  # a command set the caps, or nothing may be spent: the ledger decides
+            # a command set the caps, or nothing may be spent: the ledger decides
+            if by_command or stated["epsilon_cap"] == 0:
                 chain.check_record(connection, key, sequence)
                 return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
         return declared
@@ -116,9 +115,8 @@ def wanted(
     ):
         return stored
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
-    deltas = [
-        delta for delta in (stored.delta_cap, declared.delta_cap) if delta
-    ]  # 0 in a contract says nothing of delta
+    # 0 in a contract says nothing of delta
+    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]
     lowest_delta = min(deltas) if stored.delta_cap else 0.0
     return replace(
         stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta
@@ -243,9 +241,8 @@ def _check_same(stored: Account, declared: Account) -> None:
                 "all contracts on the same rows share one account, one unit and one relation; "
                 f"a cap changes by `dpicl budget {stored.name} --cap`"
             )
-        elif (
-            declared.benchmark
-        ):  # nothing is at stake there: another account may be opened for the same rows
+        elif declared.benchmark:
+            # nothing is at stake there: another account may be opened for the same rows
             way_out = (
                 "nothing of a benchmark's account changes; expected what it was opened with in "
                 "the contract, or a contract of another name"

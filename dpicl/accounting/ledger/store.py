@@ -164,9 +164,8 @@ class Ledger(Readings):
             ):
                 return stored
             change.lock()
-            stored, missing = opening.find(
-                change.connection, declared, addresses, named=named
-            )  # another process may have been faster
+            # another process may have been faster
+            stored, missing = opening.find(change.connection, declared, addresses, named=named)
             account = (
                 opening.opened(change, declared)
                 if stored is None
@@ -239,9 +238,8 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             is_part = holds_part(release.guarantee.event)
             if known is not None:
-                if (
-                    is_part and known.artefact_sha256 is None
-                ):  # what drew it may have been seen before the ledger came back
+                # what drew it may have been seen before the ledger came back
+                if is_part and known.artefact_sha256 is None:
                     horizons.check_goes_on(change.connection, account, release)
                 return rows.reserved_before(known, row)
             if not account.benchmark:

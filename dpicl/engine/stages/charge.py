@@ -170,9 +170,8 @@ def release(folder: UnitFolder) -> str:
     published = publish_drafts(
         folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts}
     )
-    for one in (
-        charges.values() if folder.method.model_reads_rows else ()
-    ):  # of all that stand: a killed try may have left one behind
+    # of all that stand: a killed try may have left one behind
+    for one in charges.values() if folder.method.model_reads_rows else ():
         forget(folder.settings, one["release"])
     gather(folder, published)
     return f"{len(published)} releases"

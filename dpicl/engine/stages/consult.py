@@ -103,13 +103,8 @@ def consult(folder: UnitFolder) -> str:
         )
     finally:
         if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
-            model.tally(
-                (),
-                (),
-                # a server's count of private prompts is cleared: else the next public tally would
-                # hold
-                # it
-            )
+            # a server's count of private prompts: else the next public tally would hold it
+            model.tally((), ())
     path = folder.path / "public_candidates.json"
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))

@@ -39,9 +39,8 @@ def prepare_stage(name: str) -> Stage:
 
     def prepare(folder: UnitFolder) -> str:
         contract, unit, cells, marks = folder.contract, folder.unit, list(charged(folder)), {}
-        if (
-            _batches(folder) is None and cells
-        ):  # of batches sums are gathered, and no row's mark is stored
+        # of batches sums are gathered, and no row's mark is stored
+        if _batches(folder) is None and cells:
             marks = tabular(unit.method).prepare(
                 read_split(folder).train, contract, unit, folder.draws, cells
             )

@@ -60,18 +60,16 @@ def probe(run: str) -> str:
         for name, contract in declared.items()
         if not isinstance(contract, Contract) or contract.label is not None
     ]
-    units = [
-        unit for unit in units if unit.dataset in labelled
-    ]  # of other rows no model is ever asked
+    # of other rows no model is ever asked
+    units = [unit for unit in units if unit.dataset in labelled]
     # one model is open at a time, and rows are read first: so the model that reads them is opened
     # last
     alike = {
         (unit.dataset, METHODS[unit.method].answers, _longest(unit, declared[unit.dataset])): unit
         for unit in units
     }
-    asking = (
-        units if plan.model.most_rows else list(alike.values())
-    )  # methods whose prompts look alike ask the same questions
+    # methods whose prompts look alike ask the same questions
+    asking = units if plan.model.most_rows else list(alike.values())
     descriptions = [
         _check_answers(folder, spec, unit, declared[unit.dataset], settings)
         for spec in (*plan.beside, plan.model)

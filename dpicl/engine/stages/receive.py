@@ -62,9 +62,8 @@ def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collectio
     """
     reports, period = plan.pipeline.reports, plan.period_of(dataset)
     assert reports is not None
-    folder = table_folder(
-        Settings.current(), dataset, run
-    )  # where pseudonyms that a killed count leaves go with the run's private files
+    # where pseudonyms that a killed count leaves go with the run's private files
+    folder = table_folder(Settings.current(), dataset, run)
     still_open = {
         name: count_collection(
             one, reports.at, period, close=closing_file(reports, one, period), folder=folder

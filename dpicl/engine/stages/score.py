@@ -114,9 +114,8 @@ def _lengths(unit: UnitFolder) -> dict[str, int]:
     return lengths
 
 
-@unit_stage(
-    "serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS)
-)  # private ones may be gone when a run is resumed
+# private ones may be gone when a run is resumed
+@unit_stage("serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS))
 def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to
     ask: cell by cell, in order.
@@ -167,9 +166,8 @@ def serialize(folder: UnitFolder) -> str:
     write_row_groups(
         _prompts_folder(folder) / PROMPTS, _tables(counted()), mode=_prompts_mode(folder)
     )
-    write_row_groups(
-        folder.path / PROMPTS, _tables(())
-    )  # where prompts are private; else they stand there already
+    # where prompts are private; else they stand there already
+    write_row_groups(folder.path / PROMPTS, _tables(()))
     if folder.declared.evaluation == "charged":
         return f"prompts of {len(counts)} cells"
     return f"{sum(counts)} prompts in {len(counts)} cells"
@@ -213,9 +211,10 @@ def parts_to_score(run: str, unit_key: str) -> range:
     folder = open_unit(run, unit_key)
     if folder.declared.evaluation == "charged":
         return range(PARTS)  # the number of rows is private
+    # the texts are not read
     prompted = (
         read_table(_prompts_folder(folder) / PROMPTS, ["cell"]).column("cell").unique().to_pylist()
-    )  # the texts are not read
+    )
     return range(min(PARTS, len(_groups_of(folder, dict.fromkeys(prompted, 0)))))
 
 
@@ -335,13 +334,8 @@ def _private_scores(
         ]
     finally:
         if isinstance(scorer, Tallying):
-            scorer.tally(
-                (),
-                (),
-                # a server's count of private prompts is cleared: else the next public tally would
-                # hold
-                # it
-            )
+            # a server's count of private prompts: else the next public tally would hold it
+            scorer.tally((), ())
     return np.array(scores).reshape(len(texts), count)
 
 

@@ -77,14 +77,12 @@ def split(run: str, dataset: str) -> str:
             drop_rows(folder / TABLE)
         keep_rows(folder / TEST, test)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
-        write_arrays(
-            folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE
-        )  # the positions of the queries come last
+        # the positions of the queries come last
+        write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)
     if contract.evaluation == "public":
         _hold(Path(run), contract, folder)
-    if (
-        contract.tells_row_count and contract.evaluation != "charged"
-    ):  # none of the rows is held out in private
+    # none of the rows is held out in private
+    if contract.tells_row_count and contract.evaluation != "charged":
         return (
             f"{train_rows} rows to protect, {len(positions)} of {test.num_rows} held-out rows to "
             f"ask"
@@ -96,9 +94,8 @@ def _hold(run: Path, contract: Declared, folder: Path) -> None:
     """Public queries stay as they are: prompts and answers of a run that was stopped stand with
     what is released. Raises RunError: they have changed.
     """
-    stored = kept_rows(folder / TEST).take(
-        read_arrays(folder / QUERIES)["asked"]
-    )  # not what was read now, if it is another
+    # not what was read now, if it is another
+    stored = kept_rows(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])
     if isinstance(contract, Contract):
         write_table(run / ASKED.format(dataset=contract.name), stored)
     asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()

@@ -35,9 +35,8 @@ def check_rules(run: str, dataset: str) -> str:
                 "expected": rule.description,
                 "severity": rule.severity,
                 "holds": rule not in counts,
-                **(
-                    {"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}
-                ),  # how many break it
+                # how many break it
+                **({"values": counts.get(rule, 0)} if contract.privacy.budget.benchmark else {}),
             }
             for rule in rules
         ]

@@ -148,9 +148,8 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
             continue
         run, own = settings.runs / folder.name, folder / RELEASE_LOCK
         if folder.parent.name == VERDICTS:
-            if not (run / PLAN).exists() and is_older(
-                folder, elsewhere
-            ):  # else they go with the run
+            # else they go with the run
+            if not (run / PLAN).exists() and is_older(folder, elsewhere):
                 yield Leftover(
                     folder, "verdicts of a run that is gone", is_private=True, before=elsewhere
                 )

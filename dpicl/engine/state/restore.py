@@ -138,9 +138,8 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
     publish(
         home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE
     )
-    if (
-        file is not None and file.exists()
-    ):  # looked at under the mark, else another process may make one meanwhile
+    # looked at under the mark, else another process may make one meanwhile
+    if file is not None and file.exists():
         (home / RESTORING).unlink()
         raise LedgerRefusedError(
             f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set "
@@ -255,9 +254,8 @@ def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     """
     key = load_key(settings.home / KEY)
     witness = witness_of(settings, key)
-    with Ledger.open(
-        address_of(settings), key, settings.home / ANCHOR
-    ) as ledger:  # the witness may have seen more: budgets are closed
+    # the witness may have seen more: budgets are closed
+    with Ledger.open(address_of(settings), key, settings.home / ANCHOR) as ledger:
         ledger.verify()
         record = ledger.adopted_record()
         if (

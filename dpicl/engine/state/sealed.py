@@ -76,9 +76,8 @@ class Sealing(io.RawIOBase):
         """Seal whole chunks, and keep the rest."""
         added = bytes(content)  # type: ignore[call-overload]
         self._open += added
-        while (
-            len(self._open) > _CHUNK_BYTES
-        ):  # the last one, which may be whole too, waits for `finish`
+        # the last one, which may be whole too, waits for `finish`
+        while len(self._open) > _CHUNK_BYTES:
             self._seal(is_last=False)
         return len(added)
 

@@ -33,9 +33,8 @@ class EndpointEmbedder:
         does not answer.
         """
         places = [place for place, text in enumerate(texts) if text.strip()]
-        with ThreadPoolExecutor(
-            1
-        ) as thread:  # the caller's thread may have an event loop of its own
+        # the caller's thread may have an event loop of its own
+        with ThreadPoolExecutor(1) as thread:
             found = thread.submit(
                 asyncio.run, self._points([texts[place] for place in places])
             ).result()

@@ -414,10 +414,11 @@ def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
     as 1 and 1.5, the longest.
     """
     words = [label.strip().lower() for label in labels]
+    # a label may begin with a mark, as -5
     for text in (
         reply.text.strip().lower(),
         re.sub(r"^[\W_]+", "", reply.text).lower(),
-    ):  # a label may begin with a mark, as -5
+    ):
         starting = [
             word
             for word in words

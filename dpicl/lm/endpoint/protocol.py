@@ -175,9 +175,8 @@ def _logprobs(
         likely = list(first.items())
     if len(tokens) != len(logprobs):
         raise ValueError
-    likely += zip(
-        tokens[:1], logprobs[:1], strict=True
-    )  # what was chosen need not be among the likeliest
+    # what was chosen need not be among the likeliest
+    likely += zip(tokens[:1], logprobs[:1], strict=True)
     top = {
         str(token): _logprob(logprob)
         for token, logprob in likely

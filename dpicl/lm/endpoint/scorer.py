@@ -237,9 +237,8 @@ class EndpointScorer:
                 try:
                     return await work(client)
                 finally:
-                    self._start = (
-                        client.limiter.limit
-                    )  # how many calls at once the server can take is remembered
+                    # how many calls at once the server can take is remembered
+                    self._start = client.limiter.limit
 
         try:
             asyncio.get_running_loop()

@@ -35,9 +35,8 @@ def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens])
     """
     longest: dict[Tokens, Tokens] = {}
     for forced in sorted({tokens[:-1] for tokens in continuations}, reverse=True):
-        following = next(
-            reversed(longest.values()), ()
-        )  # what a part begins stands after it in this order's reverse
+        # what a part begins stands after it in this order's reverse
+        following = next(reversed(longest.values()), ())
         longest[forced] = following if following[: len(forced)] == forced else forced
     predicted: dict[Tokens, dict[int, tuple[tuple[int, int], ...]]] = {}
     last = len(prompt_tokens) - 1

@@ -55,9 +55,8 @@ class ByBlocks:
             for start, stop in block.before:
                 attended = _merged(attended, _attend(part, bank, start, stop, scaling))
             output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = attended
-        if (
-            not self.trunk or not query.shape[2]
-        ):  # PyTorch divides by the number of queries: of none the process would die
+        # PyTorch divides by the number of queries: of none the process would die
+        if not self.trunk or not query.shape[2]:
             return output
         return _merged((output, logs), _attend(query, bank, 0, self.trunk, scaling))[0]
 

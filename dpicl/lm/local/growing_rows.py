@@ -181,9 +181,8 @@ class GrowingRows:
         for chunk in list(self._chunks):
             lines = [line for line, key in enumerate(chunk.keys) if key in rows]
             new = [rows[chunk.keys[line]][chunk.lengths[line] :] for line in lines]
-            if (
-                len({len(tokens) for tokens in new}) != 1 or not new[0]
-            ):  # they did not grow alike, or are all gone
+            # they did not grow alike, or are all gone
+            if len({len(tokens) for tokens in new}) != 1 or not new[0]:
                 self._chunks.remove(chunk)
                 continue
             fits = (

@@ -43,9 +43,8 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
         )
     places = placed(folder, name, dtype, chosen, several=device == "auto")
     transformers_logging.disable_progress_bar()
-    torch.set_float32_matmul_precision(
-        "high" if dtype == "tf32" else "highest"
-    )  # one model is open at a time
+    # one model is open at a time
+    torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {

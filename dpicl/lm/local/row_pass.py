@@ -33,9 +33,8 @@ class _ToOwnRow:
     def __call__(self, query: torch.Tensor, bank: Pair, scaling: float | None) -> torch.Tensor:
         """From (1, heads, rows, width) to the same."""
         rows, heads, columns, width = bank[0].shape
-        grouped = (
-            query[0].transpose(0, 1).reshape(rows, heads, -1, width)
-        )  # of heads that share keys, each is a query
+        # of heads that share keys, each is a query
+        grouped = query[0].transpose(0, 1).reshape(rows, heads, -1, width)
         attended = scaled_dot_product_attention(
             grouped, *bank, attn_mask=self._mask(columns), scale=scaling
         )

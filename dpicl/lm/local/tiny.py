@@ -67,9 +67,8 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
         draft = Path(scratch) / "model"
         _write_model(draft, _train_tokenizer(corpus))
-        with locked(
-            folder / ".tiny.lock"
-        ):  # one builder at a time: none removes what another has just put there
+        # one builder at a time: none removes what another has just put there
+        with locked(folder / ".tiny.lock"):
             if not _is_complete(home):
                 shutil.rmtree(home, ignore_errors=True)
                 os.rename(draft, home)

@@ -98,9 +98,8 @@ class TransformersScorer:
         self._chat = ChatTemplate(self._tokenizer, self._name) if chat else None
         self.leading: Tokens = leading_tokens(self._tokenizer)
         self._known = torch.tensor(known_tokens(self._tokenizer), device=self.device)
-        self._vocabulary = vocabulary_of(
-            self._model, self._name
-        )  # a token from here on would end a GPU's work for good
+        # a token from here on would end a GPU's work for good
+        self._vocabulary = vocabulary_of(self._model, self._name)
         length = probe_length(self._model.config)
         self._probe: Tokens = tuple(
             token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length]

@@ -74,9 +74,8 @@ def candidates_of_all(logits: Any, known: Any, rule: VoteRule, xp: Any) -> list[
         if hasattr(xp, "topk")
         else xp.partition(public, -count)[:, -count][:, None]
     )
-    near = possible & (
-        public >= least - margin
-    )  # few of many, which are sorted alone, in rows that are padded to the longest
+    # few of many, which are sorted alone, in rows that are padded to the longest
+    near = possible & (public >= least - margin)
     sizes, found = near.sum(1).tolist(), xp.nonzero(near)
     lines, places = found if isinstance(found, tuple) else found.T
     columns = (xp.cumsum(near, 1) - 1)[lines, places]

@@ -200,9 +200,8 @@ class PrivateRows:
         shots = [shot for shot, label in enumerate(text.plan.labels) if pool.label in (None, label)]
         numbers, rate = self.of(pool), text.plan.drawings[pool].rate
         stream = text.job.journal.stream(text.cell, f"batches {pool.label}")
-        if (
-            text.plan.shape.kind == "invisible-ink"
-        ):  # places by what a row holds, wherever it stands
+        # places by what a row holds, wherever it stands
+        if text.plan.shape.kind == "invisible-ink":
             secret = stream.bytes(KEY_BYTES)
             marks = record_marks(self.identities(numbers), key=secret)
             places = keyed_subsets(

@@ -107,9 +107,8 @@ def expected_errors(
             (0.0 if share is None else len(groups) / (rows * float(share)) for share in shares),
             default=0.0,
         )
-        if not isinstance(
-            contract.columns[name], CategoryColumn
-        ):  # the sum has half of it, and D of the mean's equation (2) is a half
+        # the sum has half of it, and D of the mean's equation (2) is a half
+        if not isinstance(contract.columns[name], CategoryColumn):
             noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
         errors[name] = min(1.0, noise)
     return errors

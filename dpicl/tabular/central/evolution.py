@@ -139,9 +139,8 @@ class Shares:
 def is_small(space: Space, epsilon: Fraction | None, rows: float) -> bool:
     """Whether all rows there can be are candidates, at so much epsilon in all."""
     worth = _MOST_CELLS if epsilon is None else _CROWDED * rows * float(epsilon * (1 - LABEL))
-    return space.cells <= int(
-        max(_FEWEST, min(worth, _MOST_CELLS))
-    )  # of thousands of columns no double holds the cells
+    # of thousands of columns no double holds the cells
+    return space.cells <= int(max(_FEWEST, min(worth, _MOST_CELLS)))
 
 
 def candidate_count(iteration: Fraction | None, rows: float) -> int:

@@ -127,9 +127,8 @@ def variation_of_noise(sizes: Sequence[int], deviation: float, rows: int) -> lis
     of it with the label, whose noise has this deviation; at most 1.
     """
     of_bin = sqrt(sizes[-1]) * deviation  # of a bin's count, added over the label
-    return [
-        min(1.0, size * of_bin * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]
-    ]  # as of normal noise
+    # as of normal noise
+    return [min(1.0, size * of_bin * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]]
 
 
 def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:

@@ -353,9 +353,8 @@ def _eliminated(sizes: Sequence[int], beside: dict[int, int]) -> list[int]:
         pairs, _, first = min(costs.values())
         del costs[first]
         changed = near = _remove(first, beside)
-        for other in _members(
-            near if pairs else 0
-        ):  # where it joins none, others' neighbours are joined as before
+        # where it joins none, others' neighbours are joined as before
+        for other in _members(near if pairs else 0):
             changed |= beside[other]
         costs |= {column: cost(column) for column in _members(changed)}
         clique = near | 1 << first

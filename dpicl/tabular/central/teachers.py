@@ -94,9 +94,8 @@ def votes(
     )
     having = np.bincount(taught, minlength=teachers) > 0
     taught, present = (np.cumsum(having) - 1)[taught], int(having.sum())
-    counted[:, 0] = (
-        teachers - present
-    )  # to one without rows all labels are as likely, and the first is said
+    # to one without rows all labels are as likely, and the first is said
+    counted[:, 0] = teachers - present
     order = np.argsort(taught, kind="stable")
     for first in range(0, present, size):
         some = min(size, present - first)

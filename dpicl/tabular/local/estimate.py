@@ -150,7 +150,6 @@ def maximum_likelihood(observed: Observed, *, steps: int = STEPS) -> np.ndarray:
 def _step(shares: np.ndarray, observed: Observed) -> tuple[np.ndarray, float]:
     """Equation (1), and the log-likelihood before it."""
     value, slope = observed.likelihood(analyse(shares).reshape(-1))
-    after = np.maximum(
-        shares * synthesise(slope.reshape(observed.sizes)) / observed.count, 0
-    )  # restated counts may be negative
+    # restated counts may be negative
+    after = np.maximum(shares * synthesise(slope.reshape(observed.sizes)) / observed.count, 0)
     return after / after.sum(), value

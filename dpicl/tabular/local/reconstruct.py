@@ -60,9 +60,8 @@ def invert(shares: np.ndarray, laws: Sequence[Response]) -> np.ndarray:
     values, result, before = np.array(shares, dtype=np.float64), np.empty(len(shares)), 1
     for matrix in _grouped(tuple(laws)):
         shape = (before, len(matrix), -1)
-        if before * len(matrix) == len(
-            values
-        ):  # the last answers: one product instead of many with a column
+        # the last answers: one product instead of many with a column
+        if before * len(matrix) == len(values):
             np.matmul(
                 values.reshape(before, len(matrix)),
                 matrix.T,

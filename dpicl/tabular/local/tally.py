@@ -89,9 +89,8 @@ def tally(
         block = truth.codes[start : start + _CLIENTS_PER_BLOCK]
         numbers = questionnaire.choose(len(block), chance)
         clients_of = np.bincount(numbers, minlength=len(questionnaire.questions))
-        short = numbers.astype(
-            np.min_scalar_type(len(clients_of))
-        )  # which are sorted in one pass: a seventh of the time
+        # which are sorted in one pass: a seventh of the time
+        short = numbers.astype(np.min_scalar_type(len(clients_of)))
         order = np.argsort(short, kind="stable")
         groups = np.split(order, np.cumsum(clients_of)[:-1])
         counts = [

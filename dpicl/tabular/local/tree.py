@@ -68,9 +68,10 @@ class Tree:
 
 def tree(observed: Observed | Reported) -> Tree:
     """Equations (1) to (3)."""
+    # a third of a second to import: only where it is called
     from scipy.sparse.csgraph import (
         minimum_spanning_tree,
-    )  # a third of a second to import: only where it is called
+    )
 
     label = len(observed.sizes) - 1
     features = range(label)
@@ -86,9 +87,8 @@ def tree(observed: Observed | Reported) -> Tree:
         of_label, of_first, of_second = (
             shares.sum(axis=axes, keepdims=True) for axes in ((0, 1), (1,), (0,))
         )
-        information = float(
-            (shares * np.log(shares * of_label / (of_first * of_second))).sum()
-        )  # I(i; j | y)
+        # I(i; j | y)
+        information = float((shares * np.log(shares * of_label / (of_first * of_second))).sum())
         costs[i, j] = -(_EDGE + max(0.0, information))
     chosen = [(int(i), int(j)) for i, j in np.argwhere(minimum_spanning_tree(costs).toarray())]
     parents = forest(label, chosen)  # one tree, whose root is the first column
@@ -147,9 +147,8 @@ def drawn(cumulative: np.ndarray, given: np.ndarray, uniform: np.ndarray) -> np.
     categories), which need not end at 1; decided by numbers in 0..1.
     """
     rows, categories = cumulative.shape
-    whole = np.maximum(
-        cumulative[:, -1:], np.finfo(float).tiny
-    )  # of what has no share nothing is drawn
+    # of what has no share nothing is drawn
+    whole = np.maximum(cumulative[:, -1:], np.finfo(float).tiny)
     steps = (cumulative / whole + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
     cells = np.searchsorted(steps, uniform + given, side="right") - given * categories
     return np.asarray(np.clip(cells, 0, categories - 1))

@@ -63,9 +63,8 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
             np.arange(query_count) % SHARED_SETS
         ]
     if cell.system in (*SAME_FOR_ALL, "icl-near"):
-        size = (
-            row_count if cell.draw is None else max(shots, row_count // 2)
-        )  # of all rows every draw would be the same
+        # of all rows every draw would be the same
+        size = row_count if cell.draw is None else max(shots, row_count // 2)
         pool = _draws(
             row_count, 1, min(POOL, size), replace(cell, shots=None, sampling_rate=None), draws
         )[0]

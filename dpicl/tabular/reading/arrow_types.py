@@ -94,9 +94,8 @@ def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
         if isinstance(stored, pa.BaseExtensionType)
         else "one of these in its place",
     )
-    word = getattr(
-        stored, "extension_name", re.split(r"[\[<(]", str(stored))[0]
-    )  # without the names that a nested type has in it
+    # without the names that a nested type has in it
+    word = getattr(stored, "extension_name", re.split(r"[\[<(]", str(stored))[0])
     raise DataError(
         where, f"holds neither {plain} nor text but {word}; expected {instead}", column=name
     )

@@ -146,9 +146,8 @@ def compact(table: pa.Table, contract: Contract) -> pa.Table:
         elif isinstance(column, IntegerColumn):
             low, high = column.bounds
             fitting = (kind for kind, least, most in _SHORT if least <= low and high <= most)
-            with suppress(
-                pa.ArrowInvalid
-            ):  # numbers beyond their bounds are clipped by the mechanisms, not here
+            # numbers beyond their bounds are clipped by the mechanisms, not here
+            with suppress(pa.ArrowInvalid):
                 values = values.cast(next(fitting, pa.int64()))
         columns[name] = values
     return pa.table(columns)

@@ -139,9 +139,8 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     values, declared = table.column(rule.column), contract.columns[str(rule.column)]
     if rule.rule == "no_missing":
         return int(values.null_count)
-    if isinstance(
-        declared, CategoryColumn
-    ):  # known_categories: every text of the dictionary is looked up once
+    # known_categories: every text of the dictionary is looked up once
+    if isinstance(declared, CategoryColumn):
         categories, count = pa.array(declared.categories), 0
         for chunk in values.chunks:
             known = pc.is_in(chunk.dictionary, categories)
@@ -149,9 +148,8 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
                 of_rows = known.take(chunk.indices.drop_null())
                 count += len(of_rows) - (pc.sum(of_rows).as_py() or 0)
         return int(count)
-    low, high = pc.min_max(
-        values
-    ).values()  # one look at what nearly always lies between its bounds
+    # one look at what nearly always lies between its bounds
+    low, high = pc.min_max(values).values()
     if low.as_py() is None or (
         low.as_py() >= declared.bounds[0] and high.as_py() <= declared.bounds[1]
     ):

@@ -215,9 +215,8 @@ def query_batches(
                 WHERE,
             )
             for columns in batches:
-                if (
-                    deadline.has_passed()
-                ):  # a query without an end gives rows on and on, each of them quickly
+                # a query without an end gives rows on and on, each of them quickly
+                if deadline.has_passed():
                     raise SourceError(late)
                 yield typed_table(pa.table(dict(columns)), contract, WHERE)
         except (Refusal, sqlite3.Error) as error:

@@ -47,9 +47,8 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
         return codes if missing is None else codes + missing
     codes = np.zeros(len(numbers), dtype=np.uint8)
     bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
-    for start in range(
-        0, len(numbers), _ROWS_PER_BLOCK
-    ):  # which stay in the cache from edge to edge
+    # which stay in the cache from edge to edge
+    for start in range(0, len(numbers), _ROWS_PER_BLOCK):
         block, counts = (
             numbers[start : start + _ROWS_PER_BLOCK],
             codes[start : start + _ROWS_PER_BLOCK],

@@ -41,9 +41,8 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
         json.dumps(extra, ensure_ascii=False),
     )
     place = f"column {names.index(extra[0]) + 1} of {len(names)}"
-    if len(extra) < len(names) - len(
-        extra
-    ):  # else a line break may be lost, and the header's end a row
+    # else a line break may be lost, and the header's end a row
+    if len(extra) < len(names) - len(extra):
         unnamed = "" if extra[0] else f"{place}, which has no name, "
         raise DataError(where, f"{unnamed}{rule} `source: {{ignore: {listed}}}`", column=extra[0])
     raise DataError(where, f"{place} {rule} `source: {{ignore: [...]}}`", detail=listed)

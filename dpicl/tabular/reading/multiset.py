@@ -125,9 +125,8 @@ def words_of(column: pa.ChunkedArray) -> np.ndarray:
     """
     values = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = values.indices if pa.types.is_dictionary(values.type) else values
-    if values.null_count and pa.types.is_integer(
-        values.type
-    ):  # a word of its own, whatever the other rows hold
+    # a word of its own, whatever the other rows hold
+    if values.null_count and pa.types.is_integer(values.type):
         values = values.cast(pa.int64()).fill_null(NO_NUMBER)
     numbers = np.asarray(values)
     return numbers.view(np.uint64) if numbers.dtype == np.float64 else numbers

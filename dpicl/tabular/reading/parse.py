@@ -233,16 +233,14 @@ def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     check_type(values.type, column, name, where)
-    if not column.nullable and pa.types.is_temporal(
-        values.type
-    ):  # a day beyond the calendar has no text, and is not to be made one
+    # a day beyond the calendar has no text, and is not to be made one
+    if not column.nullable and pa.types.is_temporal(values.type):
         _refuse(values.is_null(), _EMPTY, name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
-    if (
-        isinstance(column, IntegerColumn) and column.nullable
-    ):  # which stands for a missing number where rows are told apart
+    # which stands for a missing number where rows are told apart
+    if isinstance(column, IntegerColumn) and column.nullable:
         _refuse(pc.equal(quick, NO_NUMBER), "is beyond 64 bits", name, where)
     return quick
 
@@ -360,17 +358,15 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
                 _is_long(dictionary).take(chunk.indices)
                 for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)
             ]
-            _refuse(
-                pa.chunked_array(long, pa.bool_()), _TOO_LONG, name, where
-            )  # one may stand for a million rows
+            # one may stand for a million rows
+            _refuse(pa.chunked_array(long, pa.bool_()), _TOO_LONG, name, where)
             taken = [
                 dictionary.take(chunk.indices)
                 for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)
             ]
             column = pa.chunked_array(taken, kind)
-        if pa.types.is_floating(
-            column.type
-        ):  # a whole one without an exponent, which Arrow writes from 1e+15 on
+        # a whole one without an exponent, which Arrow writes from 1e+15 on
+        if pa.types.is_floating(column.type):
             column = column.cast(pa.float64())
             whole = pc.fill_null(
                 pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False

@@ -32,9 +32,8 @@ from sqlalchemy.exc import ArgumentError
 from dpicl.tabular.reading.asked import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
 from dpicl.tabular.reading.cells import of_objects
 
-logging.getLogger("psycopg").setLevel(
-    logging.CRITICAL
-)  # its warnings quote what the server says, as a time zone that a query may set
+# its warnings quote what the server says, as a time zone that a query may set
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 _CONNECT_SECONDS = 10
 _LOCALHOST = ("", "localhost", "127.0.0.1", "::1")
 _GRACE_SECONDS = 5

@@ -47,9 +47,8 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
         contract.privacy.person,
         tuple(filter(None, (contract.source.arrived, contract.source.sign))),
     )
-    if (
-        person is not None
-    ):  # of rows that protect nobody a person's id need not be there, and is dropped where it is
+    # of rows that protect nobody a person's id need not be there, and is dropped where it is
+    if person is not None:
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
         source = contract.source.model_copy(
             update={"ignore": (*contract.source.ignore, person.id_column)}
@@ -95,9 +94,8 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
         update={"source": contract.source.model_copy(update={"arrived": None, "sign": None})}
     )
     for name in contract.read_columns:
-        if (
-            name not in filled
-        ):  # any value will do for a column that no prompt shows, such as the label
+        # any value will do for a column that no prompt shows, such as the label
+        if name not in filled:
             column = contract.columns.get(name)
             bound = "nobody" if column is None else any_value(column)
             filled[name] = pa.array([bound] * columns.num_rows)

@@ -90,9 +90,8 @@ def rows_digest(table: pa.Table) -> str:
     for name in sorted(table.column_names):
         column, used = table.column(name), []
         values = _numbers(column)
-        if pa.types.is_dictionary(
-            column.type
-        ):  # codes by the rank of those categories that occur, sorted as text
+        # codes by the rank of those categories that occur, sorted as text
+        if pa.types.is_dictionary(column.type):
             categories = column.combine_chunks().dictionary.to_pylist()
             used = sorted(categories[code] for code in np.flatnonzero(np.bincount(values)))
             rank = {category: number for number, category in enumerate(used)}
@@ -120,9 +119,8 @@ def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
         )
         low, high = (int(values.min()), int(values.max())) if is_whole else (0, _LARGEST)
         size = high - low + 1
-        if (
-            size > _LARGEST
-        ):  # as it is: a number with decimals, or of a range that a difference does not hold
+        # as it is: a number with decimals, or of a range that a difference does not hold
+        if size > _LARGEST:
             keys, sizes = [*keys, values], [*sizes, size]
         elif keys and sizes[-1] * size <= _LARGEST:
             keys[-1], sizes[-1] = (
@@ -133,18 +131,14 @@ def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
             keys, sizes = [*keys, values.astype(np.int64) - low], [*sizes, size]
     if sizes[0] > _LARGEST:
         return np.lexsort(keys[::-1])
-    order = np.argsort(
-        keys[0]
-        # several times as fast as a stable sort; rows that are equal in all columns are the same
-        # ones
-    )
+    # several times as fast as a stable sort; rows that are equal in all columns are the same ones
+    order = np.argsort(keys[0])
     if len(keys) > 1:
         first = keys[0][order]
         alike = first[1:] == first[:-1]
         places = np.flatnonzero(np.append(alike, False) | np.append(False, alike))
-        tied = np.sort(
-            order[places]
-        )  # 0.0 and -0.0 are equal, and stay in the order that they came in
+        # 0.0 and -0.0 are equal, and stay in the order that they came in
+        tied = np.sort(order[places])
         order[places] = tied[np.lexsort([key[tied] for key in reversed(keys)])]
     return order
 

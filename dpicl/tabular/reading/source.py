@@ -266,9 +266,8 @@ def _publish(
         raise SourceError(
             f"{visit.host}: the download does not fit the contract: {error}"
         ) from None
-    draft.chmod(
-        0o600
-    )  # what a repository gives away may still be rows that somebody's contract protects
+    # what a repository gives away may still be rows that somebody's contract protects
+    draft.chmod(0o600)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(final)

@@ -137,9 +137,8 @@ class Checker:
         sizes = np.array([one.cells for one in questions])[number]
         lengths = np.where(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)), 1)
         named = pc.fill_null(bits.flatten(), -1).to_numpy(zero_copy_only=False)
-        of_bits = np.repeat(
-            unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0))
-        )  # what else is listed belongs to no valid answer
+        # what else is listed belongs to no valid answer
+        of_bits = np.repeat(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)))
         cells, is_bit = np.empty(lengths.sum(), dtype=np.int64), np.repeat(unary, lengths)
         cells[is_bit], cells[~is_bit] = named[of_bits], answer[~unary]
         rows = np.repeat(np.arange(len(lengths)), lengths)

@@ -60,9 +60,8 @@ class Parted:
             system_stream(),
             max(question.cells for question in questions.questions),
         )
-        self._factors = secret.words(3, np.uint64) | np.uint64(
-            1
-        )  # secret, so that nobody makes pseudonyms of one part
+        # secret, so that nobody makes pseudonyms of one part
+        self._factors = secret.words(3, np.uint64) | np.uint64(1)
         self._words = secret.words(self._most_cells + len(questions.questions), np.uint64)
         self._writers: dict[int, pa_ipc.RecordBatchFileWriter] = {}
         self._open, self._above = ExitStack(), folder

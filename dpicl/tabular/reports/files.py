@@ -109,11 +109,8 @@ def read_reports(place: Place) -> Iterator[Read]:
             KeyError,
             MemoryError,
         ) as error:
-            if reason(
-                error
-                # the store's, which may answer again: what has not come is not to be taken for
-                # damaged
-            ):
+            # the store's, which may answer again: what has not come is not to be taken for damaged
+            if reason(error):
                 raise
             raise DataError(
                 place.name, "is damaged or cannot be read; expected a complete file of reports"

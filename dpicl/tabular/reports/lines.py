@@ -45,10 +45,11 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
         if whole:
             yield columns(whole)
         if len(left) >= LONGEST_LINE:
+            # also where nothing is counted: who reads sees how far it is
             yield (
                 SCHEMA.empty_table(),
                 int(not too_long),
-            )  # also where nothing is counted: who reads sees how far it is
+            )
             left, too_long = b"", True
     if left and not too_long:
         yield columns(left)
@@ -57,9 +58,8 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
 def columns(lines: bytes) -> Read:
     """Of whole lines, the last without its end."""
     reports, wrong = [], 0
-    for line in filter(
-        None, lines.split(b"\n")
-    ):  # a packed file may be of empty lines alone, which the parser would stumble over
+    # a packed file may be of empty lines alone, which the parser would stumble over
+    for line in filter(None, lines.split(b"\n")):
         report = _report(line)
         if report is not None:
             reports.append(report)
@@ -82,10 +82,11 @@ def _report(line: bytes) -> Sequence[Any] | None:
         return None
     try:
         read = _decode(line.decode())
+    # no text, no JSON, too deep, or a number of thousands of digits
     except (
         ValueError,
         RecursionError,
-    ):  # no text, no JSON, too deep, or a number of thousands of digits
+    ):
         return None
     if not isinstance(read, dict):
         return None

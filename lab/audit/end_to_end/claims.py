@@ -59,9 +59,8 @@ BATCH = 8
 @contextmanager
 def apart(declaration: Declaration) -> Iterator[World]:
     """A world that is entered, where nothing is slow, the clock stands and batches are small."""
-    sizes = (
-        patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source)
-    )  # so that a small table comes in several
+    # so that a small table comes in several
+    sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source))
     with (
         new_world(declaration) as world,
         world.entered(),
@@ -209,9 +208,8 @@ def histories(declaration: Declaration, command: Callable[..., Command], *, acro
 
 def accounts(declaration: Declaration, methods: tuple[str, str]) -> Broken:
     """Two releases through two contracts on one file, by two methods, stay below the one cap."""
-    capped = replace(
-        declaration, cap=2.0, neighbours="replace-one"
-    )  # under which a central release of one costs two
+    # under which a central release of one costs two
+    capped = replace(declaration, cap=2.0, neighbours="replace-one")
     with apart(capped) as world:
         world.put(base_rows(capped), capped.kind)
         first = protect(methods[0])()

@@ -178,17 +178,15 @@ def drawn(cell: AuditCell, rows: Sequence[SourceRow], runs: int) -> CellDraws:
 
 def cells() -> list[AuditCell]:
     """Every method on every kind of neighbours that it has, on tables where one row counts most."""
-    clients = Declaration(
-        cap=_CAP, neighbours="replace-one"
-    )  # of whom the first has another answer to everything
+    # of whom the first has another answer to everything
+    clients = Declaration(cap=_CAP, neighbours="replace-one")
     one, other = (
         {"spent": 50, "city": "north", "member": "no"},
         {"spent": 50, "city": "south", "member": "yes"},
     )
     rest = [{"spent": 50, "city": "north", "member": member} for member in CATEGORIES["member"]]
-    texts = Declaration(
-        "texts", cap=_CAP
-    )  # as few as the contract allows, and one that a voter repeats, or that alone turns its vote
+    # as few as the contract allows, and one that a voter repeats, or that alone turns its vote
+    texts = Declaration("texts", cap=_CAP)
     plain, own = (
         [{"city": city, "body": "tttt"} for city in CATEGORIES["city"] for _ in range(2)],
         {"city": "south", "body": _LOUD},

@@ -37,12 +37,13 @@ from lab.audit.end_to_end.claims import Broken
 from lab.audit.end_to_end.draws import cells
 from lab.audit.end_to_end.mistakes import MUTANTS, caught, mistake
 
+# all of them, once those of the other modules are known too
 __all__ = [
     "MUTANTS",
     "caught",
     "net_mutants",
     "series_mutants",
-]  # all of them, once those of the other modules are known too
+]
 _MANY = 12_000
 """Runs a side that a mutant needs which is caught by numbers: they show 1.17 of the stated epsilon,
 give or take 0.03.

@@ -71,9 +71,8 @@ class ReplayedDraws:
         def published(
             releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any
         ) -> Any:
-            period = releases.named[cell].parameters.get(
-                "index"
-            )  # of a horizon's, each of which is a release
+            # of a horizon's, each of which is a release
+            period = releases.named[cell].parameters.get("index")
             return publish(
                 releases,
                 ledger,

@@ -290,12 +290,10 @@ class World:
             "DATA": self.data,
         }
         os.environ.update({f"DPICL_{name}": str(path) for name, path in places.items()})
-        os.environ.setdefault(
-            "MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib")
-        )  # it has settings there too
-        os.environ |= dict.fromkeys(
-            ("XDG_CONFIG_HOME", "APPDATA"), str(self.root / "settings")
-        )  # where the witness is
+        # it has settings there too
+        os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))
+        # where the witness is
+        os.environ |= dict.fromkeys(("XDG_CONFIG_HOME", "APPDATA"), str(self.root / "settings"))
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
         elsewhere = {"TMPDIR": "tmp", "XDG_STATE_HOME": "user"}
         os.environ.update(

@@ -211,9 +211,10 @@ def by_best_number(attack: str, inside: np.ndarray, outside: np.ndarray) -> Atta
 
 def by_shadows(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
     """Logistic regression on the first halves, whose odds are the score."""
+    # a second to import: only where it is called
     from sklearn.linear_model import (
         LogisticRegression,
-    )  # a second to import: only where it is called
+    )
 
     halves = len(inside) // 2, len(outside) // 2
     seen = np.vstack([inside[: halves[0]], outside[: halves[1]]])
@@ -253,9 +254,8 @@ def numbers(drawn: Any) -> Numbers:
     if isinstance(drawn, Labelled):
         queries, labels = drawn.votes.shape
         return _named(tuple(map(str, range(queries))), (labels,) * queries), drawn.votes.ravel()
-    if isinstance(
-        drawn[0], Histogram
-    ):  # of which candidates are the same from release to release: those of columns, and every row
+    # of which candidates are the same from release to release: those of columns, and every row
+    if isinstance(drawn[0], Histogram):
         votes = [one.votes for one in drawn[:-1] or drawn]
         return _named(tuple(map(str, range(len(votes)))), tuple(map(len, votes))), np.concatenate(
             votes

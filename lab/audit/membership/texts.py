@@ -294,9 +294,8 @@ def attack_texts_once(
             "shared n-grams", *(np.array([_shared(one, canary) for one in some]) for some in texts)
         )
     )
-    differ = [
-        np.array([float(len(set(one)) > 1) for one in some]) for some in texts
-    ]  # texts that shared noise would differ by the planted one
+    # texts that shared noise would differ by the planted one
+    differ = [np.array([float(len(set(one)) > 1) for one in some]) for some in texts]
     found.append(by_score("texts differ", *differ))
     numbers = [np.array([_counts(one, canary) for one in some]) for some in texts]
     return [*found, by_best_number("best number", *numbers), by_shadows("shadow model", *numbers)]

@@ -44,9 +44,8 @@ def _aucs(
         DRAWS,
     )
     released = method.in_memory(split.train, contract, unit, draws)
-    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(
-        int
-    )  # some files are sorted by label
+    # some files are sorted by label
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))
     scores = {
         cell: method.answers.ask_cell(scorer, texts, contract, cell)

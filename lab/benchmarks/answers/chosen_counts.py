@@ -170,9 +170,8 @@ def measure_floor(figures: Figures) -> None:
                     (100 * (np.bincount(codes.test[:, -1]).max() / len(codes.test) - accuracy), auc)
                 )
             under, aucs = np.array(found).T
-            bound = under.mean() + 1.729 * under.std(ddof=1) / np.sqrt(
-                len(under)
-            )  # Student's t, 19 degrees of freedom
+            # Student's t, 19 degrees of freedom
+            bound = under.mean() + 1.729 * under.std(ddof=1) / np.sqrt(len(under))
             print(
                 f"{name:12}{epsilon:5g}{under.mean():40.2f}{bound:12.2f}{under.max():12.2f}{aucs.mean():7.3f}",
                 flush=True,

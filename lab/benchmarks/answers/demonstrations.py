@@ -31,9 +31,8 @@ def _aucs(
     options = Options.model_validate({name: method.default_options(contract, {}, EPSILON)})
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
     released = method.in_memory(split.train, contract, unit, draws)
-    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(
-        int
-    )  # some files are sorted by label
+    # some files are sorted by label
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))
     asked = method.prompts(released, queries, contract, unit, draws)[ZERO_SHOT]
     scores = {

@@ -141,9 +141,8 @@ def trial(place: Place, kills: int, longest: float, chance: random.Random) -> Ve
         process.kill()
         process.join()
         look(place, verdict)
-        if (
-            place.root / "texts.jsonl"
-        ).exists():  # it ended before it could be killed: the file goes, the release stands
+        # it ended before it could be killed: the file goes, the release stands
+        if (place.root / "texts.jsonl").exists():
             for left in place.root.glob("texts.jsonl*"):
                 left.unlink()
     return end_of(place, verdict)

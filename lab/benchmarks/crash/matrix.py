@@ -154,11 +154,12 @@ def cluster_runner(made: Rig, workers: int = 4) -> Iterator[Runner]:
         "temporary-directory": str(made.place.root / "dask"),
         "distributed.deploy.lost-worker-timeout": "1 hour",
     }
+    # models have nothing to do here
     options = {
         **LOCAL_CLUSTER,
         "preload": [],
         "silence_logs": logging.CRITICAL,
-    }  # models have nothing to do here
+    }
     with (
         dask.config.set(patient),
         LocalCluster(n_workers=workers, env=made.place.environment, **options) as cluster,
@@ -207,9 +208,8 @@ def play(
         verdict = runner(made.start(schedule, root, url() if url else None), mutate)
         if verdict.harm:
             print(f"harm: {schedule}\n      {verdict}", flush=True)
-        shutil.rmtree(
-            root, ignore_errors=True
-        )  # a cluster may still repeat a task whose result it lost
+        # a cluster may still repeat a task whose result it lost
+        shutil.rmtree(root, ignore_errors=True)
         kept.keep(schedule.name, verdict)
         return verdict
 

@@ -131,9 +131,8 @@ def rig(root: Path) -> Iterator[Rig]:
     place = new_place(root)
     install(place, shop(private=True), shop_rows(40))
     texts = letters(private=True)
-    texts["privacy"]["budget"] = {
-        "epsilon": 1000
-    }  # without a delta, what is spent is the sum of what is charged
+    # without a delta, what is spent is the sum of what is charged
+    texts["privacy"]["budget"] = {"epsilon": 1000}
     install_texts(place, texts, lines(records(40)), lines(records(4)))
     folders = {}
     with place.entered(TMPDIR=tempfile.gettempdir()):
@@ -187,10 +186,11 @@ class Scene:
     @property
     def environment(self) -> dict[str, str]:
         """What its processes need."""
+        # all are copies of one home
         own = {
             "DPICL_HOME": str(self.root / "home"),
             "XDG_CONFIG_HOME": str(self.root / "settings"),
-        }  # all are copies of one home
+        }
         return {**self.base, **own, "DPICL_LEDGER": self.url}
 
     def twin(self, run: str) -> tuple[str, str, str]:

@@ -28,10 +28,11 @@ from lab.benchmarks.figures import Figures, sized
 REPOSITORY = Path(__file__).parents[3]
 WINES = Path(sklearn.datasets.__file__).parent / "data" / "wine_data.csv"
 KNOWN = {
+    # per cent by volume: from what may be called wine to what needs no fortifying
     "alcohol": (
         7,
         17,
-    ),  # per cent by volume: from what may be called wine to what needs no fortifying
+    ),
     "malic_acid": (0, 10),  # g/l
     "ash": (0, 5),  # g/l
     "alcalinity_of_ash": (0, 50),

@@ -160,9 +160,8 @@ def _site(place: Place, pipelines: Mapping[str, Any], models: Mapping[str, Any])
         }
         for name, entry in models.items()
     }
-    content = json.loads(
-        json.dumps({"version": 1, "models": known, "pipelines": dict(pipelines)})
-    )  # no aliases
+    # no aliases
+    content = json.loads(json.dumps({"version": 1, "models": known, "pipelines": dict(pipelines)}))
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     environment = {
         **os.environ,

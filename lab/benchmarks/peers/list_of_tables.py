@@ -147,10 +147,11 @@ def _bundled(name: str) -> tuple[Columns, np.ndarray, np.ndarray, int]:
     else:
         values, numbers = datasets.load_diabetes(return_X_y=True)
         labels = np.digitize(numbers, _REGRESSION_CUTS)
+        # of columns with mean 0 and sum of squares 1
         low, high = (
             np.full(10, -0.2),
             np.full(10, 0.2),
-        )  # of columns with mean 0 and sum of squares 1
+        )
     return Columns.numbers(low, high), values, labels, len(values) * 3 // 4
 
 

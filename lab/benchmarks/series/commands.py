@@ -51,9 +51,8 @@ def _command(root: Path, nights: int) -> float:
     spent = []
     for number in range(TRIES):
         shutil.copytree(place.home, home := root / f"home-{number}")
-        before = (
-            children()
-        )  # with a width, the command is a process of its own, whose imports count
+        # with a width, the command is a process of its own, whose imports count
+        before = children()
         made = place.dpicl(
             "synth",
             NAME,

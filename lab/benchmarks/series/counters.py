@@ -135,9 +135,8 @@ def _drawn(figures: Figures, name: str) -> None:
     contract, split = real_table(name)
     cells = _Cells.of(row_bins(split.train, contract), tuple(row_encoding(contract).sizes))
     rng, rows, marginals = np.random.default_rng(0), split.train.row_count, cells.places.shape[1]
-    busy = rng.gamma(1.0, size=PERIODS) * (
-        rng.random(PERIODS) < 0.9
-    )  # some days bring many rows, one in ten none
+    # some days bring many rows, one in ten none
+    busy = rng.gamma(1.0, size=PERIODS) * (rng.random(PERIODS) < 0.9)
     days = rng.choice(PERIODS, size=rows, p=busy / busy.sum())
     history = [cells.counts(np.flatnonzero(days == day)) for day in range(PERIODS)]
     counters, noise = year(CONTRIBUTIONS["any day"], marginals), stream(0, "bench", name, "series")

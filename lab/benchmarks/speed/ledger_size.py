@@ -60,9 +60,8 @@ def filled(folder: Path, count: int) -> str:
         ledger.ensure_account(ACCOUNT)
     database, spent, end = Database(url), canonical(Spent.nothing().as_json()), Head()
     for first in range(0, count, BATCH):
-        with (
-            database.writing() as connection
-        ):  # each durable by itself: a log of all would be as long as the ledger
+        # each durable by itself: a log of all would be as long as the ledger
+        with database.writing() as connection:
             end = end if first else chain.read_head(connection)
             written = list(_records(end, range(first, min(count, first + BATCH)), spent))
             connection.execute(insert(records), [record for pair in written for record in pair[:3]])

@@ -202,14 +202,12 @@ def measure(figures: Figures) -> None:
         reader._pass = passes
         plain.warm()
         started = time.process_time()
-        write(
-            train, contract, model, [job], plain.token
-        )  # in turn, since the machine is not as fast at any time
+        # in turn, since the machine is not as fast at any time
+        write(train, contract, model, [job], plain.token)
         seconds = time.process_time() - started - plain.seconds
         steps = (job.journal.read(plan.cell, step) or () for step in range((TEXTS + 1) * TOKENS))
-        count = sum(
-            number != ENDED for step in steps for number in step
-        )  # a text that has ended is not read any more
+        # a text that has ended is not read any more
+        count = sum(number != ENDED for step in steps for number in step)
     ours, inside = seconds / count, sum(passes.taken) / count
     print(
         f"{TEXTS} texts, {count} tokens voted on, of {TEXTS * TOKENS} charged: {seconds:.0f} s of "

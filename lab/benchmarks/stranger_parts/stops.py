@@ -230,9 +230,8 @@ def stop_and_resume(place: Place, moment: Moment, length: float, expected: objec
 
 def measure(figures: Figures, count: int = MOMENTS, seed: int = SEED) -> None:
     """Stop runs at so many moments."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # of a job in the background, which its children would inherit
+    # of a job in the background, which its children would inherit
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         template = new_place(Path(folder) / "template")

@@ -91,9 +91,8 @@ def gpt(cell: str) -> tuple[float, float]:
 def few_shot_1() -> Iterator[Cell]:
     for line in quoted("dp-few-shot-1"):
         dataset = slug(line["data set"])
-        clear = (
-            "random-rows" if dataset == "mit_director" else "icl"
-        )  # "(ii) performs better for MIT-D"
+        # "(ii) performs better for MIT-D"
+        clear = "random-rows" if dataset == "mit_director" else "icl"
         yield dataset, "zero-shot", None, None, "accuracy", *gpt(line["0 (0-shot)"])
         yield dataset, "icl", 4.0, 0.0, "accuracy", *gpt(line["0 (4-shot)"])
         for epsilon in ("1", "2", "4", "8", "inf"):
@@ -253,9 +252,8 @@ def as_quoted(cell: PrintedCell) -> Cell:
 
 def theirs(paper: str, name: str) -> list[Cell]:
     found = list(TABLES[paper, name](name))
-    return sorted(
-        dict.fromkeys(found) if name == "docvqa" else found, key=str
-    )  # both ways have one row without privacy
+    # both ways have one row without privacy
+    return sorted(dict.fromkeys(found) if name == "docvqa" else found, key=str)
 
 
 @pytest.mark.parametrize(("paper", "name"), TABLES, ids=lambda one: str(one))

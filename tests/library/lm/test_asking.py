@@ -159,9 +159,8 @@ def test_a_template_is_found_without_loading_anything(
 @pytest.mark.timeout(900)
 def test_smollm2_completes_since_its_template_makes_right_answers_less_likely() -> None:
     try:
-        scorer = TransformersScorer(
-            os.environ.get("DPICL_SMOLLM2", SMOLLM2.id), device="cpu"
-        )  # its folder, or from the index
+        # its folder, or from the index
+        scorer = TransformersScorer(os.environ.get("DPICL_SMOLLM2", SMOLLM2.id), device="cpu")
     except ModelError as error:
         if "pip does not get" in str(error):
             pytest.skip(f"no index answers: {error}")

@@ -151,10 +151,11 @@ def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginn
         least = len(
             {beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}
         ) + len(prompts)
+        # 4: how the labels are cut
         assert (asked - 4, server.prefilled / least) == (
             len(prompts),
             pytest.approx(1, abs=0.05),
-        )  # 4: how the labels are cut
+        )
         assert np.array_equal(
             scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts]
         )

@@ -80,9 +80,8 @@ def test_the_labels_in_context_move_the_answer(package: str, tmp_path: Path) -> 
 @every_package
 def test_an_answer_that_no_row_has_is_least_likely(package: str, tmp_path: Path) -> None:
     model, rows = opened(random_weights(package, tmp_path / "a.ckpt")), context(2)
-    shifted = LabelledRows(
-        rows.values, rows.labels * 2 + 1, rows.categorical
-    )  # of four answers 1 and 3
+    # of four answers 1 and 3
+    shifted = LabelledRows(rows.values, rows.labels * 2 + 1, rows.categorical)
     scores, pair = (
         model.log_probabilities(shifted, rows.values[:3], 4),
         model.log_probabilities(rows, rows.values[:3], 2),

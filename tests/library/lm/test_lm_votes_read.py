@@ -182,9 +182,8 @@ def test_candidates_are_those_of_the_public_prompt_whoever_votes(tiny: Transform
     assert all(
         votes is not None and np.array_equal(votes.candidates, told[0].candidates) for votes in told
     )
-    assert (
-        told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()
-    )  # though voters like others best
+    # though voters like others best
+    assert told[0].sums[np.argmax(told[2].sums)] != told[0].sums.max()
 
 
 def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersScorer) -> None:

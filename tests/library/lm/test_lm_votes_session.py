@@ -96,11 +96,12 @@ def test_a_session_reads_every_prompt_once_and_then_a_token_of_each_row(
         [(43,), (44,), (45,)],
         [(46,), None, (47,)],
     ]
+    # two of the second text's voters are equal; its public prompt is read too
     rows = [
         6 + 3 + 3,
         6 + 3 + 3,
         6 + 2,
-    ]  # two of the second text's voters are equal; its public prompt is read too
+    ]
     for count, written in zip(rows, steps, strict=True):
         with tokens_read(writer) as read:
             reading.vote(written)
@@ -216,9 +217,8 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
         follow(writer.session(requests, RULE), 3)
         read[fails] = [logits for step in counts for logits in step]
     if read[False]:
-        first = len(read[True]) - len(
-            read[False]
-        )  # of the step that failed, the same ones are given again
+        # of the step that failed, the same ones are given again
+        first = len(read[True]) - len(read[False])
         assert first >= 0 and all(
             torch.equal(one, other)
             for one, other in zip(read[True][first:], read[False], strict=True)

@@ -108,10 +108,11 @@ def test_that_only_candidates_of_voters_are_predicted_changes_no_vote(
     writer: TransformersScorer, rule: VoteRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests, told = vote_requests(writer), []
+    # so many times fewer than the vocabulary candidates are at most: always, and never
     for times in (
         0,
         10**9,
-    ):  # so many times fewer than the vocabulary candidates are at most: always, and never
+    ):
         monkeypatch.setattr(vote_reader, "_FEW", times)
         session = writer.session(requests, rule)
         told.append(

@@ -51,9 +51,8 @@ def test_the_noise_of_both_sizes_is_solved_for_and_more_for_fewer_texts() -> Non
     units = [unit_of("few_shot_generation", name, 0, *GRID) for name in ("dbpedia", "agnews")] + [
         unit_of("dp_icl", "sst2", 0, *GRID)
     ]
-    (found,) = smaller_than_published(
-        units, contracts
-    )  # of sst2 all rows are at hand, in another form, and agnews is whole
+    # of sst2 all rows are at hand, in another form, and agnews is whole
+    (found,) = smaller_than_published(units, contracts)
     assert {name: found[name] for name in ("dataset", "slice", "here", "published")} == {
         "dataset": "dbpedia",
         "slice": "rows-700",

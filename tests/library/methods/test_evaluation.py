@@ -85,9 +85,8 @@ def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_
         truth, likely if classes > 2 else likely[:, 1], multi_class="ovr", average="macro"
     )
     assert measure(truth, likely.argmax(axis=1), likely).auc == pytest.approx(expected)
-    shifted = np.log(likely) + rng.normal(
-        size=(len(truth), 1)
-    )  # a model's scores are known up to what all answers share
+    # a model's scores are known up to what all answers share
+    shifted = np.log(likely) + rng.normal(size=(len(truth), 1))
     assert measure_scores(truth, shifted).auc == pytest.approx(expected)
 
 

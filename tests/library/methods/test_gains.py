@@ -40,9 +40,8 @@ def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
         covered += abs(gain.mean - truth) <= gain.half
         means = gain_of_means(right.mean(axis=1), float(majority.mean()), (queries, queries))
         exact += abs(means.mean - truth) <= means.half
-    least = (
-        880 if (seeds, of_seed) == (2, 0.6) else 920
-    )  # how far two seeds lie apart tells little of how far others do
+    # how far two seeds lie apart tells little of how far others do
+    least = 880 if (seeds, of_seed) == (2, 0.6) else 920
     assert covered >= least and exact >= 920, (covered, exact)
 
 
@@ -72,9 +71,8 @@ def test_the_seeds_of_what_is_compared_with_widen_an_interval_too():
         gain_of_means(means, bars, (1000, 1000)).half
         > 3 * gain_of_means(means, 0.6, (1000, 1000)).half
     )
-    gain = gain_over_seeds(
-        np.array([3.0, 4.0, 5.0]), np.array([1.0, 1.0, 4.0])
-    )  # differences 2, 3, 1
+    # differences 2, 3, 1
+    gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), np.array([1.0, 1.0, 4.0]))
     assert gain.mean == 2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
 
 
@@ -112,7 +110,6 @@ def test_errors_are_judged_by_seeds_alone():
     gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), 6.0)
     assert gain.mean == -2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
     assert math.isnan(gain_over_seeds(np.array([3.0]), 6.0).half)
-    alike = gain_over_seeds(
-        np.array([3.0, 3.0]), np.array([3.1, 3.1])
-    )  # as of a method without noise
+    # as of a method without noise
+    alike = gain_over_seeds(np.array([3.0, 3.0]), np.array([3.1, 3.1]))
     assert math.isnan(alike.half) and alike.sign == 0

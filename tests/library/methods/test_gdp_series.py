@@ -166,9 +166,8 @@ def covered(
     most = {"rows": max(rows, nightly), "nightly": max(2, min(rows, nightly))}
     most["rows"] = max(most.values())
     added = series(series_contract(tree(back=back, **most)), shots, origin=origin)
-    counted = [
-        vectors(added, [*OTHERS, *person]) for person in (mine, its, [])
-    ]  # without `back` the column of signs is none
+    # without `back` the column of signs is none
+    counted = [vectors(added, [*OTHERS, *person]) for person in (mine, its, [])]
     assert moved(added, counted[0], counted[2]) <= added.counters.squared_sensitivity
     replaced = series(
         series_contract(tree(neighbours="replace-one", back=back, **most)), shots, origin=origin

@@ -81,9 +81,8 @@ def test_more_rows_epsilon_or_the_person_s_word_lets_it_pass(
 )
 def test_of_every_method_noise_falls_with_rows_and_epsilon(method: str) -> None:
     def worst(rows: int, epsilon: float) -> float:
-        options = (
-            {"tab_pate": PateOptions(queries="released")} if method == "tab_pate" else {}
-        )  # else it counts no column
+        # else it counts no column
+        options = {"tab_pate": PateOptions(queries="released")} if method == "tab_pate" else {}
         contract, asked = payments(rows), unit(method, epsilon, **options)
         return max(
             max(tabular(method).column_errors(contract, asked, cell, rows).values())

@@ -40,9 +40,8 @@ def test_the_distance_is_the_energy_distance_without_pairs_of_a_point_with_itsel
     one: list[int], other: list[int]
 ) -> None:
     n, m = len(one), len(other)
-    among = [
-        float(np.abs(np.subtract.outer(part, part)).mean()) for part in (one, other)
-    ]  # with these pairs, as scipy has them
+    # with these pairs, as scipy has them
+    among = [float(np.abs(np.subtract.outer(part, part)).mean()) for part in (one, other)]
     squared = (
         of_numbers(one, other) ** 2
         + among[0]

@@ -147,9 +147,8 @@ def test_a_published_split_is_followed_and_other_rows_are_left_out() -> None:
     assert split.train.data.column("part").to_pylist() == ["train"] * parts.count("train")
     assert split.test.data.column("part").to_pylist() == ["test"] * parts.count("test")
     assert split.queries.row_count == parts.count("test") // 2
-    assert split.query_positions.tolist() != list(
-        range(len(split.query_positions))
-    )  # a file's first rows may differ from its last
+    # a file's first rows may differ from its last
+    assert split.query_positions.tolist() != list(range(len(split.query_positions)))
     assert "part" not in contract.features
 
 

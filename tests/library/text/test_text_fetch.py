@@ -288,7 +288,6 @@ def test_content_is_a_benchmark_once_its_download_was_compared_and_not_because_a
         check_published(whole, lambda: content_digest(whole, table), settings)
     fetch_published(whole, settings)
     check_published(whole, lambda: content_digest(whole, table), settings)
-    with pytest.raises(
-        PrivacyError, match="not published"
-    ):  # a slice that only this contract states, and nobody has published
+    # a slice that only this contract states, and nobody has published
+    with pytest.raises(PrivacyError, match="not published"):
         check_published(small, lambda: content_digest(small, table.slice(1)), settings)
