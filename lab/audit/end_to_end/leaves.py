@@ -15,6 +15,8 @@ from functools import cache
 from itertools import chain
 from typing import Literal
 
+from dpicl.methods import METHODS
+
 OUT_FILES = ("demonstrations.jsonl", "given.parquet", "rows.csv")
 """Files that commands of an audit are asked for."""
 MODE = "mode of "
@@ -168,15 +170,17 @@ RUNS = (
     _of_run("units/UNIT/releases.json", "what the run was charged", _STATE),
     _of_run("units/UNIT/periods.json", "periods of a horizon that were released", _STATE),
     *(
-        _of_run(f"units/UNIT/released_{name}", what, _PAID)
+        _of_run(f"units/UNIT/{name}", what, _PAID)
         for name, what in {
-            "groups.json": "averages",
-            "rows.npz": "rows",
-            "reports.npz": "reports",
-            "counts.json": "counts",
-            "votes.json": "votes, or a teacher's labels",
-            "texts.json": "texts",
-            "answers.json": "answers",
+            # of a method of another package too
+            **{one.artefact: "releases" for one in METHODS.values()},
+            "released_groups.json": "averages",
+            "released_rows.npz": "rows",
+            "released_reports.npz": "reports",
+            "released_counts.json": "counts",
+            "released_votes.json": "votes, or a teacher's labels",
+            "released_texts.json": "texts",
+            "released_answers.json": "answers",
         }.items()
     ),
     _of_run("units/UNIT/public_texts.json", "texts of a model that read nothing private", _FACTS),
