@@ -2,8 +2,8 @@
 run.
 
 By itself Prefect makes it anew for each task: all its settings, and two clients, each of which
-reads the certificates of every public authority. `task.submit` so costs a worker 107 ms of a
-processor besides what a task does, and this 12 ms; a run has hundreds of tasks.
+reads the certificates of every public authority. That is most of what a task costs a worker besides
+what it does, and a run has hundreds of tasks.
 """
 
 from __future__ import annotations
