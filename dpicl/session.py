@@ -19,28 +19,25 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl.contract.periods import ONCE, clock
-from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
-from dpicl.engine.one_release import plan_of
-from dpicl.engine.open_ledger import one_ledger, open_ledger
-from dpicl.engine.plan import check_plan
-from dpicl.engine.query_session import Answered, QuerySession, request_of
-from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.contract.periods import ONCE
+from dpicl.engine.given import Schema, given_rows, schema_contract
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.quote import AccountQuote
 from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_restored, stated_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
-from dpicl.methods.collection import DEFAULT_DESIGN
 from dpicl.pipeline import read_epsilon
 from dpicl.release import Release
-from dpicl.release.texts import quote_of, release_of
+from dpicl.release.door import quote_of, release_of
+from dpicl.types import DEFAULT_DESIGN
 
 if TYPE_CHECKING:
+    from dpicl.engine.query_session import Answered
     from dpicl.planning.outlook import TablePlan
     from dpicl.release.collected import CollectedRelease
-    from dpicl.tabular.local.estimate import Estimator
+    from dpicl.types import Estimator
 
 
 @dataclass(frozen=True)
@@ -170,14 +167,7 @@ class Session:
             window=window,
             options=options,
         )
-        if settings.given is None:
-            return quote_of(request, settings)
-        with one_ledger(settings):
-            plan = plan_of(request, settings)
-            settings = with_account(plan, settings)
-            window_of(plan, settings, until=period, window=window, now=clock())
-            check_plan(plan, settings)
-            return quote_plan(plan, settings)
+        return quote_of(request, settings)
 
     def protect(
         self,
@@ -244,13 +234,7 @@ class Session:
             window=window,
             options=options,
         )
-        if settings.given is None:
-            return release_of(request, settings)
-        with one_ledger(settings):
-            plan = plan_of(request, settings)
-            return Release(
-                release_planned(plan, with_account(plan, settings), until=period, window=window)
-            )
+        return release_of(request, settings)
 
     def collect(
         self,
@@ -388,6 +372,8 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was
                 answered is free when asked again.
         """
+        from dpicl.engine.query_session import QuerySession, request_of
+
         request = request_of(
             account,
             epsilon=read_epsilon(epsilon),

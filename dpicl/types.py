@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -171,3 +171,12 @@ class PrivatePrompts:
     """
 
     texts: tuple[str, ...]
+
+
+MADE_ROWS = 1 << 14
+"""How many rows are made of a release at least, for runs to draw from."""
+Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
+"""How rows are reconstructed from clients' reports; see `tabular.local.estimate`."""
+Design = Literal["all-columns", "one-column", "pairs", "subset", "agreement"]
+"""Which columns a client reports; see `tabular.local.questions`."""
+DEFAULT_DESIGN: Design = "subset"

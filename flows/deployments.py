@@ -24,7 +24,7 @@ from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines, override
 from dpicl.engine.plan import draft_plan
-from dpicl.engine.quote import charges
+from dpicl.engine.run_quote import charges
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from flows.automations import ensure_automations

@@ -28,11 +28,10 @@ from prefect_dask import DaskTaskRunner
 from dpicl.engine.caps import differing_caps
 from dpicl.engine.execute import run_units
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.payers import plan_accounts
 from dpicl.engine.plan import make_plan
-from dpicl.engine.quote import charges
 from dpicl.engine.releases import check_shared
 from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.run_quote import charges, plan_accounts
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.report.stages import report_steps

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches, check_open
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json, write_text
+from dpicl.engine.run_folder import rows_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest
 from dpicl.engine.stages import validate as stages
-from dpicl.engine.table_files import kept_table
 from dpicl.engine.verdicts import Verdicts
 from dpicl.errors import DataError, DeclarationError, RunError
 from dpicl.holder import tell_holder
@@ -26,7 +25,7 @@ from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectati
 @stage("validate")
 def check_and_evaluate(run: str, dataset: str) -> str:
     """Check the rules, then evaluate them by Great Expectations."""
-    counts = stages.check_rules(run, dataset)
+    counts = stages.write_verdicts(run, dataset)
     check_expectations(Path(run), dataset)
     return counts
 
@@ -46,13 +45,13 @@ def check_expectations(run: Path, dataset: str) -> None:
         RunError: Great Expectations says of a rule what our own check does not.
     """
     settings = Settings.current()
-    contract, batches = settings.declared(dataset), Batches.find(settings, dataset, run)
+    private = rows_of(str(run), dataset)
+    contract, batches = settings.declared(dataset), private.batches
     rules, own = _suites(contract, settings, in_batches=batches is not None)
     written = Verdicts.of(run, contract, settings)
     ours = [row["holds"] for row in written.rules(dataset) or ()]
     if batches is None:
-        table = kept_table(table_folder(settings, dataset, run) / TABLE)
-        verdicts = evaluate(table, (*rules, *own), contract)
+        verdicts = evaluate(private.whole(), (*rules, *own), contract)
     else:
         ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]
         rules = tuple(one for one in rules if is_row_by_row(one))
@@ -118,7 +117,7 @@ def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
     """Prepare a piece of work, and evaluate its batches by Great Expectations."""
     counts = ingest.prepare_part(run, dataset, part, parts)
     settings = Settings.current()
-    batches = Batches.find(settings, dataset, Path(run))
+    batches = rows_of(run, dataset).batches
     assert batches is not None
     rules, own = _suites(batches.contract, settings, in_batches=True)
     wanted = (*filter(is_row_by_row, rules), *own)

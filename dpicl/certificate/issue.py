@@ -31,10 +31,9 @@ from dpicl.certificate.signing import check_signature, public_key, signed
 from dpicl.certificate.statement import Certificate, Mechanism, Parameters, Record
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.contract.periods import ONCE
 from dpicl.engine import receipts
 from dpicl.engine.files import PRIVATE_MODE, publish
-from dpicl.engine.names import parts_of
+from dpicl.engine.names import ReleaseFacts, parts_of
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.releases import is_part, named_releases
 from dpicl.engine.settings import Settings
@@ -51,23 +50,20 @@ def certify(
     contract: Declared,
     unit: Unit,
     settings: Settings,
+    facts: ReleaseFacts = ReleaseFacts(),  # noqa: B008 - frozen
     *,
     cell: Cell | None = None,
-    period: str = ONCE,
-    **facts: Any,
 ) -> Certificate:
     """The certificate of a published release: issued once, and the same whenever it is asked for
     again.
 
-        certificate = certify(contract, unit, settings, period=plan.period_of(unit.dataset))
+        certificate = certify(contract, unit, settings, ReleaseFacts(period))
         certificate.to_json(), certificate.to_page(), certificate.accounting.spent_after
 
     Args:
         cell: which of the unit's releases, of `method.releases`; may be left out where there is
             one.
-        period: that the release was made for, as `contract.periods` writes it.
-        facts: further ones that name the release, `writer` and `extra` of
-            `engine.releases.named_releases`: of methods on texts only.
+        facts: what else names the release.
 
     Raises:
         ParameterError: the unit makes several releases, or none of this cell.
@@ -75,9 +71,7 @@ def certify(
         LedgerRefusedError: its receipt is no record of this installation's ledger.
     """
     with open_ledger(settings) as ledger:
-        named = named_releases(
-            ledger, contract, unit, settings, opens=False, period=period, **facts
-        )
+        named = named_releases(ledger, contract, unit, settings, facts, opens=False)
         if cell is None and len(named) == 1:
             (cell,) = named
         if cell not in named:
@@ -86,7 +80,7 @@ def certify(
             )
         release = part = named[cell]
         if is_part(contract, unit):  # its horizon is charged, and it is what was written
-            part = parts_of(ledger_key(settings), named, contract, period)[cell]
+            part = parts_of(ledger_key(settings), named, contract, facts.period)[cell]
         artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(
@@ -105,7 +99,7 @@ def certify(
         except CertificateError:  # of another key, or damaged: it is issued anew
             path.unlink(missing_ok=True)
     made = signed(
-        _statement(contract, unit, cell, release, part, artefact, period, settings), settings
+        _statement(contract, unit, cell, release, part, artefact, facts.period, settings), settings
     )
     publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first

@@ -13,14 +13,14 @@ from dpicl.engine.artefacts import RESULTS
 from dpicl.engine.asked import settled_plan
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
-from dpicl.engine.payers import plan_accounts
-from dpicl.engine.plan import check_plan, check_quotes, plan_for
-from dpicl.engine.quote import quote_plan
+from dpicl.engine.failures import StageFailed
+from dpicl.engine.plan import check_plan, plan_for
+from dpicl.engine.quote import check_quotes
 from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.remembered import day_of, remember, remembered
 from dpicl.engine.run_folder import Plan, run_folder, write_plan
+from dpicl.engine.run_quote import plan_accounts, quote_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import RunError
 from dpicl.leaving import passing

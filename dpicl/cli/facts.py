@@ -102,11 +102,8 @@ def _stamp(folder: Path) -> object:
         return None
 
 
-def _run_facts(folder: Path, home: Path) -> RunFacts | None:
-    """None of an interrupted `dpicl protect`: when repeated, it has a new folder."""
+def _run_facts(folder: Path, home: Path) -> RunFacts:
     plan = read_plan(folder)
-    if not plan.is_evaluated:
-        return None
     units = plan.units
     done = sum((folder / "units" / key / RESULTS).exists() for key in units)
     ended = (

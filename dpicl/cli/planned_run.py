@@ -13,9 +13,9 @@ from dpicl.cli.stopping import when_stopped
 from dpicl.cli.terminal import Count, counted, note
 from dpicl.engine.artefacts import PART, PROMPTS, RESULTS, WRITING
 from dpicl.engine.files import read_json
-from dpicl.engine.payers import plan_accounts
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import LOCK, Plan, read_plan
+from dpicl.engine.run_quote import plan_accounts
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import PROBE
 from dpicl.leaving import passing, sweep

@@ -22,14 +22,14 @@ from dpicl.cli.terminal import note
 from dpicl.engine.files import write_text
 from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.payers import accounts_of
-from dpicl.engine.plan import check_quotes
+from dpicl.engine.quote import check_quotes
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import TEXTUAL
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
+from dpicl.release.door import quote_of, release_of
 from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
-from dpicl.release.texts import quote_of, release_of
 from dpicl.yaml_file import parse_yaml
 
 

@@ -205,7 +205,7 @@ def _release(
             "would cost"
         )
     from dpicl.cli.protect import print_price, release_to_file, without_pandas
-    from dpicl.engine.stage import StageFailed, clean_errors
+    from dpicl.engine.failures import StageFailed, clean_errors
 
     def do() -> None:
         if dry_run:
@@ -276,8 +276,8 @@ def ask(
     query is free.
     """
     from dpicl.cli.ask import answer_queries, answer_rows, read_queries
+    from dpicl.engine.failures import StageFailed, clean_errors
     from dpicl.engine.query_session import request_of
-    from dpicl.engine.stage import StageFailed, clean_errors
     from dpicl.pipeline import read_epsilon
 
     settings, model = Settings.from_environment(), named_model(model, dtype, api)

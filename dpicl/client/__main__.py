@@ -18,12 +18,13 @@ from dpicl.contract.load import load_contract
 from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.errors import DataError, DpiclError, ParameterError
-from dpicl.methods.collection import DEFAULT_DESIGN, DESIGNS, Collection
+from dpicl.methods.collection import DESIGNS, Collection
 from dpicl.printable import filter_streams
 from dpicl.randomness import Draws, system_stream
 from dpicl.tabular.reading.contribution import reporting_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
 from dpicl.tabular.reports.schema import Sender
+from dpicl.types import DEFAULT_DESIGN
 from dpicl.yaml_file import is_number
 
 WALLET = Path.home() / ".dpicl-client.jsonl"

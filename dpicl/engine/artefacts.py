@@ -6,8 +6,6 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,20 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
 from dpicl.engine.received import read_tallies
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.table_files import keep_table, kept_table, read_row_groups
+from dpicl.engine.table_files import read_row_groups
 from dpicl.engine.verdicts import VERDICTS
 from dpicl.methods import on_texts, tabular
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
-from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
+from dpicl.types import ReleasedRows
 
-TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
-TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
 ROWS, DRAFTS, DRAFTS_APART = (
     "released_rows.npz",
     "private_drafts.npz",
@@ -58,76 +53,6 @@ are.
 """
 LOG_PROBABILITY = "log p: "
 """Before a label: a column of predictions."""
-
-
-def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
-    """Private tables of one data set in one run."""
-    return settings.private(dataset, run.name)
-
-
-_here: ContextVar[dict[Path, pa.Table] | None] = ContextVar("tables of this process", default=None)
-
-
-@contextmanager
-def rows_stay_here() -> Iterator[None]:
-    """Inside, whole private tables are kept in this process and in no file, and are gone at the
-    end: no other process and no other thread, whose context is its own, does a stage.
-    """
-    tables: dict[Path, pa.Table] = {}
-    token = _here.set(tables)
-    try:
-        yield
-    finally:
-        tables.clear()  # a task that was made inside has a copy of the context
-        _here.reset(token)
-
-
-def keep_rows(path: Path, table: pa.Table) -> None:
-    """Keep a whole private table, or queries, for the stages that follow: the first stays."""
-    if (here := _here.get()) is None:
-        keep_table(path, table)
-    else:
-        here.setdefault(path, table)
-
-
-def kept_rows(path: Path) -> pa.Table:
-    """What `keep_rows` kept."""
-    here = _here.get()
-    return kept_table(path) if here is None else here[path]
-
-
-def drop_rows(path: Path) -> None:
-    """What is kept in this process and was read for the last time goes; a file stays, for a run
-    that is resumed.
-    """
-    if (here := _here.get()) is not None:
-        here.pop(path, None)
-
-
-def read_split(unit: UnitFolder) -> SplitTable:
-    """The rows of a unit's data set, all in memory."""
-    folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
-    if batches is None:
-        train = kept_rows(folder / TRAIN)
-    else:
-        train = pa.concat_tables(
-            [batches.train(number).data for number in range(batches.count)],
-            promote_options="permissive",
-        )
-    return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
-
-
-def read_test(unit: UnitFolder) -> QueryTable:
-    """All held-out rows of a unit's data set; reads no private row."""
-    return QueryTable(kept_rows(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
-
-
-def read_queries(unit: UnitFolder) -> QueryTable:
-    """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no
-    private row.
-    """
-    folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    return QueryTable(kept_rows(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRAFTS) -> None:
@@ -238,11 +163,6 @@ def stored_prompts(path: Path) -> Iterator[tuple[str, pa.ChunkedArray]]:
             count = sum(1 for _ in rows)
             yield key, table.column("prompt").slice(start, count)
             start += count
-
-
-def finite(value: float) -> float | str:
-    """JSON has no infinity."""
-    return "inf" if np.isinf(value) else value
 
 
 def remove_private(run: Path, settings: Settings) -> None:

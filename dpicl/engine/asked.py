@@ -23,8 +23,8 @@ from dpicl.engine.files import read_json, write_json
 from dpicl.engine.models import fingerprint, public_corpus
 from dpicl.engine.names import WRITER
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.payers import plan_accounts
 from dpicl.engine.run_folder import PLAN, Plan, read_plan, run_folder
+from dpicl.engine.run_quote import plan_accounts
 from dpicl.engine.settings import Settings
 from dpicl.errors import ModelError
 from dpicl.lm.asking import QUESTIONS, AskedBy, asked_by
@@ -86,7 +86,7 @@ def settled_plan(
     methods = [METHODS[name] for name in plan.pipeline.methods]
     # a forecast's plan is of no run
     begun = plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()
-    if begun or not methods or plan.pipeline.api != "auto" or not plan.is_evaluated:
+    if begun or not methods or plan.pipeline.api != "auto":
         return plan, {}
     reading = [method for method in methods if method.model_reads_rows]
     votes = any(on_texts(method.name).votes_on_tokens for method in reading)

@@ -26,7 +26,6 @@ from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
-from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
 from dpicl.engine.table_files import keep_table, kept_table
@@ -36,7 +35,7 @@ from dpicl.tabular.reading.survey import Survey
 from dpicl.types import PrivateTable
 
 INDEX = "private_batches.json"
-_PARTS = 16
+PARTS = 16
 """Pieces of work, however many batches there are: how many is seen in logs, on pages and in names
 of tasks.
 """
@@ -64,30 +63,25 @@ class Batches:
     """That rows of a table with something at stake are split by."""
 
     @staticmethod
-    def find(settings: Settings, dataset: str, run: Path) -> Batches | None:
-        """The batches of a table that was ingested so; None where it is whole. Raises RunError:
-        they were made under another contract.
+    def find(contract: Declared, settings: Settings, folder: Path) -> Batches | None:
+        """The batches of a table that was ingested so, into this private folder; None where it is
+        whole. Raises RunError: they were made under another contract.
         """
-        path = settings.private(dataset, run.name) / INDEX
-        if not path.exists():
+        if not (folder / INDEX).exists():
             return None
-        content, contract = read_json(path), settings.contract(dataset)
+        assert isinstance(contract, Contract)
+        content = read_json(folder / INDEX)
         if content["contract"] != contract_digest(contract):
             raise RunError(
-                f"{dataset}: its rows were prepared under another contract; start a new run"
+                f"{contract.name}: its rows were prepared under another contract; start a new run"
             )
         survey = (
             None
             if content["files"] is None
             else Survey.read(content["files"], Path(content["folder"]))
         )
-        place = settings.private(dataset, run.name, content["place"])
+        place = private_folder(folder, content["place"])
         return Batches(contract, place, content["count"], survey, split_key(settings, contract))
-
-    @staticmethod
-    def of(unit: UnitFolder) -> Batches | None:
-        """The batches of a unit's table."""
-        return Batches.find(unit.settings, unit.unit.dataset, unit.run)
 
     def numbers(self, part: int, parts: int) -> range:
         """The batches of one piece of work."""
@@ -170,7 +164,7 @@ def begin(survey: Survey, contract: Contract, folder: Path) -> str:
 
 
 def keep_stream(
-    tables: Iterator[pa.Table], contract: Contract, settings: Settings, run: Path
+    tables: Iterator[pa.Table], contract: Contract, settings: Settings, folder: Path
 ) -> str:
     """Prepare the batches of a query as they come, in a folder that counts once all are there: the
     same query may give other rows later.
@@ -178,12 +172,8 @@ def keep_stream(
     Raises:
         DataError: the rows break the contract.
     """
-    folder, name, key = (
-        settings.private(contract.name, run.name),
-        f"batches-{secrets.token_hex(4)}",
-        split_key(settings, contract),
-    )
-    mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
+    name, key = f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
+    mine, count, rows = private_folder(folder, name), 0, 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows
@@ -207,9 +197,9 @@ def _write_index(folder: Path, contract: Contract, content: dict[str, Any]) -> N
     )
 
 
-def parts_of(run: str, dataset: str) -> int:
-    """Into how many pieces of work a table's batches are shared out; 0 for a table that is
-    whole.
-    """
-    batches = Batches.find(Settings.current(), dataset, Path(run))
-    return _PARTS if batches else 0
+def private_folder(folder: Path, *below: str) -> Path:
+    """A folder below a private one, made for its owner alone."""
+    for name in below:
+        folder = folder / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder

@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -37,8 +37,9 @@ from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import load_source, query_parts
 from dpicl.tabular.reading.survey import in_batches, survey
-from dpicl.text.fetch import FetchedTexts, fetch_texts
-from dpicl.text.read import find_texts, load_texts, texts_digest
+
+if TYPE_CHECKING:
+    from dpicl.text.fetch import FetchedTexts
 
 REGISTRY = "benchmarks.json"
 
@@ -88,6 +89,8 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
     order.
     """
     if not isinstance(contract, Contract):
+        from dpicl.text.read import texts_digest  # of a table it is not needed
+
         return texts_digest(table)
     if contract.privacy.person:
         return rows_digest(table)  # whose rows they are counts too
@@ -106,6 +109,8 @@ def read_content(contract: Declared, settings: Settings) -> Content:
         )
     parts: Iterable[pa.Table]
     if isinstance(contract, TextContract):
+        from dpicl.text.read import load_texts
+
         texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
@@ -126,6 +131,9 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     can download it without a name. Raises
     SourceError: it cannot be had, or is not the one that the contract states.
     """
+    from dpicl.text.fetch import fetch_texts
+    from dpicl.text.read import texts_digest
+
     name = f"{contract.name}:{PUBLISHED}"
     before = _entered(settings).get(name, {})
     published = None if contract.edition_of is None else contract.edition_of.stated.source.published
@@ -242,6 +250,8 @@ def _is_without_rows(contract: Declared, settings: Settings) -> bool:
     ):
         return False
     try:
+        from dpicl.text.read import find_texts
+
         find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
     except SourceError:
         return True

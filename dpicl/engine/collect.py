@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import dpicl
-from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table_folder
+from dpicl.engine.artefacts import MADE, RESULTS
 from dpicl.engine.asked import ASKED
 from dpicl.engine.editions import smaller_than_published
-from dpicl.engine.files import read_json, write_csv, write_json
+from dpicl.engine.files import finite, read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, beside_file, describe_model
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.quote import spending_sentence
 from dpicl.engine.received import (
     NO_TRUE_ROWS,
     NOTHING_CHARGED,
@@ -30,6 +30,7 @@ from dpicl.engine.received import (
     counted_of,
     typed_places,
 )
+from dpicl.engine.rows import TEST
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.running_time import not_run
 from dpicl.engine.settings import Settings
@@ -289,10 +290,9 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
     for unit in {unit.dataset: unit for unit in units}.values():
         opened = UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
         public = isinstance(opened.declared, Contract) and opened.declared.evaluation == "public"
-        if public and (table_folder(settings, unit.dataset, folder) / TEST).exists():
-            accuracies[unit.dataset] = majority(
-                label_codes(read_test(opened), opened.contract)
-            ).accuracy
+        if public and (opened.rows.folder / TEST).exists():
+            codes = label_codes(opened.rows.test(), opened.contract)
+            accuracies[unit.dataset] = majority(codes).accuracy
     return accuracies
 
 
@@ -359,26 +359,6 @@ def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settin
         ]
     made = [folder / "units" / key / MADE for key in units]
     return [*spent, *(sentence for path in made if path.exists() for sentence in read_json(path))]
-
-
-def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
-    """On what an account was charged now, for so many releases, and what is spent in all."""
-    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
-    if releases == 1:
-        charges = (
-            f"{account}: 1 release, {'charged now' if charged else 'charged before and free now'}"
-        )
-    else:
-        charges = (
-            f"{account}: {releases} releases, {charged} of them charged now, {releases - charged} "
-            f"charged before and free now"
-        )
-    total = (
-        "a public benchmark without a cap"
-        if cap is None
-        else f"epsilon {ledger.spent(account).epsilon:.4g} of {cap:.4g} is spent"
-    )
-    return f"{charges}; {total}."
 
 
 def _guarantees(

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpicl.engine.artefacts import RESULTS, remove_private
+from dpicl.engine.failures import StageFailed
 from dpicl.engine.run_folder import LOCK, Plan, read_plan
 from dpicl.engine.running_time import begun_together, running
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import Stage, StageFailed
+from dpicl.engine.stage import Stage
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
 from dpicl.files.locks import locked

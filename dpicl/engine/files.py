@@ -67,6 +67,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: content[name] for name in content.files}
 
 
+def finite(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "inf" if np.isinf(value) else value
+
+
 def harmless(cell: Any) -> Any:
     """The cell of a CSV file; text that a spreadsheet would run as a formula gets an apostrophe
     before it, numbers stay numbers.

@@ -22,7 +22,7 @@ from dpicl.engine.asked import settled_plan
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan
-from dpicl.engine.quote import charges
+from dpicl.engine.run_quote import charges
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError
 from dpicl.methods import METHODS

@@ -33,7 +33,7 @@ from dpicl.contract.sources import Query
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.payers import account_of
-from dpicl.engine.run_folder import Plan
+from dpicl.engine.request import PlannedRelease
 from dpicl.engine.settings import Given, Settings
 from dpicl.errors import DataError, DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
@@ -166,16 +166,15 @@ def _contract(
     return contract, has_cap
 
 
-def with_account(plan: Plan, settings: Settings) -> Settings:
-    """The same, with what the schema leaves open: which account pays, and its cap.
+def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
+    """The same release, with what the schema leaves open: which account pays, and its cap.
 
     It is the one that pays at the rows' address already; else a new one, by a name that no other
     asset has. The cap of an account that was charged stands; another may spend what its first
     release costs, and no more.
     """
     assert settings.given is not None
-    ((_, unit),) = plan.units.items()
-    contract = settings.given.contract
+    contract, unit = planned.contract, planned.unit
     addresses = addresses_of(contract, settings)
     with open_ledger(settings) as ledger:
         accounts = {account.name: account for account in ledger.accounts()}
@@ -192,9 +191,7 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
             update={"epsilon": price.cost(account.delta_cap).epsilon}
         )
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
-    return replace(
-        settings, given=replace(settings.given, contract=contract.model_copy(update=changed))
-    )
+    return replace(planned, contract=contract.model_copy(update=changed))
 
 
 def _content(schema: Schema) -> tuple[dict[str, Any], str]:

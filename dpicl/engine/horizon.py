@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,9 @@ from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
-from dpicl.engine.names import part_of
+from dpicl.engine.names import ReleaseFacts, part_of
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.releases import UnitReleases, named_releases
-from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError
 from dpicl.methods import tabular
@@ -86,26 +84,20 @@ class Horizon:
     settings: Settings
 
     @staticmethod
-    def all_of(
-        ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings
-    ) -> list[Horizon]:
+    def all_of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
         """Those of a unit, one for each of its releases, each charged by itself; opens their
         account.
         """
-        named = named_releases(
-            ledger, contract, unit, settings, period=plan.period_of(unit.dataset)
-        )
+        named = named_releases(ledger, contract, unit, settings, ReleaseFacts())
         return [
             Horizon(ledger, contract, unit, cell, release, settings)
             for cell, release in named.items()
         ]
 
     @staticmethod
-    def of(
-        ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings
-    ) -> Horizon:
-        """The one that a plan of a single release names."""
-        (horizon,) = Horizon.all_of(ledger, plan, contract, unit, settings)
+    def of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> Horizon:
+        """That of a unit that makes one release."""
+        (horizon,) = Horizon.all_of(ledger, contract, unit, settings)
         return horizon
 
     @cached_property
@@ -285,22 +277,21 @@ class Horizon:
             return dict(stored)
 
     def _releases(self, release: Release) -> UnitReleases:
-        return UnitReleases(
-            UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release}
-        )
+        return UnitReleases(self.contract, self.unit, self.settings, {self.cell: release})
 
 
-def uncounted(plan: Plan, contract: Contract, settings: Settings) -> list[int]:
-    """The periods until the plan's whose deliveries are yet to be counted, by any of the plan's
-    horizons of a contract. Raises LedgerRefusedError: a horizon cannot go on.
+def uncounted(
+    contract: Contract, units: Iterable[Unit], settings: Settings, period: str
+) -> list[int]:
+    """The periods until this one whose deliveries are yet to be counted, by any of the horizons of
+    these units of a contract. Raises LedgerRefusedError: a horizon cannot go on.
     """
-    last = contract.releases.calendar.index(plan.period_of(contract.name))
-    units = [unit for unit in plan.units.values() if unit.dataset == contract.name]
+    last = contract.releases.calendar.index(period)
     with open_ledger(settings) as ledger:
-        horizons = [
-            one for unit in units for one in Horizon.all_of(ledger, plan, contract, unit, settings)
-        ]
-        return sorted({period for one in horizons for period in one.uncounted(last)})
+        every = [Horizon.all_of(ledger, contract, unit, settings) for unit in units]
+        return sorted(
+            {number for some in every for horizon in some for number in horizon.uncounted(last)}
+        )
 
 
 def entering_counts(

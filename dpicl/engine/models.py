@@ -88,21 +88,14 @@ def _store(description: ModelDescription, run: Path, file: str) -> None:
         )
 
 
-def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:
-    """The run's model that answers prompts with private rows; it may see them."""
-    return open_scorer(
-        read_plan(run).writing_model,
-        models_folder=settings.models,
-        corpus=public_corpus(),
-        wanted=wanted,
-    )
+def reader_of(spec: ModelSpec, settings: Settings, wanted: Wanted) -> Scorer:
+    """A model that answers prompts with private rows; it may see them."""
+    return open_scorer(spec, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
 
 
-def writer_of(run: Path, settings: Settings) -> GeneratorModel:
-    """The run's model that reads private texts; it is on this machine."""
-    return open_generator(
-        read_plan(run).writing_model, models_folder=settings.models, corpus=public_corpus()
-    )
+def writer_of(spec: ModelSpec, settings: Settings) -> GeneratorModel:
+    """A model that reads private texts and writes; it is on this machine."""
+    return open_generator(spec, models_folder=settings.models, corpus=public_corpus())
 
 
 def fingerprint(spec: ModelSpec) -> str:

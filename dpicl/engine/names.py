@@ -8,20 +8,17 @@ a period stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpicl.accounting.events import horizon_part
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Account, Release, release_id
-from dpicl.accounting.ledger.budget import as_paid
-from dpicl.contract import Contract
+from dpicl.accounting.ledger import Release, release_id
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.engine.models import fingerprint
-from dpicl.engine.run_folder import Plan
-from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods import METHODS
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 
@@ -32,30 +29,43 @@ PART = "part_of"
 """The parameter of a period's release that names its horizon's."""
 
 
-def parameters_of(
-    contract: Declared, unit: Unit, cell: Cell, writer: str = "", embedder: str = ""
-) -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public. `writer` is
-    the model that reads rows, if any, and `embedder` what compares its answers, if they are.
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """What names the releases of a contract and a unit besides these: public.
+
+    Attributes:
+        period: as `contract.periods` writes it.
+        writer: the model that reads private rows, where one does; `embedder` compares its answers.
+        extra: further parameters.
     """
+
+    period: str = ONCE
+    writer: str = ""
+    embedder: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parameters_of(
+    contract: Declared, unit: Unit, cell: Cell, facts: ReleaseFacts = ReleaseFacts()
+) -> dict[str, Any]:
+    """What makes a release another one, besides account and contract; public."""
     method = METHODS[unit.method]
     choices = {
         name: choice
         for name, choice in method.identity(contract, unit, cell).items()
         if name not in POST_PROCESSING
     }
+    embeds = isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        **({WRITER: writer} if method.model_reads_rows else {}),
-        **(
-            {EMBEDDER: embedder}
-            if isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
-            else {}
-        ),
+        **({WRITER: facts.writer} if method.model_reads_rows else {}),
+        **({EMBEDDER: facts.embedder} if embeds else {}),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
+        **facts.extra,
+        **({} if facts.period == ONCE else {PERIOD: facts.period}),
     }
 
 
@@ -131,65 +141,11 @@ def parts_of(
     }
 
 
-def public_facts(
-    contract: Declared,
-    unit: Unit,
-    cell: Cell,
-    *,
-    period: str,
-    writer: str = "",
-    embedder: str = "",
-    extra: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What makes a release this one, besides its account: known without the ledger. The arguments
-    are those of `named_releases`.
-    """
+def public_facts(contract: Declared, unit: Unit, cell: Cell, facts: ReleaseFacts) -> dict[str, Any]:
+    """What makes a release this one, besides its account: known without the ledger."""
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
-        "parameters": {
-            **parameters_of(contract, unit, cell, writer, embedder),
-            **(extra or {}),
-            **({} if period == ONCE else {PERIOD: period}),
-        },
+        "parameters": parameters_of(contract, unit, cell, facts),
         "contract_digest": contract_digest(contract),
     }
-
-
-def evaluation_of(
-    key: bytes,
-    account: Account,
-    contract: Contract,
-    unit: Unit,
-    releases: Iterable[Release],
-    plan: Plan,
-) -> Release:
-    """The release that measures a unit's answers on held-out private rows: of these releases, and a
-    plan's period, model and queries.
-    """
-    assert contract.split is not None
-    period = plan.period_of(unit.dataset)
-    parameters = {
-        "method": unit.method,
-        "replicate": unit.seed,
-        "model": fingerprint(plan.model),
-        "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
-        # the same cells then stand for other answers
-        **({} if unit.draws == 1 else {"draws": unit.draws}),
-        "queries": plan.pipeline.queries,
-        "epsilon": contract.split.evaluation_epsilon,
-        "releases": sorted({release.release_id for release in releases}),
-        **({} if period == ONCE else {PERIOD: period}),
-    }
-    name = release_id(
-        key,
-        account=account.name,
-        mechanism=held_out_evaluation.MECHANISM,
-        mechanism_version=held_out_evaluation.VERSION,
-        parameters=parameters,
-        contract_digest=contract_digest(contract),
-        neighbours=account.neighbours,
-        period=period,
-    )
-    guarantee = as_paid(held_out_evaluation.cost(contract, unit), account)
-    return Release(name, account.name, held_out_evaluation.MECHANISM, parameters, guarantee)

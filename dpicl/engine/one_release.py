@@ -1,133 +1,272 @@
-"""One release: the stages of a run up to it, in this process. A table needs no model for it, texts
-the one that writes; see `text_release`.
+"""One release, from what is asked for to published bytes, in this process; a table needs no model
+for it, texts the one that writes.
 
-It is charged, drawn and published like those of a run: requested again, by this or by a run, the
-same release is the same bytes and costs nothing. Killed, it is made by the same command again: what
-was charged is free, and texts go on at the token that was lost.
+    plan      what the request comes to: contract, method, period (`planned_table`, `texts`)
+    check     contract, source, model and cap, before a row is read
+    read      rows, their rules, what is held out
+    charge    durable, before a mechanism reads
+    draw      what is charged and not published
+    publish   the first one wins, and is read back
+
+It is the same release as a run's: requested again, by this or by a run, it is the same bytes and
+costs nothing. Killed anywhere, it is made by the same command again: what was charged is free, and
+texts go on at the token that was lost.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.engine.artefacts import read_draws, read_texts, rows_stay_here, table_folder
-from dpicl.engine.collect import spending_sentences
-from dpicl.engine.execute import call_all
-from dpicl.engine.models import fingerprint
-from dpicl.engine.names import WRITER
-from dpicl.engine.open_ledger import one_ledger
-from dpicl.engine.pipelines import Pipeline
-from dpicl.engine.plan import begin, periods_of
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.run_folder import (
-    BEGIN_LOCK,
-    ONE_RELEASE,
-    ONE_RELEASE_TITLE,
-    RELEASE_LOCK,
-    Plan,
-    UnitFolder,
-    open_unit,
-    run_folder,
-)
+from dpicl.contract.base import Frozen
+from dpicl.contract.periods import clock, read_period
+from dpicl.engine.admission import check_drawn, check_source, check_writer, period_of
+from dpicl.engine.drawing import drafted, marked
+from dpicl.engine.failures import clean_errors
+from dpicl.engine.names import ReleaseFacts
+from dpicl.engine.open_ledger import one_ledger, open_ledger
+from dpicl.engine.quote import check_quotes, quote_release, spending_sentence
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.request import PlannedRelease, ReleaseRequest
+from dpicl.engine.rows import Rows, check_rules, note_state, warnings_of
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import check_reading
-from dpicl.engine.verdicts import remove_verdicts
-from dpicl.errors import ParameterError
+from dpicl.errors import DeclarationError, ParameterError
 from dpicl.files.locks import is_free, locked
+from dpicl.holder import tell_holder
 from dpicl.leaving import passing
-from dpicl.lm.spec import ModelSpec
-from dpicl.methods import DEFAULTS, METHODS
-from dpicl.pipeline import Cell, Unit
-from dpicl.runs.chain import published, rows_ready
+from dpicl.methods import DEFAULTS, METHODS, Options, on_texts, tabular, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import MOST_TEXTS, Cell, Unit, read_epsilon
 from dpicl.yaml_file import validate
 
-TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
-_PREFIX = f"{ONE_RELEASE}-"
+TABULAR = tuple(name for name, entry in METHODS.entries.items() if entry.data == "table")
+BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
+"""Of the home while a release by itself begins, and of its folder of private rows while it is
+made.
+"""
+_PREFIX = "protect-"
 
 
 @dataclass(frozen=True)
 class Published:
     """One release as it stands in the ledger's folder: charged, drawn and published. `drawn` is
-    what the method decoded, `spent` a sentence per account, `settings` hold no rows, and `facts`
-    are what else names a release of texts.
+    what the method decoded, `spent` a sentence per account, and `settings` hold no rows.
     """
 
     contract: Declared
     unit: Unit
     cell: Cell
     drawn: Any
-    period: str
     spent: tuple[str, ...]
     settings: Settings
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: ReleaseFacts = field(default_factory=ReleaseFacts)
 
 
-def release_once(plan: Plan, settings: Settings) -> Published:
-    """Do what `plan_of` plans, unless it was done before. Raises DpiclError: a value breaks a rule,
-    or the budget does not allow it; nothing was read then.
+class _Choices(Frozen):
+    """What a request chooses, as a pipeline writes it."""
+
+    shots: tuple[Annotated[int, Field(ge=1, le=MOST_TEXTS)], ...]
+    options: Options
+
+
+def planned_unit(
+    request: ReleaseRequest, contract: Declared, method: str, options: dict[str, Any]
+) -> tuple[Unit, Cell]:
+    """The unit of these options whose one release is asked for, at the first seed. Raises
+    DpiclError: a value breaks a rule; ParameterError: it would be several releases.
     """
-    ((key, unit),) = plan.units.items()
+    where = "options of the release"
+    chosen = validate(_Choices, {"shots": [request.shots], "options": {method: options}}, where)
+    most = METHODS[method].most_shots
+    if request.shots > most:
+        expected = f"at most {most} with these methods"
+        raise DeclarationError(where, "", f"shots lists {request.shots}", expected)
+    epsilon = read_epsilon(request.epsilon)
+    unit = unit_of(method, contract.name, 0, (epsilon,), chosen.shots, (), False, chosen.options)
+    METHODS[method].check(contract, unit)
+    cell, *further = METHODS[method].releases(contract, unit)
+    if further:
+        raise ParameterError(
+            "options",
+            ", ".join(request.options),
+            "those of one release: further variants are for `dpicl run`",
+        )
+    return unit, cell
+
+
+def planned_table(request: ReleaseRequest, settings: Settings) -> PlannedRelease:
+    """The release of a table that is asked for. Raises DpiclError: a name or value breaks a
+    rule.
+    """
+    trust, contract = request.trust, settings.declared(request.dataset)
+    if trust not in DEFAULTS:
+        raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
+    has_horizon = trust == "central" and contract.releases.horizon is not None
+    counting = (
+        name
+        for name, entry in METHODS.entries.items()
+        if has_horizon and entry.counts_series and METHODS[name].is_series(contract)
+    )
+    of_series = next(counting, None)
+    method = request.method or of_series or DEFAULTS[trust]
+    if method not in TABULAR or not isinstance(contract, Contract):
+        raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table")
+    chosen = None if request.period is None else read_period(request.period)
+    # named by its first period; `series` makes those that are over
+    if METHODS[method].is_series(contract):
+        calendar = contract.releases.calendar
+        period = calendar.periods[0]
+        _ = request.period is None or calendar.index(request.period)
+    else:
+        period = period_of(contract, chosen, clock())
+    stated, known = dict(request.options), METHODS[method].options.model_fields
+    if unknown := [name for name in stated if name not in known]:
+        raise ParameterError(
+            "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
+        )
+    usual = METHODS[method].default_options(contract, stated, request.epsilon)
+    unit, cell = planned_unit(request, contract, method, {**usual, **stated})
+    return PlannedRelease(contract, unit, cell, period, anyway=request.anyway)
+
+
+def check_release(planned: PlannedRelease, settings: Settings) -> None:
+    """What is refused before a row is read, but for caps. Raises DpiclError: a rule is broken, or
+    the rows are not at hand.
+    """
+    contract, unit, method = planned.contract, planned.unit, METHODS[planned.unit.method]
+    if planned.writer is not None:
+        check_writer(contract, unit, planned.writer)
+    method.check(contract, unit)
+    method.refuse_run(contract)
+    check_drawn(contract, unit, anyway=planned.anyway)
+    check_source(contract, settings)
+
+
+def check_cap(planned: PlannedRelease, settings: Settings) -> None:
+    """Refuse a release that would pass its account's cap. Raises BudgetError: it would."""
+    if not planned.contract.privacy.budget.benchmark:
+        check_quotes(quote_release(planned, settings))
+
+
+def release_once(planned: PlannedRelease, settings: Settings) -> Published:
+    """Make a release, unless it was made before. Raises DpiclError: a value breaks a rule, or the
+    budget does not allow it; nothing was read then.
+    """
+    contract, unit, cell = planned.contract, planned.unit, planned.cell
     with (
         one_ledger(settings),
-        private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings),
-        passing(folder),
+        open_ledger(settings) as ledger,
+        private_rows(contract, settings) as rows,
     ):
-        run = begin(plan, settings)
-        with settings.entered():
-            unit_folder = open_unit(str(run), key)
-            if isinstance(unit_folder.declared, TextContract):
-                check_reading(run, plan, unit, unit_folder.declared, settings)
-            call_all(rows_ready, str(run), unit.dataset)
-            call_all(published, str(run), key)
-            ((cell, drawn),) = _drawn(unit_folder).items()
-            spent = tuple(spending_sentences(run, {key: unit}, settings))
-    # the release stands elsewhere, and nothing goes on with this folder
-    shutil.rmtree(run, ignore_errors=True)
-    facts = (
-        {WRITER: fingerprint(plan.writing_model)} if METHODS[unit.method].model_reads_rows else {}
-    )
-    return Published(
-        unit_folder.declared,
-        unit,
-        cell,
-        drawn,
-        plan.period_of(unit.dataset),
-        spent,
-        replace(settings, given=None),
-        facts,
-    )
+        check_release(planned, settings)
+        check_cap(planned, settings)
+        make = clean_errors("release", _made)
+        content, is_new, account = make(planned, settings, ledger, rows)
+        spent = spending_sentence(ledger, account, 1, int(is_new))
+    if isinstance(contract, Contract):
+        drawn: Any = tabular(unit.method).decode(content, contract, unit, cell)
+    else:
+        drawn = on_texts(unit.method).decode(json.loads(content))
+    without_rows = replace(settings, given=None)
+    return Published(contract, unit, cell, drawn, (spent,), without_rows, planned.facts)
 
 
-def _drawn(unit: UnitFolder) -> Mapping[Cell, Any]:
-    return read_draws(unit) if unit.method.data == "table" else read_texts(unit)[0]
+def _made(
+    planned: PlannedRelease, settings: Settings, ledger: Ledger, rows: Rows
+) -> tuple[bytes, bool, str]:
+    """The published bytes, whether they were charged now, and by which account."""
+    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    if planned.writer is not None:
+        from dpicl.engine.stages.probe import check_reading
+
+        assert isinstance(contract, TextContract)
+        check_reading(planned.writer, None, unit, contract, settings)
+    ready(rows, planned.period)
+    releases = UnitReleases.of(ledger, contract, unit, settings, planned.facts)
+    missing, charged = releases.reserve(ledger)
+    release = releases.named[cell].release_id
+    if missing:
+        if planned.writer is None:
+            draft = drafted(rows, unit, [cell], marked(rows, unit, [cell]))[cell]
+        else:
+            ledger.begin_drawing(release)
+            draft = _written(planned, settings, rows, release)
+        releases.publish(ledger, cell, draft)
+    content = releases.read(ledger, cell)
+    if not contract.privacy.budget.benchmark:
+        note_state(rows, {release}, {release} if missing else set())
+    if planned.writer is not None:
+        from dpicl.engine.journal import forget
+
+        forget(settings, release)
+    return content, charged > 0, releases.paying[cell].account
+
+
+def ready(
+    rows: Rows, period: str, uncounted: Callable[[Contract], Sequence[int]] = lambda _: ()
+) -> None:
+    """Read rows, refuse those that break a rule, and hold out what is asked; the arguments are
+    those of `Rows.read`. Raises DataError: names column, rule and count.
+    """
+    rows.read(period, uncounted)
+    rules, violated = rows.verdicts()
+    check_rules(rules, violated, rows.contract.name)
+    if violated and not rows.contract.privacy.budget.benchmark:
+        tell_holder(warnings_of(rules, violated, rows.contract.name))
+    rows.split(None if isinstance(rows.contract, TextContract) else 1)
+
+
+def _written(planned: PlannedRelease, settings: Settings, rows: Rows, release: str) -> bytes:
+    """What the model writes from private texts; every token is stored before the next is drawn."""
+    from dpicl.engine.journal import FileJournal
+    from dpicl.engine.models import writer_of
+    from dpicl.methods import few_shot_generation
+
+    contract, unit, cell = planned.contract, planned.unit, planned.cell
+    assert isinstance(contract, TextContract)
+    assert planned.writer is not None
+    journal = FileJournal(settings, {cell: release}, draws_for(contract, unit.seed), rows.state)
+    (texts,) = few_shot_generation.write(
+        rows.train(),
+        contract,
+        writer_of(planned.writer, settings),
+        [few_shot_generation.job_of(contract, unit, journal, [cell])],
+    )
+    return json.dumps(on_texts(unit.method).encode(texts[cell]), ensure_ascii=False).encode()
 
 
 @contextmanager
-def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
-    """A release's folder of private rows is there and locked inside, and gone at the end; what
-    killed processes have left goes first.
+def private_rows(contract: Declared, settings: Settings) -> Iterator[Rows]:
+    """Inside, the rows of a release that is made here alone may be read. Whole tables are in
+    memory, batches in a folder that is locked; all of it is gone at the end, and what killed
+    processes have left goes first.
     """
+    now = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+    name = f"{_PREFIX}{contract.name}-{now}"
+    folder = settings.private_home / contract.name / name
+    held: dict[str, Any] = {}
     with ExitStack() as kept:
         # else a folder might go before its owner has locked it
         with locked(settings.make_home() / BEGIN_LOCK):
             _sweep(settings)
-            kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
-            table_folder(settings, dataset, run)
+            kept.enter_context(passing(folder))
+            settings.private(contract.name, name)
             kept.enter_context(locked(folder / RELEASE_LOCK))
         try:
-            with rows_stay_here():
-                yield
+            yield Rows(contract, settings, folder, held)
         finally:
+            held.clear()  # whoever looks into the frames of an error finds no rows
             shutil.rmtree(folder, ignore_errors=True)
-            remove_verdicts(run.name, settings)
 
 
 def sweep_private(settings: Settings) -> None:
@@ -141,82 +280,3 @@ def _sweep(settings: Settings) -> None:
         # a run may have such a name
         if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):
             shutil.rmtree(left, ignore_errors=True)
-            remove_verdicts(left.name, settings)
-
-
-def plan_of(request: ReleaseRequest, settings: Settings) -> Plan:
-    """A grid of one release of a table, whatever pipelines.yaml says; its name is used once. Raises
-    DpiclError: a name or value breaks a rule.
-    """
-    dataset, trust = request.dataset, request.trust
-    if trust not in DEFAULTS:
-        raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
-    method = (
-        request.method
-        or (_of_series(settings.declared(dataset)) if trust == "central" else None)
-        or DEFAULTS[trust]
-    )
-    if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
-        raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table")
-    # named by its first period; `series` makes those that are over
-    if METHODS[method].is_series(contract):
-        calendar = contract.releases.calendar
-        periods = {dataset: calendar.periods[0]}
-        _ = request.period is None or calendar.index(request.period)
-    else:
-        periods = periods_of([dataset], settings, request.period)
-    stated, known = dict(request.options), METHODS[method].options.model_fields
-    if unknown := [name for name in stated if name not in known]:
-        raise ParameterError(
-            "option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these"
-        )
-    chosen = {**METHODS[method].default_options(contract, stated, request.epsilon), **stated}
-    grid = {
-        "datasets": [dataset],
-        "methods": [method],
-        "epsilons": [request.epsilon],
-        "shots": [request.shots],
-        "queries": 1,
-        "baselines": False,
-    }
-    release = {
-        "title": ONE_RELEASE_TITLE,
-        **grid,
-        "anyway": request.anyway,
-        "options": {method: chosen},
-    }
-    pipeline = validate(Pipeline, release, "options of the release")
-    plan = Plan(
-        own_run_id(dataset),
-        ONE_RELEASE,
-        pipeline,
-        ModelSpec(name="tiny", kind="tiny"),
-        periods=periods,
-    )
-    (unit,) = plan.units.values()
-    if stated and len(METHODS[method].releases(contract, unit)) > 1:
-        raise ParameterError(
-            "options",
-            ", ".join(stated),
-            "those of one release: further variants are for `dpicl run`",
-        )
-    return plan
-
-
-def _of_series(contract: Declared) -> str | None:
-    """The method that counts the periods of a contract's horizon where none is named; None where it
-    has no horizon.
-    """
-    return next(
-        (
-            name
-            for name, one in METHODS.items()
-            if one.is_default_of_series and one.is_series(contract)
-        ),
-        None,
-    )
-
-
-def own_run_id(dataset: str) -> str:
-    """The name of a run folder that is used once, for one release."""
-    return f"{_PREFIX}{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"

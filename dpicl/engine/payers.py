@@ -12,7 +12,6 @@ from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract.declared import Declared
 from dpicl.engine.accounts import bind_account, stated_account
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS
@@ -65,17 +64,6 @@ def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Acc
                 for dataset, method in used
             )
         )
-
-
-def plan_accounts(plan: Plan, settings: Settings) -> list[Account]:
-    """The accounts that a plan's units spend from, as `accounts_of` gives them; of clients' reports
-    none.
-    """
-    return (
-        []
-        if plan.pipeline.reports
-        else accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    )
 
 
 def _payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:

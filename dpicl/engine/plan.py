@@ -12,12 +12,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.contract.periods import ONCE, clock, period_at, period_before, read_period
+from dpicl.contract.periods import ONCE, clock, read_period
 from dpicl.contract.series import window_places
+from dpicl.engine.admission import (
+    check_drawn,
+    check_named,
+    check_source,
+    check_window,
+    check_writer,
+    period_of,
+)
 from dpicl.engine.asked import ASKED, as_begun, settled_plan
 from dpicl.engine.files import write_json
 from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
-from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.quote import check_quotes
 from dpicl.engine.received import as_received, check_reports, counting
 from dpicl.engine.run_folder import (
     Plan,
@@ -28,10 +36,10 @@ from dpicl.engine.run_folder import (
     run_folder,
     write_plan,
 )
+from dpicl.engine.run_quote import quote_plan
 from dpicl.engine.running_time import check_within
 from dpicl.engine.settings import Settings
 from dpicl.errors import (
-    BudgetError,
     DeclarationError,
     ModelRefusedError,
     ParameterError,
@@ -39,17 +47,14 @@ from dpicl.errors import (
 )
 from dpicl.lm.egress import check_egress
 from dpicl.lm.embedding import check_embedder
-from dpicl.lm.models import close_scorers, number_format
+from dpicl.lm.models import close_scorers
 from dpicl.lm.spec import ModelSpec, resolve_model
-from dpicl.methods import METHODS, on_texts
+from dpicl.methods import METHODS
 from dpicl.methods.row_contexts import check_rows
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
-from dpicl.planning.noise import check_noise
 from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.queries import load_queries
-from dpicl.tabular.reading.source import find_rows
-from dpicl.text.read import find_texts
 
 USUAL_DRAWS = 4
 """How often each query is asked where that is free and nobody says another number."""
@@ -142,13 +147,10 @@ def check_plan(plan: Plan, settings: Settings) -> None:
             _check_unit(plan.contract_of(unit, contract), unit, plan)
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
-        if isinstance(contract, TextContract):
-            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+        if plan.pipeline.reports is None:
+            check_source(contract, settings)
         elif isinstance(contract, Contract):
-            if plan.pipeline.reports is None:
-                find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
-            else:
-                check_reports(plan.pipeline.reports, plan, contract, settings)
+            check_reports(plan.pipeline.reports, plan, contract, settings)
             load_queries(contract, data_folder=settings.data)
 
 
@@ -165,24 +167,6 @@ def check_caps(plan: Plan, settings: Settings) -> None:
                 plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]
             )
         )
-
-
-def check_quotes(quotes: Iterable[AccountQuote]) -> None:
-    """Refuse what would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and
-    what is left.
-    """
-    for line in quotes:
-        if not line.quote.allowed:
-            quote, new = line.quote, line.releases - line.charged_before
-            raise BudgetError(
-                f"account {line.account!r}: "
-                f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "
-                f"epsilon={quote.cost.epsilon:.6g}, "
-                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left "
-                f"{max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
-                f"{line.account} --cap EPSILON`{quote.closed_by}"
-            )
 
 
 def draft_plan(
@@ -282,29 +266,10 @@ def periods_of(
     """
     chosen, at = None if period is None else read_period(period), when or clock()
     periods = {
-        name: _period_of(settings.declared(name), chosen, at, methods, over) for name in datasets
+        name: period_of(settings.declared(name), chosen, at, methods, over=over)
+        for name in datasets
     }
     return {name: one for name, one in periods.items() if one != ONCE}
-
-
-def _period_of(
-    contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str], over: bool
-) -> str:
-    counting = [name for name in methods if METHODS[name].is_series(contract)]
-    if not counting:
-        return chosen or (period_before if over else period_at)(contract.releases.every, at)
-    # it would release the period that is not over yet
-    if other := next((name for name in methods if name not in counting), None):
-        raise ParameterError(
-            "methods",
-            other,
-            f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in "
-            f"another run",
-        )
-    calendar = contract.releases.calendar
-    if chosen is not None:
-        _ = calendar.index(chosen)
-    return chosen or calendar.periods[max(1, calendar.over_by(at, contract.releases.every)) - 1]
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -334,18 +299,6 @@ def model_named(name: str, settings: Settings) -> ModelSpec:
     )
 
 
-def check_named(contract: Declared, option: str) -> None:
-    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The
-    refusal says what to name.
-    """
-    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
-        raise ModelRefusedError(
-            f"{contract.name}: no model is named, and the default one has random weights, on "
-            f"which budget would be spent for nothing; "
-            f"expected {option} NAME (`tiny` too, if it is meant)"
-        )
-
-
 def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     """A contract allows what a unit does with it and shows to the models; no model is opened."""
     method = METHODS[unit.method]
@@ -373,15 +326,10 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
         check_embedder(plan.embedder)
-    if plan.is_evaluated:
-        method.refuse_run(contract)
-    # of a table `series` says which periods are made
-    if plan.is_evaluated or isinstance(contract, TextContract):
-        _check_periods(contract, unit, plan)
+    method.refuse_run(contract)
+    _check_periods(contract, unit, plan)
     method.check(contract if plan.pipeline.reports is None else as_received(contract), unit)
-    method.releases(contract, unit)  # refuses what has no price
-    if isinstance(contract, Contract):
-        check_noise(contract, unit, anyway=plan.pipeline.anyway)
+    check_drawn(contract, unit, anyway=plan.pipeline.anyway)
 
 
 def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
@@ -418,43 +366,3 @@ def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:
     window_places(
         contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
     )
-
-
-def check_window(contract: Declared, unit: Unit, window: int | None) -> None:
-    """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is
-    given.
-    """
-    if window is not None:
-        expected = (
-            f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} "
-            f"counts"
-        )
-        raise ParameterError("window", window, expected)
-
-
-def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
-    """Private texts are read by a model that may see them: votes on tokens in this process only,
-    ensembles on a trusted server too. Raises ModelRefusedError: this one may not; PrivacyError: it
-    counts in too few bits for texts that are not a benchmark's.
-    """
-    is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
-    if is_server or writer.trust != "local":
-        raise ModelRefusedError(
-            f"model {writer.name!r} is "
-            f"{'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and "
-            f"raw rows stay "
-            f"local; expected a local model as --generator, which may be another than the --model "
-            f"that answers"
-        )
-    if writer.kind == "endpoint" or contract.privacy.budget.benchmark:
-        return
-    counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else number_format(writer)
-    if counts_in != "float32":
-        # voters are read in batches, and one prompt moves what rounding makes of the others: in
-        # sixteen bits too far
-        raise PrivacyError(
-            f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
-            f"text moves the votes of others by "
-            f"rounding; expected dtype float32 for the model that writes, or a contract with "
-            f"`benchmark: true`"
-        )

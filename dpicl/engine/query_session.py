@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 from dpicl.accounting.guarantee import Guarantee
-from dpicl.contract.periods import ONCE
+from dpicl.accounting.ledger import content_version
+from dpicl.contract.periods import clock, read_period
 from dpicl.contract.text import Classification
+from dpicl.engine.admission import check_named, check_writer, period_of
 from dpicl.engine.asked import settled_model
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
 from dpicl.engine.models import fingerprint, public_corpus
-from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.names import ReleaseFacts
+from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import accounts_of, open_account
-from dpicl.engine.plan import check_named, check_writer, model_named, periods_of
-from dpicl.engine.releases import named_releases, rows_version
+from dpicl.engine.plan import model_named
+from dpicl.engine.releases import named_releases
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader
@@ -173,19 +175,15 @@ class QuerySession:
         with open_ledger(settings) as ledger:
             contract, writer = request.contract, fingerprint(request.model)
             extra = {"asked": "one by one", "queries": contract.query_count}
-            facts: dict[str, Any] = {
-                "period": request.period,
-                "writer": writer,
-                "embedder": embedder_fingerprint(request.embedder),
-                "extra": extra,
-            }
-            named = named_releases(ledger, contract, request.unit(number), settings, **facts)
+            embedder = embedder_fingerprint(request.embedder)
+            facts = ReleaseFacts(request.period, writer, embedder, extra)
+            named = named_releases(ledger, contract, request.unit(number), settings, facts)
         return EnsembleRelease(
             request,
             number,
             named[request.cell],
             self._rows,
-            rows_version(settings, self._digest),
+            content_version(ledger_key(settings), bytes.fromhex(self._digest)),
             settings,
         )
 
@@ -251,7 +249,7 @@ def request_of(
         {name: value for name, value in options.items() if value is not None},
         "command line",
     )
-    at = periods_of([account], settings, period).get(account, ONCE)
+    at = period_of(contract, None if period is None else read_period(period), clock())
     placing = None if embedder is None else model_named(embedder, settings)
     check_embedder(placing)
     request = EnsembleRequest(

@@ -1,4 +1,5 @@
-"""What a run would spend, known from contracts, periods and ledger before any private byte is read.
+"""What a release would spend, known from contract, period and ledger before any private byte is
+read; and a sentence on what was spent.
 
 A release that was charged before, in the same period and under the same parameters, is free,
 whatever became of the rows.
@@ -6,23 +7,17 @@ whatever became of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from dpicl.accounting.ledger import Account, Ledger, Quote, Release
+from dpicl.accounting.ledger import Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.contract import Contract
-from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, evaluation_of
-from dpicl.engine.open_ledger import ledger_key, open_ledger
-from dpicl.engine.payers import open_account
+from dpicl.engine.names import QUERIES
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import named_releases
-from dpicl.engine.run_folder import Plan
+from dpicl.engine.request import PlannedRelease
 from dpicl.engine.settings import Settings
-from dpicl.lm.embedding import embedder_fingerprint
-from dpicl.methods import METHODS
-from dpicl.pipeline import Unit
+from dpicl.errors import BudgetError
 
 
 @dataclass(frozen=True)
@@ -35,75 +30,67 @@ class AccountQuote:
     quote: Quote
 
 
-def quote_plan(
-    plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
-) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends
-    nothing. An edited ledger is refused first, and what another ledger of this user was charged
-    for.
-    """
-    if plan.pipeline.reports is not None:
-        return []  # where nothing is charged no ledger is made
+def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQuote]:
+    """The same of one release."""
     with open_ledger(settings) as ledger:
         ledger.verify()
-        quotes = []
-        for account, releases in charges(ledger, plan, settings, units):
-            charged = [entry.release for entry in ledger.entries(account.name)]
-            names = {release.release_id for release in charged}
-            described = {
-                _described(release) for release in charged if QUERIES in release.parameters
-            }
-            new = [
-                one.guarantee
-                for one in releases.values()
-                if one.release_id not in names and _described(one) not in described
-            ]
-            if new:
-                ledger.check_elsewhere(account.name)
-            quotes.append(
-                AccountQuote(
-                    account.name,
-                    len(releases),
-                    len(releases) - len(new),
-                    ledger.dry_run(account.name, new),
-                )
-            )
-        return quotes
+        named = named_releases(ledger, planned.contract, planned.unit, settings, planned.facts)
+        ((account, releases),) = ((one.account, {one.release_id: one}) for one in named.values())
+        return [quoted(ledger, account, releases)]
 
 
-def charges(
-    ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
-) -> list[tuple[Account, dict[str, Release]]]:
-    """Every release of a plan's units by its name, by the account that pays; what several cells are
-    made from is one release. Of clients' reports none pays.
+def quoted(ledger: Ledger, account: str, releases: Mapping[str, Release]) -> AccountQuote:
+    """What an account would be charged for these releases, by their names."""
+    charged = [entry.release for entry in ledger.entries(account)]
+    names = {release.release_id for release in charged}
+    described = {_described(release) for release in charged if QUERIES in release.parameters}
+    new = [
+        one.guarantee
+        for one in releases.values()
+        if one.release_id not in names and _described(one) not in described
+    ]
+    if new:
+        ledger.check_elsewhere(account)
+    before = len(releases) - len(new)
+    return AccountQuote(account, len(releases), before, ledger.dry_run(account, new))
+
+
+def check_quotes(quotes: Iterable[AccountQuote]) -> None:
+    """Refuse what would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and
+    what is left.
     """
-    if plan.pipeline.reports is not None:
-        return []
-    chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
-    reads = any(METHODS[unit.method].model_reads_rows for unit in chosen)
-    models: dict[str, Any] = (
-        {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)}
-        if reads
-        else {}
-    )
-    accounts = {account.name: account for account in ledger.accounts()}
-    by_account: dict[str, dict[str, Release]] = {}
-    for unit in chosen:
-        declared = settings.declared(unit.dataset)
-        contract, extra = plan.contract_of(unit, declared), plan.fewer_queries(unit, declared)
-        period = plan.period_of(unit.dataset)
-        releases = list(
-            named_releases(
-                ledger, contract, unit, settings, period=period, extra=extra, **models
-            ).values()
+    for line in quotes:
+        if not line.quote.allowed:
+            quote, new = line.quote, line.releases - line.charged_before
+            raise BudgetError(
+                f"account {line.account!r}: "
+                f"{'a new release costs' if new == 1 else f'{new} new releases cost'} "
+                f"epsilon={quote.cost.epsilon:.6g}, "
+                f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left "
+                f"{max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget "
+                f"{line.account} --cap EPSILON`{quote.closed_by}"
+            )
+
+
+def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
+    """On what an account was charged now, for so many releases, and what is spent in all."""
+    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
+    if releases == 1:
+        charges = (
+            f"{account}: 1 release, {'charged now' if charged else 'charged before and free now'}"
         )
-        account = open_account(ledger, contract, unit.method, settings)
-        accounts[account.name] = account
-        if contract.evaluation == "charged":
-            assert isinstance(contract, Contract)
-            releases.append(evaluation_of(key, account, contract, unit, releases, plan))
-        by_account.setdefault(account.name, {}).update({one.release_id: one for one in releases})
-    return [(accounts[name], by_account[name]) for name in sorted(by_account)]
+    else:
+        charges = (
+            f"{account}: {releases} releases, {charged} of them charged now, {releases - charged} "
+            f"charged before and free now"
+        )
+    total = (
+        "a public benchmark without a cap"
+        if cap is None
+        else f"epsilon {ledger.spent(account).epsilon:.4g} of {cap:.4g} is spent"
+    )
+    return f"{charges}; {total}."
 
 
 def _described(release: Release) -> str:

@@ -20,9 +20,8 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
@@ -33,26 +32,20 @@ from dpicl.accounting.ledger import (
     Ledger,
     Release,
     Reservation,
-    content_version,
     release_id,
 )
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
 from dpicl.engine.accounts import addresses_of
-from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish
-from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, parts_of, period_named, public_facts
+from dpicl.engine.names import WRITER, ReleaseFacts, parts_of, period_named, public_facts
 from dpicl.engine.open_ledger import ledger_key
 from dpicl.engine.payers import account_of, open_account
 from dpicl.engine.receipts import artefact_of, write_receipt
-from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.spending import note_spending
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
-from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
@@ -101,31 +94,18 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
         )
 
 
-def rows_version(settings: Settings, digest: str) -> str:
-    """A keyed name of one state of private rows: for private places only, as who sees two of them
-    can compare tables.
-    """
-    return content_version(ledger_key(settings), bytes.fromhex(digest))
-
-
 def named_releases(
     ledger: Ledger,
     contract: Declared,
     unit: Unit,
     settings: Settings,
+    facts: ReleaseFacts,
     *,
-    period: str,
-    writer: str = "",
-    embedder: str = "",
-    extra: Mapping[str, Any] | None = None,
     opens: bool = True,
 ) -> dict[Cell, Release]:
     """Every release of a unit by its name, priced as its account states it.
 
     Args:
-        period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows; `embedder` compares its
-            answers; `extra` are further public parameters.
         opens: whether the account is opened, and agreed with what the contract says; else it is
             looked up, and the ledger stays as it is.
 
@@ -136,7 +116,7 @@ def named_releases(
             releases do.
     """
     check_ledger(contract, settings)
-    period = period_named(contract, unit, period)
+    facts = replace(facts, period=period_named(contract, unit, facts.period))
     if opens:
         account: Account | None = open_account(ledger, contract, unit.method, settings)
     else:
@@ -148,14 +128,17 @@ def named_releases(
         )
     key, releases = ledger_key(settings), {}
     for cell, cost in METHODS[unit.method].releases(contract, unit).items():
-        facts = public_facts(
-            contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra
-        )
+        described = public_facts(contract, unit, cell, facts)
         name = release_id(
-            key, account=account.name, neighbours=account.neighbours, period=period, **facts
+            key,
+            account=account.name,
+            neighbours=account.neighbours,
+            period=facts.period,
+            **described,
         )
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
-        releases[cell] = Release(name, account.name, unit.method, facts["parameters"], guarantee)
+        parameters = described["parameters"]
+        releases[cell] = Release(name, account.name, unit.method, parameters, guarantee)
     return releases
 
 
@@ -172,37 +155,40 @@ class UnitReleases:
     which pay for them.
     """
 
-    folder: UnitFolder
+    contract: Declared
+    unit: Unit
+    settings: Settings
     named: Mapping[Cell, Release]
     horizons: Mapping[Cell, Release] = field(default_factory=dict)
 
     @staticmethod
-    def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
-        """Name every release by account, mechanism, parameters, contract and the period of the
-        run's plan.
+    def of(
+        ledger: Ledger, contract: Declared, unit: Unit, settings: Settings, facts: ReleaseFacts
+    ) -> UnitReleases:
+        """Name every release by account, mechanism, parameters, contract and period; the arguments
+        are those of `named_releases`.
         """
-        return UnitReleases.drawn(ledger, folder, **plan_facts(folder))
-
-    @staticmethod
-    def drawn(ledger: Ledger, folder: UnitFolder, *, period: str, **facts: Any) -> UnitReleases:
-        """The same of any period. The arguments are those of `named_releases`."""
-        contract, unit, settings = folder.declared, folder.unit, folder.settings
-        named = named_releases(ledger, contract, unit, settings, period=period, **facts)
+        named = named_releases(ledger, contract, unit, settings, facts)
         if not is_part(contract, unit):
-            return UnitReleases(folder, named)
-        return UnitReleases(folder, parts_of(ledger_key(settings), named, contract, period), named)
+            return UnitReleases(contract, unit, settings, named)
+        parts = parts_of(ledger_key(settings), named, contract, facts.period)
+        return UnitReleases(contract, unit, settings, parts, named)
 
-    def reserve(self, ledger: Ledger) -> list[Cell]:
+    @property
+    def paying(self) -> Mapping[Cell, Release]:
+        """The releases that cost something: of periods their horizons."""
+        return self.horizons or self.named
+
+    def reserve(self, ledger: Ledger) -> tuple[list[Cell], int]:
         """Charge every release that was not charged before, as `charge` does; gives those that
-        nothing is published for.
+        nothing is published for, and how many were charged now.
         """
-        if self.horizons:
-            horizons = UnitReleases(self.folder, self.horizons)
-            paid = [horizons.charge_horizon(ledger, cell) for cell in self.horizons]
+        horizons = replace(self, named=self.horizons, horizons={})
+        paid = [horizons.charge_horizon(ledger, cell) for cell in self.horizons]
         answers = {cell: self.charge(ledger, cell) for cell in self.named}
-        charged = sum(paid) if self.horizons else sum(answer.is_new for answer in answers.values())
-        note_spending(self.folder, (self.horizons or self.named).values(), charged)
-        return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+        missing = [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
+        charged = sum(paid) if paid else sum(answer.is_new for answer in answers.values())
+        return missing, charged
 
     def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
         """Charge one release, unless it was charged before, and write its receipt.
@@ -211,19 +197,17 @@ class UnitReleases:
             BudgetError: the account's cap would be passed; no mechanism has read a row.
             LedgerRefusedError: an artefact stands under a name that the ledger does not know.
         """
-        release, settings = self.named[cell], self.folder.settings
+        release, settings = self.named[cell], self.settings
         if ledger.find(release.release_id) is None and artefact_of(settings, release).exists():
             raise LedgerRefusedError(
-                f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's "
+                f"{self.unit.key}: {cell.key}: an artefact stands under this release's "
                 f"name, and the ledger does not know it; "
                 f"restore the ledger from a backup, or `dpicl ledger adopt`"
             )
         # of a horizon no row is read: its periods' releases read them
-        if METHODS[self.folder.unit.method].model_reads_rows and PERIODS not in release.parameters:
+        if METHODS[self.unit.method].model_reads_rows and PERIODS not in release.parameters:
             ledger.take_up(release, differing=[WRITER])
-        answer = ledger.reserve(
-            release, first=account_of(self.folder.declared, self.folder.unit.method)
-        )
+        answer = ledger.reserve(release, first=account_of(self.contract, self.unit.method))
         write_receipt(ledger, release, settings)
         return answer
 
@@ -233,7 +217,7 @@ class UnitReleases:
         """
         answer = self.charge(ledger, cell)
         if answer.artefact_sha256 is None:
-            periods = self.folder.declared.releases.calendar.periods
+            periods = self.contract.releases.calendar.periods
             self.publish(ledger, cell, json.dumps({"periods": periods}, sort_keys=True).encode())
         return answer.is_new
 
@@ -248,9 +232,9 @@ class UnitReleases:
         winner = ledger.publish(release.release_id, mine)
         if winner == mine:
             with suppress(FileNotFoundError):  # a reader has renamed it
-                draft.replace(artefact_of(self.folder.settings, release))
+                draft.replace(artefact_of(self.settings, release))
             sync_folder(draft.parent)
-        write_receipt(ledger, release, self.folder.settings)
+        write_receipt(ledger, release, self.settings)
         published = self._draft(release, winner)
         for other in published.parent.glob(f"{release.release_id}.*.draft"):
             if other != published:  # of a late or killed try: a second look at the rows
@@ -263,45 +247,22 @@ class UnitReleases:
         release = self.named[cell]
         winner = ledger.published(release.release_id)
         if winner is None:
-            raise LedgerError(
-                f"{self.folder.unit.key}: {cell.key}: nothing is published for this release"
-            )
-        final, draft = artefact_of(self.folder.settings, release), self._draft(release, winner)
+            raise LedgerError(f"{self.unit.key}: {cell.key}: nothing is published for this release")
+        final, draft = artefact_of(self.settings, release), self._draft(release, winner)
         if not final.exists():
             with suppress(FileNotFoundError):
                 draft.replace(final)
         if not final.exists():
             raise LedgerError(
-                f"{self.folder.unit.key}: {cell.key}: the published artefact is gone; its budget "
+                f"{self.unit.key}: {cell.key}: the published artefact is gone; its budget "
                 f"stays spent, restore released/ from a backup"
             )
         content = final.read_bytes()
         if hashlib.sha256(content).hexdigest() != winner:
             raise LedgerRefusedError(
-                f"{self.folder.unit.key}: {cell.key}: the artefact is not the one that was "
-                f"published"
+                f"{self.unit.key}: {cell.key}: the artefact is not the one that was published"
             )
         return content
 
     def _draft(self, release: Release, sha256: str) -> Path:
-        return artefact_of(self.folder.settings, release).with_name(
-            f"{release.release_id}.{sha256}.draft"
-        )
-
-
-def plan_facts(folder: UnitFolder) -> dict[str, Any]:
-    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the
-    public queries that are answered.
-    """
-    plan = read_plan(folder.run)
-    facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
-    if folder.method.model_reads_rows:
-        facts |= {
-            "writer": fingerprint(plan.writing_model),
-            "embedder": embedder_fingerprint(plan.embedder),
-        }
-    if folder.method.answers_queries:
-        texts = read_queries(folder).data.column("text").to_pylist()
-        fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
-        facts["extra"] = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
-    return facts
+        return artefact_of(self.settings, release).with_name(f"{release.release_id}.{sha256}.draft")

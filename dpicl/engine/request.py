@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dpicl.contract.declared import Declared
+from dpicl.contract.periods import ONCE
+from dpicl.engine.names import ReleaseFacts
+from dpicl.pipeline import Cell, Unit
+
+if TYPE_CHECKING:
+    from dpicl.lm.spec import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +49,30 @@ class ReleaseRequest:
     anyway: bool = False
     generator: str | None = None
     window: int | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """What a request comes to: the one release of a unit, of this contract and period.
+
+    Attributes:
+        writer: of texts, the model that reads the private ones and writes.
+        anyway: as of the request.
+    """
+
+    contract: Declared
+    unit: Unit
+    cell: Cell
+    period: str = ONCE
+    writer: ModelSpec | None = None
+    anyway: bool = False
+
+    @property
+    def facts(self) -> ReleaseFacts:
+        """What names it besides contract and unit."""
+        if self.writer is None:
+            return ReleaseFacts(self.period)
+        from dpicl.engine.models import fingerprint  # of a table no model is opened
+        from dpicl.lm.embedding import embedder_fingerprint
+
+        return ReleaseFacts(self.period, fingerprint(self.writer), embedder_fingerprint(None))

@@ -24,6 +24,7 @@ from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.pipelines import Pipeline, units_of
+from dpicl.engine.rows import Rows
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError, RunError
 from dpicl.lm.spec import ModelSpec
@@ -35,12 +36,6 @@ from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 
 PLAN, LOCK = "plan.json", ".lock"
-ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
-"""Of the plan of a release that is no pipeline's."""
-BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
-"""Of the home while a release by itself begins, and of its folder of private rows while it is
-made.
-"""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -113,13 +108,6 @@ class Plan:
     def writing_model(self) -> ModelSpec:
         """The model that reads private texts."""
         return self.writer or self.model
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether queries are asked with what is released, and so also with what is written without
-        private rows.
-        """
-        return (self.pipeline_name, self.pipeline.title) != (ONE_RELEASE, ONE_RELEASE_TITLE)
 
     @property
     def units(self) -> dict[str, Unit]:
@@ -289,6 +277,12 @@ class UnitFolder:
         return self.declared
 
     @property
+    def rows(self) -> Rows:
+        """The rows of its data set, which the run has read."""
+        folder = self.settings.private(self.unit.dataset, self.run.name)
+        return Rows(self.declared, self.settings, folder)
+
+    @property
     def draws(self) -> Draws:
         """The unit's randomness."""
         return draws_for(self.declared, self.unit.seed)
@@ -302,6 +296,13 @@ class UnitFolder:
     def private(self) -> Path:
         """Private intermediate artefacts of the unit, apart from released ones."""
         return self.settings.private(self.unit.dataset, self.run.name, self.unit.key)
+
+
+def rows_of(run: str, dataset: str) -> Rows:
+    """The rows of a data set in a run; its private folder is made."""
+    settings = Settings.current()
+    folder = settings.private(dataset, Path(run).name)
+    return Rows(settings.declared(dataset), settings, folder)
 
 
 def open_unit(run: str, unit_key: str) -> UnitFolder:

@@ -1,35 +1,26 @@
 """What every stage has in common: skipping what is done, timing, a line for the log, clean errors.
 
-A stage is a function of references. Its exception text reaches an orchestrator's database,
-so anything but our own one-sentence errors is rewritten to the kind of error and where it
-arose; no message of a library, which may quote a value, gets out.
+A stage is a function of references; its exception text reaches an orchestrator's database.
 """
 
 from __future__ import annotations
 
-import errno
 import functools
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal
 
+from dpicl.engine.failures import clean_errors
 from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
 from dpicl.engine.run_folder import UnitFolder, open_unit, settings_of_run
 from dpicl.engine.settings import Settings
 from dpicl.engine.verdicts import Verdicts
-from dpicl.errors import DataError, DpiclError, RunError
-from dpicl.installed import extra_of
 from dpicl.pipeline import parts_of
 
-P = ParamSpec("P")
-T = TypeVar("T")
-_OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-"""Of these errors the file is named, which tells of no row: what to make room on."""
 Place = Literal["owner", "worker", "model worker"]
 """Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open
 a model.
@@ -57,44 +48,6 @@ def timed(
     Verdicts.of(run, settings.declared(owner if named is None else named[1]), settings).write(
         file, content
     )
-
-
-class StageFailed(Exception):
-    """An unforeseen failure, described without any value: worth a retry."""
-
-
-def clean_errors(stage: str, function: Callable[P, T]) -> Callable[P, T]:
-    """Let our own errors through; rewrite all others."""
-
-    @functools.wraps(function)
-    def clean(*arguments: P.args, **options: P.kwargs) -> T:
-        try:
-            return function(*arguments, **options)
-        except DataError as error:
-            error.__context__ = None  # a library's words, and frames that hold rows
-            raise error.with_traceback(None) from None
-        except (DpiclError, StageFailed):
-            raise
-        except ImportError as error:
-            raise (
-                RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)
-            ) from None
-        except OSError as error:
-            place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
-            raise StageFailed(
-                f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})"
-            ) from None
-        except MemoryError:
-            raise RunError(f"{stage}: out of memory") from None
-        except Exception as error:
-            raise _unforeseen(stage, error) from None
-
-    return clean
-
-
-def _unforeseen(stage: str, error: Exception) -> StageFailed:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")
 
 
 @dataclass(frozen=True)

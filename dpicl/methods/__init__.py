@@ -4,24 +4,18 @@ register by the entry-point group `dpicl.methods`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, create_model
 
+from dpicl.contract.base import Frozen
 from dpicl.errors import PrivacyError
 from dpicl.installed import contributed
-from dpicl.methods.aim_tabicl import AimTabicl
-from dpicl.methods.base import Method
-from dpicl.methods.dp_icl import DpIcl
-from dpicl.methods.few_shot_generation import FewShotGeneration
-from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.methods.ldp_tabicl import LdpTabicl
-from dpicl.methods.mst_tabicl import MstTabicl
-from dpicl.methods.tab_pate import TabPate
-from dpicl.methods.tab_pe import TabPe
+from dpicl.methods import options as choices
+from dpicl.methods.base import Data, Method, Trust
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import CommonOptions, Unit
@@ -33,13 +27,47 @@ clone runs without an installation.
 Kind = TypeVar("Kind", bound=Method)
 
 
-class Registry(dict[str, Method]):
+@dataclass(frozen=True)
+class Entry:
+    """A method by the facts that one is chosen by, which are those of its class; its module is
+    imported when the method is first used.
+    """
+
+    title: str
+    data: Data
+    trust: Trust
+    options: type[Frozen]
+    load: Callable[[], type[Method]]
+    is_default: bool = False
+    counts_series: bool = False
+    """Whether it counts a table's horizon where none is named, `is_default_of_series`."""
+    answers_queries: bool = False
+
+
+class Registry(Mapping[str, Method]):
     """Methods by name; a name that is not registered is an error."""
 
-    def __missing__(self, name: str) -> Method:
-        raise PrivacyError(
-            f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}"
-        )
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._loaded: dict[str, Method] = {}
+
+    def __getitem__(self, name: str) -> Method:
+        if name not in self.entries:
+            raise PrivacyError(
+                f"method {name[:60]!r}: is not registered; expected one of {', '.join(self)}"
+            )
+        if name not in self._loaded:
+            self._loaded[name] = self.entries[name].load()()
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
 
     def add(self, method: Method) -> None:
         """Register a method. Raises PrivacyError: its name is taken, or it is no method."""
@@ -51,41 +79,111 @@ class Registry(dict[str, Method]):
             raise PrivacyError(
                 f"method {method.name!r}: is registered twice; expected a name of its own"
             )
-        for other in self.values() if method.is_default else ():
+        for name, other in self.entries.items() if method.is_default else ():
             if other.is_default and (other.data, other.trust) == (method.data, method.trust):
                 raise PrivacyError(
-                    f"method {method.name!r}: is_default: as {other.name!r} is; expected one of "
+                    f"method {method.name!r}: is_default: as {name!r} is; expected one of "
                     f"each trust and kind of data"
                 )
-        self[method.name] = method
+        self.entries[method.name] = Entry(
+            method.title,
+            method.data,
+            method.trust,
+            method.options,
+            lambda: type(method),
+            method.is_default,
+            method.is_default_of_series,
+            method.answers_queries,
+        )
+        self._loaded[method.name] = method
+
+
+def _ldp_tabicl() -> type[Method]:
+    from dpicl.methods.ldp_tabicl import LdpTabicl
+
+    return LdpTabicl
+
+
+def _gdp_tabicl() -> type[Method]:
+    from dpicl.methods.gdp_tabicl import GdpTabicl
+
+    return GdpTabicl
+
+
+def _mst_tabicl() -> type[Method]:
+    from dpicl.methods.mst_tabicl import MstTabicl
+
+    return MstTabicl
+
+
+def _aim_tabicl() -> type[Method]:
+    from dpicl.methods.aim_tabicl import AimTabicl
+
+    return AimTabicl
+
+
+def _tab_pate() -> type[Method]:
+    from dpicl.methods.tab_pate import TabPate
+
+    return TabPate
+
+
+def _tab_pe() -> type[Method]:
+    from dpicl.methods.tab_pe import TabPe
+
+    return TabPe
+
+
+def _few_shot_generation() -> type[Method]:
+    from dpicl.methods.few_shot_generation import FewShotGeneration
+
+    return FewShotGeneration
+
+
+def _dp_icl() -> type[Method]:
+    from dpicl.methods.dp_icl import DpIcl
+
+    return DpIcl
 
 
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
-_OTHERS = (point.load() for point in sorted(contributed(GROUP), key=lambda point: point.name))
-for _method in (
-    LdpTabicl,
-    GdpTabicl,
-    MstTabicl,
-    AimTabicl,
-    TabPate,
-    TabPe,
-    FewShotGeneration,
-    DpIcl,
-    *_OTHERS,
-):
-    METHODS.add(_method())
+METHODS.entries.update(
+    ldp_tabicl=Entry("LDP-TabICL", "table", "local", choices.LdpOptions, _ldp_tabicl, True),
+    gdp_tabicl=Entry("GDP-TabICL", "table", "central", choices.GdpOptions, _gdp_tabicl),
+    mst_tabicl=Entry(
+        "MST-TabICL", "table", "central", choices.MstOptions, _mst_tabicl, counts_series=True
+    ),
+    aim_tabicl=Entry("AIM-TabICL", "table", "central", choices.AimOptions, _aim_tabicl, True),
+    tab_pate=Entry("TabPATE", "table", "central", choices.PateOptions, _tab_pate),
+    tab_pe=Entry("Tab-PE", "table", "central", choices.TabPeOptions, _tab_pe),
+    few_shot_generation=Entry(
+        "DP few-shot generation",
+        "texts",
+        "central",
+        choices.FewShotOptions,
+        _few_shot_generation,
+        True,
+    ),
+    dp_icl=Entry(
+        "DP-ICL", "texts", "central", choices.EnsembleOptions, _dp_icl, answers_queries=True
+    ),
+)
+for _point in sorted(contributed(GROUP), key=lambda point: point.name):
+    METHODS.add(_point.load()())
 DEFAULTS: dict[str, str] = dict(
     sorted(
-        (one.trust, name) for name, one in METHODS.items() if one.data == "table" and one.is_default
+        (entry.trust, name)
+        for name, entry in METHODS.entries.items()
+        if entry.data == "table" and entry.is_default
     )
 )
 """By whom is trusted with the rows of a table: the method that releases them where none is
 named.
 """
 _CHOICES: dict[str, Any] = {
-    name: (method.options, Field(default=method.options(), description=f"For {method.title}."))
-    for name, method in METHODS.items()
+    name: (entry.options, Field(default=entry.options(), description=f"For {entry.title}."))
+    for name, entry in METHODS.entries.items()
 }
 if TYPE_CHECKING:
 

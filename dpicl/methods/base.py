@@ -75,8 +75,6 @@ class Method(ABC):
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is
     one array.
     """
-    answers: ClassVar[Any]
-    """The module that asks a model and measures its answers."""
     most_shots: ClassVar[int] = MOST_SHOTS
     """Most demonstrations, or texts, of one release."""
     draws_shots: ClassVar[bool] = False
@@ -104,6 +102,11 @@ class Method(ABC):
         super().__init_subclass__(**options)
         if not abstract:
             check_stated(cls)
+
+    @property
+    @abstractmethod
+    def answers(self) -> Any:
+        """The module that asks a model and measures its answers."""
 
     @classmethod
     def together(cls) -> tuple[tuple[str, bool, str], ...]:

@@ -35,13 +35,13 @@ from dpicl.mechanisms.two_levels import TwoLevels, two_levels
 from dpicl.methods.ldp_collection import encoding_of, expected_errors, questions_for
 from dpicl.methods.options import LdpVariant
 from dpicl.pipeline import is_real
-from dpicl.tabular.local.estimate import Estimator, check_fits, usual_estimator
-from dpicl.tabular.local.questions import MOST_QUESTIONS, Design, Questionnaire
+from dpicl.tabular.local.estimate import check_fits, usual_estimator
+from dpicl.tabular.local.questions import MOST_QUESTIONS, Questionnaire
+from dpicl.types import DEFAULT_DESIGN, Design, Estimator
 from dpicl.yaml_file import validate
 
 DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns")
 """In which a client answers one question: counts of answers say all."""
-DEFAULT_DESIGN = "subset"
 
 
 @dataclass(frozen=True)

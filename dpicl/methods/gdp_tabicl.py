@@ -26,12 +26,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
-from dpicl.baselines import central_baselines
 from dpicl.contract.columns import DateColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.models import Contract
@@ -42,8 +41,6 @@ from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
-from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
-from dpicl.methods.gdp_series import VERSION, GroupSeries
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
@@ -56,6 +53,9 @@ from dpicl.tabular.prompts.serialize import central_demonstrations, central_quer
 from dpicl.tabular.prompts.shots import in_turn
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
+
+if TYPE_CHECKING:
+    from dpicl.methods.gdp_series import GroupSeries
 
 _FEW_SHOTS = 16
 _OF_SERIES = "shared-count"
@@ -109,6 +109,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """See `TabularMethod`; its delta is the budget's. Raises ParameterError: the options are of
         no series.
         """
+        from dpicl.methods.gdp_series import GroupSeries
+
         self.refuse(contract, unit)
         chosen, delta = unit.chosen(GdpOptions), float(contract.privacy.budget.delta or 0)
         return GroupSeries.of(
@@ -150,6 +152,9 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
         if self.is_series(contract):
+            from dpicl.methods.counted_horizon import horizon_facts
+            from dpicl.methods.gdp_series import VERSION
+
             delta, origin = contract.privacy.budget.delta, unit.chosen(GdpOptions).sum_origin
             return {
                 "delta": float(delta or 0),
@@ -168,6 +173,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         if self.is_series(contract):
+            from dpicl.methods.counted_horizon import charged_together
+
             return (
                 f"{charged_together(contract, cost.nominal)}; averages of any window of them, of "
                 f"all rows and no subsample, demonstrate for any number "
@@ -350,6 +357,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at
         infinity: on benchmarks only.
         """
+        from dpicl.baselines import central_baselines
+
         assert train is not None
         measured = {}
         for epsilon in unit.epsilons:
@@ -393,6 +402,8 @@ def _noised(
     of a series, which has counters.
     """
     if contract.releases.horizon is not None:
+        from dpicl.methods.counted_horizon import no_whole_table
+
         raise no_whole_table(contract)
     released = {}
     for cell, of_cell in sums.items():

@@ -48,12 +48,20 @@ from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Arrays, Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, usual_estimator
-from dpicl.tabular.local.questions import Design, suits_agreement
+from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
+from dpicl.tabular.local.questions import suits_agreement
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries, longest_text
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
-from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.types import (
+    Design,
+    Estimator,
+    PrivateCodes,
+    PrivateTable,
+    QueryTable,
+    ReleasedRows,
+    Table,
+)
 from dpicl.yaml_file import validate
 
 _FEW_CELLS = 1 << 14

@@ -59,9 +59,8 @@ from dpicl.tabular.central.graphical_model import (
     row_count,
 )
 from dpicl.tabular.central.spanning_tree import expected_errors, measure
-from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
@@ -325,7 +324,7 @@ class MstTabicl(CentralRows[Counts]):
         chance = draws.public("rows", cell.key).generator()
         model = graphical_model(row_encoding(contract).sizes, drawn)
         return ReleasedRows(
-            self.model_rows(model, drawn, contract, count or LEAST_ROWS, chance).astype(np.uint8)
+            self.model_rows(model, drawn, contract, count or MADE_ROWS, chance).astype(np.uint8)
         )
 
     def model_rows(

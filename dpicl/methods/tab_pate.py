@@ -62,9 +62,8 @@ from dpicl.tabular.central.teachers import (
     usual_teachers,
     votes,
 )
-from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import PrivateTable, ReleasedRows
+from dpicl.types import MADE_ROWS, PrivateTable, ReleasedRows
 
 COLUMNS_SHARE = Fraction(1, 8)
 """Of epsilon, for counts of columns."""
@@ -225,7 +224,7 @@ class TabPate(CentralRows[Labelled]):
         """Step 4's rows to draw from."""
         chance = draws.public("rows", cell.key).generator()
         return ReleasedRows(
-            labelled_rows(drawn.queries, drawn.votes, count or LEAST_ROWS, chance).astype(np.uint8)
+            labelled_rows(drawn.queries, drawn.votes, count or MADE_ROWS, chance).astype(np.uint8)
         )
 
 

@@ -46,9 +46,8 @@ from dpicl.tabular.central.evolution import (
     label_counts,
     voted_rows,
 )
-from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
 
 Votes = list[Histogram]
 """One release: all its histograms."""
@@ -148,7 +147,7 @@ class TabPe(CentralRows[Votes]):
     ) -> ReleasedRows:
         """Step 3."""
         chance = draws.public("rows", cell.key).generator()
-        return ReleasedRows(voted_rows(drawn, count or LEAST_ROWS, chance).astype(np.uint8))
+        return ReleasedRows(voted_rows(drawn, count or MADE_ROWS, chance).astype(np.uint8))
 
     def row_count(self, drawn: Votes) -> float:
         """See `TabularMethod`."""

@@ -15,9 +15,7 @@ import numpy as np
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
-from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
-from dpicl.methods.counted_horizon import CountedHorizon
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.values import RowForm
@@ -25,6 +23,7 @@ from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Ta
 
 if TYPE_CHECKING:
     from dpicl.methods.collection import Collection
+    from dpicl.methods.counted_horizon import CountedHorizon
 
 Arrays = Mapping[str, np.ndarray]
 Drawn = TypeVar("Drawn")
@@ -42,8 +41,6 @@ class Released(Generic[Drawn]):
 class TabularMethod(Method, Generic[Drawn], abstract=True):
     """A method on the rows of a table: no model sees them."""
 
-    answers: ClassVar[Any] = tabular_answers
-    """One of the contract's answers, by score."""
     data: ClassVar[Data] = "table"
     model_reads_rows: ClassVar[bool] = False
     answers_queries: ClassVar[bool] = False
@@ -55,6 +52,13 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     """What the stage is called in which `derive` makes rows; None of methods whose draws
     demonstrate as they are, and have no `rows`.
     """
+
+    @property
+    def answers(self) -> Any:
+        """One of the contract's answers, by score."""
+        from dpicl.methods import tabular_answers  # where no model is asked they are not needed
+
+        return tabular_answers
 
     def prepare(
         self,

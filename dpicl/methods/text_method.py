@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpicl.contract.text import TextContract
-from dpicl.lm.embedding import Embedder
-from dpicl.methods import text_answers
 from dpicl.methods.base import Data, Method
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivateTable, QueryTable
+
+if TYPE_CHECKING:
+    from dpicl.lm.embedding import Embedder
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -26,14 +27,19 @@ Releases = Mapping[Cell, Any]
 class TextMethod(Method, abstract=True):
     """A method on private texts, which a language model reads."""
 
-    answers: ClassVar[Any] = text_answers
-    """Labels by score, or texts."""
     data: ClassVar[Data] = "texts"
     model_reads_rows: ClassVar[bool] = True
     votes_on_tokens: ClassVar[bool]
     """Whether rows vote on tokens of the model's own process, several units together; else whole
     prompts are answered, one unit at a time.
     """
+
+    @property
+    def answers(self) -> Any:
+        """Labels by score, or texts."""
+        from dpicl.methods import text_answers  # of a table they are not needed
+
+        return text_answers
 
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"

@@ -25,14 +25,14 @@ from dpicl.engine.received import NOTHING_CHARGED, count_collection
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods import Options, unit_of
-from dpicl.methods.collection import DEFAULT_DESIGN, Collection
+from dpicl.methods.collection import Collection
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_method import SHOWN
 from dpicl.pipeline import Cell, Unit
 from dpicl.release.release import Release
-from dpicl.tabular.local.estimate import Estimator
 from dpicl.tabular.reports.count import Received
+from dpicl.types import DEFAULT_DESIGN, Estimator
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,9 +125,7 @@ def collect(
     period = read_period(period)
     counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
     unit = _unit(collection, shots)
-    published = Published(
-        contract, unit, Cell("reports", epsilon), counts.tally, period, (), settings
-    )
+    published = Published(contract, unit, Cell("reports", epsilon), counts.tally, (), settings)
     return CollectedRelease(published, collection, counts.received)
 
 

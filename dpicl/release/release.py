@@ -24,16 +24,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dpicl.certificate.files import write_certified
-from dpicl.certificate.issue import certify
-from dpicl.certificate.statement import Certificate
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
-from dpicl.engine.artefacts import finite
-from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import harmless
+from dpicl.engine.files import finite, harmless
 from dpicl.engine.one_release import Published
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular, unit_of
@@ -41,13 +36,11 @@ from dpicl.methods.common import Cost, draws_for, epsilon_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations
-from dpicl.tabular.local.estimate import LEAST_ROWS
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 from dpicl.tabular.values import RowForm
-from dpicl.types import ReleasedRows
+from dpicl.types import MADE_ROWS, ReleasedRows
 
 if TYPE_CHECKING:
+    from dpicl.certificate.statement import Certificate
     from dpicl.quality import Quality
     from dpicl.release.frame import ReleasedTable
 
@@ -150,10 +143,10 @@ class Release:
         """What was promised, to whom and under which assumptions, signed: `.to_json()`,
         `.to_page()`.
         """
+        from dpicl.certificate.issue import certify
+
         one = self.published
-        return certify(
-            self.contract, one.unit, one.settings, cell=one.cell, period=one.period, **one.facts
-        )
+        return certify(self.contract, one.unit, one.settings, one.facts, cell=one.cell)
 
     def write(self, path: Path, form: str, count: int | None = None) -> str:
         """A file of rows or demonstrations, and its certificate beside it; never over another file.
@@ -192,6 +185,8 @@ class Release:
         return what
 
     def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+        from dpicl.certificate.files import write_certified
+
         write_certified(path, write, self.certificate, self.published.settings)
 
     def arrow(self, count: int | None = None) -> pa.Table:
@@ -209,7 +204,7 @@ class Release:
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ROWS:
             raise ParameterError("rows", count, f"a whole number, 1 to {MOST_ROWS:,}")
         chance = self._draws.public("table", f"{self.published.cell.key},{count}").generator()
-        codes = (self._usual if count <= LEAST_ROWS else self._rows(count)).codes
+        codes = (self._usual if count <= MADE_ROWS else self._rows(count)).codes
         return self._form.table(
             codes[chance.permutation(len(codes))[:count]], self.contract, chance
         )
@@ -294,7 +289,10 @@ class Release:
             check_has_rows(self.method)
         from threadpoolctl import threadpool_limits
 
+        from dpicl.engine.benchmarks import check_published, content_digest
         from dpicl.quality import quality_of
+        from dpicl.tabular.reading.source import load_source
+        from dpicl.tabular.reading.split import split_table
 
         if (
             isinstance(simulations, bool)

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpicl.contract import TextContract
-from dpicl.contract.periods import clock
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.one_release import Published, plan_of, release_once
-from dpicl.engine.open_ledger import one_ledger
-from dpicl.engine.plan import check_plan
-from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.run_folder import Plan
-from dpicl.engine.series import release_planned, window_of
-from dpicl.engine.settings import Settings
-from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
@@ -32,65 +21,6 @@ from dpicl.text.split import split_texts
 
 if TYPE_CHECKING:
     from dpicl.quality.texts import TextQuality
-
-
-def release_of(request: ReleaseRequest, settings: Settings) -> Release:
-    """The release that is asked for, made now, unless it was before. Raises DpiclError: a name or
-    value breaks a rule, or the budget does not allow it.
-    """
-    if isinstance(settings.declared(request.dataset), TextContract):
-        check_no_window(request.dataset, request.window)
-        with one_ledger(settings):
-            found = _standing_or_plan(request, settings)
-            return TextRelease(release_once(found, settings) if isinstance(found, Plan) else found)
-    _check_no_generator(request)
-    plan = plan_of(request, settings)
-    return Release(release_planned(plan, settings, until=request.period, window=request.window))
-
-
-def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
-    """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts,
-    spends nothing, reads no row.
-
-    Raises:
-        DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is
-            false.
-    """
-    if isinstance(settings.declared(request.dataset), TextContract):
-        check_no_window(request.dataset, request.window)
-        plan = _standing_or_plan(request, settings)
-    else:
-        _check_no_generator(request)
-        plan = plan_of(request, settings)
-        window_of(plan, settings, until=request.period, window=request.window, now=clock())
-    if not isinstance(plan, Plan):
-        return []
-    with one_ledger(settings):
-        check_plan(plan, settings)
-        return quote_plan(plan, settings)
-
-
-def check_no_window(dataset: str, window: int | None) -> None:
-    """Refuse a window of what has no periods. Raises ParameterError: one is given."""
-    if window is not None:
-        raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")
-
-
-def _standing_or_plan(request: ReleaseRequest, settings: Settings) -> Published | Plan:
-    wanted = wanted_texts(request, settings)
-    standing = standing_texts(wanted, settings, request.generator)
-    if standing is not None:
-        return standing
-    if request.generator is None:
-        raise not_released(wanted, settings, request.period)
-    return texts_plan(wanted, request.generator, settings)
-
-
-def _check_no_generator(request: ReleaseRequest) -> None:
-    if request.generator is not None:
-        raise ParameterError(
-            "generator", request.generator, f"none: no model reads the rows of {request.dataset}"
-        )
 
 
 class TextRelease(Release):

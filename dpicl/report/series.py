@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
@@ -98,8 +98,7 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
     its periods is released; DataError: the public rows break a rule.
     """
     dataset = request.dataset
-    contract, plan = settings.contract(dataset), plan_of(request, settings)
-    ((_, unit),) = plan.units.items()
+    contract, unit = settings.contract(dataset), planned_table(request, settings).unit
     counting = tabular(unit.method)
     if contract.releases.horizon is None:
         raise ParameterError(
@@ -109,7 +108,7 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
         able = ", ".join(name for name, one in METHODS.items() if one.is_series(contract))
         raise ParameterError("method", unit.method, f"one that counts a horizon: {able}")
     with open_ledger(settings) as ledger:
-        horizon = Horizon.of(ledger, plan, contract, unit, settings)
+        horizon = Horizon.of(ledger, contract, unit, settings)
         released = horizon.published(horizon.series.periods)
         if not released:
             raise LedgerError(

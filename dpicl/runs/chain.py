@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from dpicl.engine.batches import parts_of
-from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.batches import PARTS
+from dpicl.engine.drawing import counted_batches
+from dpicl.engine.run_folder import open_unit, read_plan, rows_of
 from dpicl.engine.stage import Stage
 from dpicl.engine.stages.advance import advance
 from dpicl.engine.stages.charge import charge, release
@@ -39,12 +40,6 @@ from dpicl.methods.text_method import TextMethod
 
 Submit = Callable[..., object]
 """Called with a stage and its references: have it done."""
-TABULAR_SERIES = frozenset(
-    name for name, one in METHODS.items() if one.makes_series and isinstance(one, TabularMethod)
-)
-"""Methods whose releases of a horizon are counters that go on; those of texts are charged as others
-are, and written period by period.
-"""
 
 
 def chain(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
@@ -62,8 +57,8 @@ def rows_ready(submit: Submit, run: str, dataset: str) -> Iterator[object]:
         yield submit(split, run, dataset)
         return
     yield submit(ingest, run, dataset)
-    parts = parts_of(run, dataset)
-    yield [submit(prepare_batches, run, dataset, part, parts) for part in range(parts)]
+    if rows_of(run, dataset).batches is not None:
+        yield [submit(prepare_batches, run, dataset, part, PARTS) for part in range(PARTS)]
     yield submit(validate, run, dataset)
     yield submit(split, run, dataset)
 
@@ -77,13 +72,13 @@ def published(submit: Submit, run: str, unit_key: str) -> Iterator[object]:
     if plan.pipeline.reports is not None:
         return
     method = METHODS[unit.method]
-    if unit.method in TABULAR_SERIES and method.is_series(open_unit(run, unit_key).declared):
+    # those of texts are charged as others are, and written period by period
+    if isinstance(method, TabularMethod) and method.is_series(open_unit(run, unit_key).declared):
         yield submit(advance, run, unit_key)
         return
     yield submit(charge, run, unit_key)
-    if isinstance(method, TabularMethod) and method.takes_batches:
-        parts = parts_of(run, unit.dataset)
-        yield [submit(count, run, unit_key, part, parts) for part in range(parts)]
+    if counted_batches(rows_of(run, unit.dataset), unit) is not None:
+        yield [submit(count, run, unit_key, part, PARTS) for part in range(PARTS)]
     for stage in drawing_stages(unit.method):
         yield submit(stage, run, (unit_key,) if stage.together else unit_key)
     yield submit(release, run, unit_key)

@@ -14,8 +14,7 @@ from dpicl.cli.ask import answers_of, drawn, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
-from dpicl.lm import HashScorer
-from dpicl.lm.requests import CONTINUATIONS, prompt
+from dpicl.lm.requests import CONTINUATIONS, HashScorer, prompt
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.queries import read_unlabelled
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows

@@ -13,7 +13,7 @@ from dpicl.engine.forecast import forecast
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import draft_plan
-from dpicl.engine.quote import charges
+from dpicl.engine.run_quote import charges
 from dpicl.engine.settings import Settings
 from tests.harness import Place, complaint, install, shop, shop_rows
 

@@ -220,7 +220,7 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(
 ) -> None:
     out = place.root / "demos.jsonl"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
+        patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
         code, told = call_main(("protect", table, "--shots", "2", "--out", str(out)), capsys)
     assert code == 1 and "not charged again" in told, told
     assert not private_files(place) and not out.exists()
@@ -307,7 +307,7 @@ def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished
     said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
     assert not list((place.home / "runs").glob("protect-*"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release.spending_sentences", lambda *_: 1 / 0)
+        patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
         assert (
             call_main(
                 ("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys

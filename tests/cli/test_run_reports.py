@@ -16,7 +16,7 @@ import yaml
 
 from dpicl.contract.periods import clock, period_before
 from dpicl.engine import received
-from dpicl.engine.artefacts import read_draws, remove_private, table_folder
+from dpicl.engine.artefacts import read_draws, remove_private
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import Reports, load_pipelines
@@ -285,7 +285,7 @@ def test_a_killed_count_leaves_pseudonyms_where_the_run_deletes_private_files(
     with shop_place.entered():
         received_run("r")
         (left,) = {*sorted_in}
-        assert left.parent == table_folder(Settings.current(), "shop", shop_place.run("r"))
+        assert left.parent == Settings.current().private("shop", "r")
         left.mkdir()
         remove_private(shop_place.run("r"), Settings.current())
     assert not left.exists()

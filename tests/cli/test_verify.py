@@ -8,7 +8,7 @@ import pytest
 
 from dpicl.certificate.files import certificate_of, write_certified
 from dpicl.certificate.issue import certify
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
@@ -35,9 +35,9 @@ def certified(place: Place, capsys: Capture, name: str) -> Path:
         str(place.root / f"{name}.jsonl"),
     )
     settings, path = Settings.from_environment(), place.root / f"{name}.csv"
-    (unit,) = plan_of(
+    unit = planned_table(
         ReleaseRequest(dataset=name, epsilon=1, method="mst_tabicl", shots=2), settings
-    ).units.values()
+    ).unit
     write_certified(
         path,
         lambda target: target.write(b"a\n1\n"),

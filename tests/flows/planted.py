@@ -130,14 +130,14 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    import dpicl.engine.stages.split
+    import dpicl.engine.rows
     import tasks.validate
     from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
         (tasks.validate, "evaluate"),
-        (dpicl.engine.stages.split, "split_table"),
+        (dpicl.engine.rows, "split_table"),
         (ldp_tabicl, "collect"),
         (GdpTabicl, "prepare"),
         (GdpTabicl, "draw"),

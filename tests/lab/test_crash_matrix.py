@@ -18,6 +18,7 @@ from dpicl.accounting.ledger.models import entries
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.stages.charge import releases_of
 from dpicl.pipeline import Cell
 from lab.benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
 from lab.benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, rig
@@ -102,7 +103,7 @@ def last_wins() -> None:
 
     def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
         with open_ledger(folder.settings) as ledger:
-            releases = UnitReleases.of(folder, ledger)
+            releases = releases_of(ledger, folder)
             for cell, content in drafts.items():
                 releases.publish(ledger, cell, content)
             return {cell: releases.read(ledger, cell) for cell in releases.named}
@@ -114,12 +115,12 @@ def last_wins() -> None:
 def draw_first() -> None:
     """Draw, and only then charge."""
     reserve = UnitReleases.reserve
-    UnitReleases.reserve = lambda releases, _ledger: list(releases.named)  # type: ignore[method-assign]
+    UnitReleases.reserve = lambda releases, _ledger: (list(releases.named), 0)  # type: ignore[method-assign]
 
     def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
         with open_ledger(folder.settings) as ledger:
-            releases = UnitReleases.of(folder, ledger)
-            for cell in reserve(releases, ledger):
+            releases = releases_of(ledger, folder)
+            for cell in reserve(releases, ledger)[0]:
                 releases.publish(ledger, cell, drafts[cell])
             return {cell: releases.read(ledger, cell) for cell in releases.named}
 

@@ -14,7 +14,7 @@ from dpicl.contract import Contract
 from dpicl.contract.models import Split
 from dpicl.engine.names import parameters_of
 from dpicl.errors import DeclarationError
-from dpicl.lm import HashScorer
+from dpicl.lm.requests import HashScorer
 from dpicl.methods import METHODS, held_out_evaluation, tabular
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_answers import averaged, is_drawn, mean_of_draws

@@ -12,7 +12,7 @@ import pytest
 
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import plan_for
-from dpicl.engine.quote import charges, quote_plan
+from dpicl.engine.run_quote import charges, quote_plan
 from dpicl.engine.settings import Settings
 from dpicl.report.load import load_run
 from tests.harness import Place, new_place, run_here

@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.batches import INDEX, Batches, parts_of
+from dpicl.engine.batches import INDEX, Batches
 from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import rows_of
 from dpicl.errors import RunError
 from dpicl.tabular.reading.survey import WHOLE_ROWS, Survey
 from tasks.stages import charge, count, ingest, prepare, split
@@ -120,7 +121,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, st
 def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None:
     place, run = prepared
     with place.entered():
-        assert parts_of(run, "shop") == PARTS
+        assert rows_of(run, "shop").batches is not None
         assert [prepare.fn(run, "shop", part, 2) for part in range(2)] == [
             "part 1 of 2",
             "part 2 of 2",
@@ -191,9 +192,7 @@ def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(
 ) -> None:
     place, _ = prepared
     with place.entered():
-        from dpicl.engine.settings import Settings
-
-        found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
+        found = rows_of(str(place.run("r")), "shop").batches
         assert found is not None and isinstance(found.survey, Survey)
         with pytest.raises(RunError, match="shop: a batch of its query is gone; start a new run"):
             Batches(found.contract, found.place, 5, None).prepare(2)
@@ -213,7 +212,7 @@ def test_batches_are_of_one_contract(prepared: tuple[Place, str]) -> None:
             RunError, match="shop: its rows were prepared under another contract; start a new run"
         ),
     ):
-        parts_of(run, "shop")
+        _ = rows_of(run, "shop").batches
 
 
 def test_a_worker_that_comes_after_the_run_leaves_nothing_private(
@@ -221,9 +220,7 @@ def test_a_worker_that_comes_after_the_run_leaves_nothing_private(
 ) -> None:
     place, _ = prepared
     with place.entered():
-        from dpicl.engine.settings import Settings
-
-        found = Batches.find(Settings.from_environment(), "shop", place.run("r"))
+        found = rows_of(str(place.run("r")), "shop").batches
         assert found is not None
         shutil.rmtree(place.home / "private")
         with pytest.raises(RunError, match="the run has ended meanwhile"):

@@ -27,14 +27,14 @@ from dpicl.certificate.issue import certify
 from dpicl.certificate.signing import check_signature, public_key, signed, trusted_key
 from dpicl.certificate.statement import Certificate
 from dpicl.engine.adopt import adopt
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.receipts import receipt_of, released_folder
-from dpicl.engine.releases import plan_facts
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.charge import facts_of
 from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.leaks import hits
@@ -70,9 +70,9 @@ def release(settings: Settings, name: str, method: str, epsilon: float) -> None:
 
 
 def issued(settings: Settings, name: str, method: str, epsilon: float) -> Certificate:
-    (unit,) = plan_of(
+    unit = planned_table(
         ReleaseRequest(dataset=name, epsilon=epsilon, method=method, shots=2), settings
-    ).units.values()
+    ).unit
     return certify(settings.declared(name), unit, settings)
 
 
@@ -124,9 +124,9 @@ def test_a_certificate_says_what_the_account_was_charged_before_and_after(
 
 def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> None:
     before = issued(settings, NAME, "mst_tabicl", 1.0).to_json()
-    (unit,) = plan_of(
+    unit = planned_table(
         ReleaseRequest(dataset=NAME, epsilon=1.0, method="mst_tabicl", shots=4), settings
-    ).units.values()
+    ).unit
     release(settings, NAME, "mst_tabicl", 0.25)
     assert issued(settings, NAME, "mst_tabicl", 1.0).to_json() == before
     assert certify(settings.declared(NAME), unit, settings).to_json() == before, (
@@ -173,9 +173,9 @@ def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Se
 
 
 def test_nothing_is_certified_before_it_is_published(settings: Settings) -> None:
-    (unit,) = plan_of(
+    unit = planned_table(
         ReleaseRequest(dataset=NAME, epsilon=3.0, method="mst_tabicl", shots=2), settings
-    ).units.values()
+    ).unit
     with pytest.raises(LedgerError, match="nothing is published for this release"):
         certify(settings.declared(NAME), unit, settings)
 
@@ -441,9 +441,9 @@ def test_texts_are_certified_with_their_delta_and_the_steps_that_they_passed(
         with pytest.raises(
             ParameterError, match=r"cell=None: expected one of icl,epsilon=1.0,shots=1"
         ):
-            certify(folder.declared, folder.unit, folder.settings, **plan_facts(folder))
+            certify(folder.declared, folder.unit, folder.settings, facts_of(folder))
         made = [
-            certify(folder.declared, folder.unit, folder.settings, cell=cell, **plan_facts(folder))
+            certify(folder.declared, folder.unit, folder.settings, facts_of(folder), cell=cell)
             for cell in folder.unit.cells("icl")
         ]
     first, second = made

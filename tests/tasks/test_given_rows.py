@@ -28,7 +28,7 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
 from dpicl.engine.given import as_arrow, given_rows, with_account
-from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.one_release import planned_table, release_once
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
@@ -538,7 +538,7 @@ def test_the_first_release_that_is_charged_decides_an_unstated_cap_and_no_other_
     for epsilon in order:
         settings = given_rows(frame(), SCHEMA, session._settings, account="customers")
         assert settings.given is not None
-        plan = plan_of(
+        plan = planned_table(
             ReleaseRequest(dataset=settings.given.contract.name, epsilon=epsilon, shots=4), settings
         )
         planned.append((plan, with_account(plan, settings)))

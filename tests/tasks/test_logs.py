@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from dpicl.engine.failures import StageFailed
 from dpicl.engine.logs import set_up
-from dpicl.engine.stage import StageFailed, stage
+from dpicl.engine.stage import stage
 from dpicl.errors import RunError
 from tasks.stages import made_task
 from tests.flows.planted import CANARIES, contract, table

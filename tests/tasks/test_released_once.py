@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.quote import quote_plan
 from dpicl.engine.run_folder import read_plan
+from dpicl.engine.run_quote import quote_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
 from dpicl.errors import BudgetError, LedgerError

@@ -18,16 +18,15 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.engine import series
 from dpicl.engine.adopt import adopt
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.frozen import FrozenPeriods
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
-from dpicl.engine.one_release import Published, plan_of
+from dpicl.engine.one_release import RELEASE_LOCK, Published, planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.run_folder import RELEASE_LOCK
+from dpicl.engine.rows import Rows
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
@@ -78,7 +77,7 @@ def put(place: Place, rows: list[dict[str, Any]]) -> None:
 
 
 def planned(epsilon: str = "2") -> Any:
-    return plan_of(
+    return planned_table(
         ReleaseRequest(dataset=NAME, epsilon=float(epsilon), shots=2), Settings.current()
     )
 
@@ -115,9 +114,9 @@ def killed_at(owner: type, method: str) -> Iterator[None]:
 
 def horizon_of(settings: Settings | None = None) -> tuple[Any, Horizon]:
     settings, plan = settings or Settings.current(), planned()
-    ((_, unit),) = plan.units.items()
+    unit = plan.unit
     opened = open_ledger(settings)
-    return opened, Horizon.of(opened.__enter__(), plan, settings.contract(NAME), unit, settings)
+    return opened, Horizon.of(opened.__enter__(), settings.contract(NAME), unit, settings)
 
 
 def published(settings: Settings | None = None) -> list[Arrays]:
@@ -185,7 +184,7 @@ def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
         night(2, until="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
         release_planned(
-            plan_of(
+            planned_table(
                 ReleaseRequest(dataset=NAME, epsilon=2, shots=2, period="2027-01-01"),
                 Settings.current(),
             ),
@@ -562,17 +561,17 @@ def test_a_twin_that_read_its_rows_before_the_horizon_ended_releases_the_same_an
 ) -> None:
     if made:
         night(made)
-    read = series._rows  # noqa: SLF001
+    read = Rows.train
     stands: list[Arrays] = []
 
-    def late(plan: Any, settings: Settings) -> Any:
-        rows = read(plan, settings)
-        monkeypatch.setattr(series, "_rows", read)
+    def late(rows: Rows) -> Any:
+        table = read(rows)
+        monkeypatch.setattr(Rows, "train", read)
         night(DAYS)
         stands.extend(published())
-        return rows
+        return table
 
-    monkeypatch.setattr(series, "_rows", late)
+    monkeypatch.setattr(Rows, "train", late)
     ours = night(DAYS)
     assert same(published(), stands) and not left_of(place)
     assert Release(ours).arrow(9).num_rows == 9 and "12 of 12 in all" in ours.spent[1]
@@ -603,7 +602,7 @@ def test_a_cap_refuses_before_a_row_is_read(place: Place, monkeypatch: pytest.Mo
     def read(*arguments: object) -> None:
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr(series, "_rows", read)
+    monkeypatch.setattr(Rows, "read", read)
     with pytest.raises(BudgetError, match="of cap 3"):
         release_planned(planned("3.5"), Settings.current(), now=after(1))
 

@@ -19,7 +19,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.certificate.wording import unit
 from dpicl.contract import Contract
 from dpicl.engine.horizon import entering_counts
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
@@ -123,7 +123,7 @@ def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: 
             PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"
         ):
             release_planned(
-                plan_of(
+                planned_table(
                     ReleaseRequest(dataset=NAME, epsilon=1, method=method, shots=2),
                     Settings.current(),
                 ),
@@ -145,7 +145,7 @@ def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_
         for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})
     ]
     put(place, wrong + right)
-    plan = plan_of(ReleaseRequest(dataset=NAME, epsilon=400, shots=2), Settings.current())
+    plan = planned_table(ReleaseRequest(dataset=NAME, epsilon=400, shots=2), Settings.current())
     for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
         released = release_planned(plan, Settings.current(), window=window, now=after(4))
         (made,) = [one for one in released.drawn if one.columns == (0, 3)]

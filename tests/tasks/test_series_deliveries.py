@@ -19,7 +19,7 @@ from dpicl.engine import plan as planning
 from dpicl.engine import series
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
@@ -305,7 +305,7 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
 def test_other_methods_refuse_deliveries(place: Place) -> None:
     with pytest.raises(PrivacyError, match="come in deliveries"):
         release_planned(
-            plan_of(
+            planned_table(
                 ReleaseRequest(dataset=NAME, epsilon=1, method="aim_tabicl", shots=1),
                 Settings.current(),
             ),

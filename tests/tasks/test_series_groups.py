@@ -20,7 +20,7 @@ import dpicl
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import Published, plan_of
+from dpicl.engine.one_release import Published, planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.request import ReleaseRequest
@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def planned(shots: int = 2, epsilon: str = "2") -> Any:
-    return plan_of(
+    return planned_table(
         ReleaseRequest(dataset=NAME, epsilon=float(epsilon), method=METHOD, shots=shots),
         Settings.current(),
     )
@@ -69,9 +69,9 @@ def night(
 
 @contextmanager
 def horizon_of(plan: Any) -> Iterator[Horizon]:
-    ((_, unit),) = plan.units.items()
+    unit = plan.unit
     with open_ledger(Settings.current()) as ledger:
-        yield Horizon.of(ledger, plan, Settings.current().contract(NAME), unit, Settings.current())
+        yield Horizon.of(ledger, Settings.current().contract(NAME), unit, Settings.current())
 
 
 def published(shots: int = 2) -> list[Arrays]:
@@ -227,7 +227,7 @@ def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charg
     )
     with pytest.raises(ParameterError, match=refused):
         release_planned(
-            plan_of(
+            planned_table(
                 ReleaseRequest(dataset=NAME, epsilon=0.001, method=method, shots=2),
                 Settings.current(),
             ),
@@ -310,7 +310,7 @@ def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: P
         )
     asked = [("mine", "1", {}), ("mine", "2", {"sum_origin": "lower"}), ("theirs", "1", {})]
     for name, epsilon, options in asked:
-        plan = plan_of(
+        plan = planned_table(
             ReleaseRequest(
                 dataset=name, epsilon=float(epsilon), method=METHOD, shots=2, options=options
             ),

@@ -20,12 +20,12 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import TextContract
 from dpicl.contract.load import parse_contract
 from dpicl.engine import plan as planning
+from dpicl.engine.failures import StageFailed
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.names import PART
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Options
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages import generate as generate_stage
 from dpicl.errors import (
     BudgetError,

@@ -15,7 +15,8 @@ from prefect import flow
 from prefect.context import FlowRunContext, SyncClientContext
 from prefect_dask import DaskTaskRunner
 
-from dpicl.engine.stage import StageFailed, clean_errors, stage
+from dpicl.engine.failures import StageFailed, clean_errors
+from dpicl.engine.stage import stage
 from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.methods import METHODS
 from dpicl.runs.chain import deriving_stages, drawing_stages, stages

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.artefacts import PREDICTIONS, read_queries, read_released
+from dpicl.engine.artefacts import PREDICTIONS, read_released
 from dpicl.engine.files import read_json
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import draft_plan, make_plan
-from dpicl.engine.quote import quote_plan
 from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.run_quote import quote_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import probe
 from dpicl.engine.stages.score import read_prompts
@@ -207,7 +207,7 @@ def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
     (key,) = read_plan(run).units
     folder = open_unit(str(run), key)
     model, method = open_tabular(read_plan(run).model), row_method(folder.method)
-    released, queries = read_released(folder), read_queries(folder)
+    released, queries = read_released(folder), folder.rows.queries()
     rest = released, folder.contract, folder.unit, folder.draws
 
     def answers(start: int, end: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpicl.contract.models import Check, Contract
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
@@ -42,7 +42,7 @@ def nights(place: Place, rows: list[dict[str, Any]], method: str = "mst_tabicl")
     put(place, rows)
     made = []
     for day in (1, 2, 3, 4, 5, 12):
-        plan = plan_of(
+        plan = planned_table(
             ReleaseRequest(
                 dataset=NAME, epsilon=2, method=method, shots=4 if method == "gdp_tabicl" else 2
             ),
@@ -112,7 +112,7 @@ def test_a_default_rule_about_all_rows_would_be_seen(
         more = (Check(rule="row_count"), Check(rule="both_labels"))
         return rules(contract.model_copy(update={"checks": more}))
 
-    for module in ("dpicl.engine.stages.validate", "dpicl.tabular.reading.checks"):
+    for module in ("dpicl.engine.rows", "dpicl.tabular.reading.checks"):
         monkeypatch.setattr(f"{module}.rules_of", with_defaults)
     declare(place, ROWS)
     with pytest.raises(DataError, match="breaks (row_count|both_labels)"):

@@ -251,7 +251,7 @@ def test_a_default_rule_about_all_rows_would_be_seen(
         return rules(contract.model_copy(update={"checks": (*more, *contract.checks)}))
 
     for module in (
-        "dpicl.engine.stages.validate",
+        "dpicl.engine.rows",
         "dpicl.tabular.reading.checks",
         "dpicl.tabular.reading.batches",
     ):

@@ -261,6 +261,6 @@ def test_a_bound_that_refuses_would_be_seen(
             raise DataError(contract.name, "breaks label_rows")
         return ()
 
-    monkeypatch.setattr("dpicl.engine.stages.validate.text_violations", short)
+    monkeypatch.setattr("dpicl.text.checks.text_violations", short)
     with pytest.raises((DataError, AssertionError), match="label_rows|few"):
         generated(place, TEXTS[name], "few")

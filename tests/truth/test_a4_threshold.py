@@ -22,12 +22,15 @@ import pytest
 import yaml
 
 from dpicl.contract.load import parse_contract
+from dpicl.engine import drawing
+from dpicl.engine import rows as private_rows
 from dpicl.engine.execute import steps_of
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.stages import draw, ingest
 from dpicl.errors import PrivacyError
 from dpicl.methods import METHODS
+from dpicl.runs import chain
 from dpicl.runs.chain import published, rows_ready
 from dpicl.tabular.reading import survey
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, in_batches
@@ -282,18 +285,18 @@ def by_rows(contract: Any) -> bool:
     return found is not None and found.rows > LIMIT
 
 
-def refused(batches_of: Callable[[Any], Any], folder: Any) -> Any:
+def refused(batches_of: Callable[[Any, Any], Any], private: Any, unit: Any) -> Any:
     """The other half of it: a method that counts no batches is refused."""
-    from dpicl.engine.batches import Batches
-
-    if not METHODS[folder.unit.method].takes_batches and Batches.of(folder) is not None:  # type: ignore[attr-defined]
+    if not METHODS[unit.method].takes_batches and private.batches is not None:  # type: ignore[attr-defined]
         raise PrivacyError("counts no table batch by batch; expected a smaller table")
-    return batches_of(folder)
+    return batches_of(private, unit)
 
 
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "in_batches", by_rows)
-    monkeypatch.setattr(draw, "_batches", partial(refused, draw._batches))
+    monkeypatch.setattr(private_rows, "in_batches", by_rows)
+    refusing = partial(refused, drawing.counted_batches)
+    for module in (drawing, draw, chain):
+        monkeypatch.setattr(module, "counted_batches", refusing)
 
 
 @pytest.fixture

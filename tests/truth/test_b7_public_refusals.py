@@ -30,9 +30,9 @@ import dpicl
 from dpicl import errors
 from dpicl.engine import pool
 from dpicl.engine.execute import _raise
+from dpicl.engine.failures import clean_errors
 from dpicl.engine.logs import set_up, stage_log
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import clean_errors
 from dpicl.errors import DataError, DpiclError, RunError
 from tests.command import run_forked
 

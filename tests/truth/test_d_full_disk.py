@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.engine.failures import StageFailed, clean_errors
 from dpicl.engine.files import publish, write_csv, write_json, write_text
-from dpicl.engine.stage import StageFailed, clean_errors
 from dpicl.files.durable import write_new
 from tests.flows.test_full_disk import small_disk
 from tests.harness import install, new_place, shop, shop_rows

@@ -14,7 +14,7 @@ from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.engine.names import parameters_of
+from dpicl.engine.names import ReleaseFacts, parameters_of
 from dpicl.engine.payers import account_of
 from dpicl.methods import METHODS, Options, unit_of
 
@@ -79,7 +79,7 @@ def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
             account=account.name,
             mechanism=method,
             mechanism_version=METHODS[method].draw_version,
-            parameters=parameters_of(contract, unit, cell, "writer"),
+            parameters=parameters_of(contract, unit, cell, ReleaseFacts(writer="writer")),
             contract_digest=contract_digest(contract),
             neighbours=account.neighbours,
             period=ONCE,

@@ -20,7 +20,7 @@ from functools import cache, partial
 from dpicl.accounting.ledger import Release
 from dpicl.contract.periods import clock
 from dpicl.contract.series import window_places
-from dpicl.engine.artefacts import MADE, gather, read_split
+from dpicl.engine.artefacts import MADE, gather
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.open_ledger import open_ledger
@@ -50,14 +50,14 @@ def advance(folder: UnitFolder) -> str:
     first, last = window_places(
         contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
     )
-    rows = cache(lambda: read_split(folder).train)
+    rows = cache(folder.rows.train)
 
     @contextmanager
     def table() -> Iterator[PrivateTable]:
         yield rows()
 
     with open_ledger(folder.settings) as ledger:
-        horizons = Horizon.all_of(ledger, plan, contract, unit, folder.settings)
+        horizons = Horizon.all_of(ledger, contract, unit, folder.settings)
         releases = [one.release for one in horizons]
         progress = [
             one.until(last, last, table, partial(_begun, folder, releases, one.cell))

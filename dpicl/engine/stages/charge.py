@@ -10,24 +10,53 @@ release  the drafts go to the ledger, the first ones stand, journals are deleted
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.engine.artefacts import DIGEST, WRITING, gather, read_drafts, table_folder
+from dpicl.engine.artefacts import WRITING, gather, read_drafts
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
-from dpicl.engine.names import public_facts
+from dpicl.engine.models import fingerprint
+from dpicl.engine.names import QUERIES, ReleaseFacts, public_facts
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.releases import UnitReleases, plan_facts, rows_version
-from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.releases import UnitReleases
+from dpicl.engine.rows import note_state
+from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.spending import note_spending
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import RunError
-from dpicl.holder import tell_holder
+from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.pipeline import Cell
 
 CHARGED = "to_write.json"
+
+
+def facts_of(folder: UnitFolder) -> ReleaseFacts:
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the
+    public queries that are answered.
+    """
+    plan, method = read_plan(folder.run), folder.method
+    extra: dict[str, Any] = {}
+    if method.answers_queries:
+        texts = folder.rows.queries().data.column("text").to_pylist()
+        fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
+        extra = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+    reads = method.model_reads_rows
+    return ReleaseFacts(
+        plan.period_of(folder.unit.dataset),
+        fingerprint(plan.writing_model) if reads else "",
+        embedder_fingerprint(plan.embedder) if reads else "",
+        extra,
+    )
+
+
+def releases_of(ledger: Ledger, folder: UnitFolder) -> UnitReleases:
+    """The releases of a unit of a run, named and priced."""
+    return UnitReleases.of(ledger, folder.declared, folder.unit, folder.settings, facts_of(folder))
 
 
 @unit_stage("charge", lambda folder: folder.method.artefact, "owner", reads_rows=False)
@@ -40,8 +69,9 @@ def charge(folder: UnitFolder) -> str:
     if path.exists():
         _check_facts(folder, read_json(path), digests)
     with open_ledger(folder.settings) as ledger:
-        releases = UnitReleases.of(folder, ledger)
-        missing = releases.reserve(ledger)
+        releases = releases_of(ledger, folder)
+        missing, charged_now = releases.reserve(ledger)
+        note_spending(folder, releases.paying.values(), charged_now)
         if method.model_reads_rows:
             for cell in missing:
                 ledger.begin_drawing(releases.named[cell].release_id)
@@ -101,22 +131,12 @@ def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
     """A digest of the public facts of each of a unit's releases: computed without the ledger, equal
     where the release is the same.
     """
-    contract, unit, added = folder.declared, folder.unit, plan_facts(folder)
+    contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
     described = {
-        cell: canonical(public_facts(contract, unit, cell, **added))
+        cell: canonical(public_facts(contract, unit, cell, facts))
         for cell in folder.method.releases(contract, unit)
     }
     return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
-
-
-def rows_state(folder: UnitFolder) -> str:
-    """The keyed name of the rows' state, which journals go by: of a digest of the private rows,
-    whatever their order, private itself.
-    """
-    settings = folder.settings
-    return rows_version(
-        settings, str(read_json(table_folder(settings, folder.unit.dataset, folder.run) / DIGEST))
-    )
 
 
 def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
@@ -124,7 +144,7 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cel
     read all releases of a unit back.
     """
     with open_ledger(folder.settings) as ledger:
-        releases = UnitReleases.of(folder, ledger)
+        releases = releases_of(ledger, folder)
         missing = [
             cell
             for cell, release in releases.named.items()
@@ -138,29 +158,9 @@ def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cel
             releases.publish(ledger, cell, drafts[cell])
         published = {cell: releases.read(ledger, cell) for cell in releases.named}
     if not folder.declared.privacy.budget.benchmark:
-        drawn = {releases.named[cell].release_id for cell in missing}
-        _warn_if_changed(folder, {one.release_id for one in releases.named.values()} - drawn, drawn)
+        names = {release.release_id for release in releases.named.values()}
+        note_state(folder.rows, names, {releases.named[cell].release_id for cell in missing})
     return published
-
-
-def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Collection[str]) -> None:
-    """Note what releases were drawn from now, and tell a person at a terminal that the rows have
-    changed since the others were.
-
-    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact.
-    What was drawn from which state of the rows is kept in the private part of the installation.
-    """
-    notes, state = folder.settings.private("drawn-from"), {"rows": rows_state(folder)}
-    for name in drawn:
-        write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
-    stated = [read_json(file) for name in standing if (file := notes / f"{name}.json").exists()]
-    if all(one == state for one in stated):
-        return
-    tell_holder(
-        f"{folder.unit.dataset}: its rows have changed since they were released from, and the "
-        f"release stands for its period; "
-        f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
-    )
 
 
 @unit_stage("release", lambda folder: folder.method.artefact, "owner")

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.accounting.ledger import load_key
-from dpicl.engine.artefacts import DRAFTS, read_split, write_text_drafts
+from dpicl.engine.artefacts import DRAFTS, write_text_drafts
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.models import reader_of
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
-from dpicl.engine.stages.charge import charged, progress_writer, rows_state
+from dpicl.engine.stages.charge import charged, progress_writer
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.requests import Tallying
 from dpicl.methods import dp_icl
@@ -76,18 +76,18 @@ def consult(folder: UnitFolder) -> str:
     if not missing:
         write_text_drafts(folder, {})
         return f"0 times {contract.query_count} answers"
-    split, draws = read_split(folder), folder.draws
-    queries = split.queries.data.column("text").to_pylist()
-    model = reader_of(folder.run, settings, folder.method.answers.wanted_of(contract))
+    train, draws, plan = folder.rows.train(), folder.draws, read_plan(folder.run)
+    queries = folder.rows.queries().data.column("text").to_pylist()
+    model = reader_of(plan.writing_model, settings, folder.method.answers.wanted_of(contract))
     sweep_votes(settings)
-    chosen = {cell: plan for cell, plan in plans(contract, folder.unit).items() if cell in missing}
-    rows = rows_state(folder)
+    chosen = {cell: one for cell, one in plans(contract, folder.unit).items() if cell in missing}
+    rows = folder.rows.state
     if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
         places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
     else:  # beside the journals
         places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
-    embeds = any(plan.shape.embeds for plan in chosen.values())
-    embedder = open_embedder(read_plan(folder.run).embedder) if embeds else None
+    embeds = any(one.shape.embeds for one in chosen.values())
+    embedder = open_embedder(plan.embedder) if embeds else None
     job = Job(
         contract,
         chosen,
@@ -99,7 +99,7 @@ def consult(folder: UnitFolder) -> str:
     numbered = list(enumerate(queries))
     try:
         votes = dp_icl.consult(
-            split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
+            train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
         )
     finally:
         if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:

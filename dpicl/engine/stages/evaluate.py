@@ -18,20 +18,17 @@ from dpicl.engine.artefacts import (
     PREDICTIONS,
     RESULTS,
     VALUES,
-    finite,
-    read_queries,
     read_released,
-    read_split,
-    read_test,
     read_texts,
 )
-from dpicl.engine.files import read_json, write_json
-from dpicl.engine.names import evaluation_of
+from dpicl.engine.files import finite, read_json, write_json
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import open_account
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.run_quote import evaluation_of
 from dpicl.engine.stage import unit_stage
+from dpicl.engine.stages.charge import releases_of
 from dpicl.engine.stages.score import read_scores
 from dpicl.engine.table_files import write_table
 from dpicl.evaluation import Metrics
@@ -53,7 +50,7 @@ def fit_baselines(folder: UnitFolder) -> str:
     contract, unit = folder.contract, folder.unit
     released, draws = read_released(folder), folder.draws
     measured = tabular(unit.method).fitted(
-        released, lambda: read_split(folder).train, read_test(folder), contract, unit, draws
+        released, folder.rows.train, folder.rows.test(), contract, unit, draws
     )
     rows = [
         {"system": cell.system, "epsilon": str(cell.epsilon), **asdict(metrics)}
@@ -81,7 +78,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     scores = read_scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
-    queries = read_queries(folder)
+    queries = folder.rows.queries()
     write_table(
         folder.path / PREDICTIONS, _predictions(folder, {**scores, **averaged(scores)}, queries)
     )
@@ -147,14 +144,14 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     with open_ledger(folder.settings) as ledger:
         account, releases = (
             open_account(ledger, contract, unit.method, folder.settings),
-            UnitReleases.of(folder, ledger).named.values(),
+            releases_of(ledger, folder).named.values(),
         )
         release = evaluation_of(
             ledger_key(folder.settings), account, contract, unit, releases, read_plan(folder.run)
         )
-        named = UnitReleases(folder, {EVALUATION: release})
+        named = UnitReleases(contract, unit, folder.settings, {EVALUATION: release})
         if named.charge(ledger, EVALUATION).artefact_sha256 is None:
-            truth = folder.method.answers.truth_of(read_queries(folder), contract)
+            truth = folder.method.answers.truth_of(folder.rows.queries(), contract)
             right = held_out_evaluation.right_counts(read_scores(folder), truth, unit)
             noise = folder.draws.secret("evaluation", "")
             named.publish(

@@ -14,7 +14,6 @@ from dpicl.engine.artefacts import (
     DRAFTS_APART,
     PUBLIC_TEXTS,
     read_drafts,
-    read_split,
     write_text_drafts,
 )
 from dpicl.engine.files import write_json
@@ -22,7 +21,7 @@ from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import stage, timed
-from dpicl.engine.stages.charge import charged, progress_writer, rows_state
+from dpicl.engine.stages.charge import charged, progress_writer
 from dpicl.methods import few_shot_generation, on_texts
 from dpicl.methods.few_shot.draft import shares
 from dpicl.methods.few_shot.plan import plans
@@ -62,13 +61,13 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) 
     folders = [folder for folder, _ in begun]
     first, jobs = folders[0], []
     for folder, missing in begun:
-        journal = FileJournal(folder.settings, missing, folder.draws, rows_state(folder))
+        journal = FileJournal(folder.settings, missing, folder.draws, folder.rows.state)
         jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
     progress = progress_writer(folders, "writing demonstrations, token") if shows else None
     written = few_shot_generation.write(
-        read_split(first).train,
+        first.rows.train(),
         first.texts,
-        writer_of(first.run, first.settings),
+        writer_of(read_plan(first.run).writing_model, first.settings),
         jobs,
         progress=progress,
     )
@@ -86,9 +85,8 @@ def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) 
 def _write_public(folder: UnitFolder) -> None:
     """What the model writes from the instruction alone, where queries are asked."""
     path = folder.path / PUBLIC_TEXTS
-    if read_plan(folder.run).is_evaluated and not path.exists():
-        public = few_shot_generation.write_public(
-            folder.texts, folder.unit, writer_of(folder.run, folder.settings)
-        )
+    if not path.exists():
+        writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
+        public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
         encode = on_texts(folder.unit.method).encode
         write_json(path, {cell.key: encode(one) for cell, one in public.items()})

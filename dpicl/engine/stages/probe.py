@@ -80,7 +80,8 @@ def probe(run: str) -> str:
         if isinstance(contract, TextContract):
             if isinstance(contract.task, FreeText):
                 scorers()  # what the answers are measured by may not be installed
-            descriptions.append(check_reading(folder, plan, unit, contract, settings))
+            spec = plan.writing_model
+            descriptions.append(check_reading(spec, plan.embedder, unit, contract, settings))
     models = [
         json.loads(text)
         for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)
@@ -153,19 +154,22 @@ def _longest(unit: Unit, contract: Declared) -> tuple[str, ...]:
 
 
 def check_reading(
-    run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings
+    spec: ModelSpec,
+    embedder: ModelSpec | None,
+    unit: Unit,
+    contract: TextContract,
+    settings: Settings,
 ) -> ModelDescription:
     """The model that reads private texts, in the way of the unit's method; let go of before the
     next one is opened.
     """
-    spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:
-        writer = public_answer(spec.name, lambda: writer_of(run, settings))
+        writer = public_answer(spec.name, lambda: writer_of(spec, settings))
         check_generator(contract, unit, writer)
         return writer.description
     reader = public_answer(
         spec.name,
-        lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)),
+        lambda: reader_of(spec, settings, METHODS[unit.method].answers.wanted_of(contract)),
     )
     method = on_texts(unit.method)
     cells = method.releases(contract, unit)
@@ -173,7 +177,7 @@ def check_reading(
         any(ask(contract, unit, cell) for cell in cells)
         for ask in (method.embeds, method.calibrates)
     )
-    check_reader(contract, reader, plan.embedder, places=places, calibrated=calibrated)
+    check_reader(contract, reader, embedder, places=places, calibrated=calibrated)
     return reader.description
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.engine.artefacts import gather, table_folder
+from dpicl.engine.artefacts import gather
 from dpicl.engine.files import read_arrays
 from dpicl.engine.received import (
     COUNTS,
@@ -63,7 +63,7 @@ def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collectio
     reports, period = plan.pipeline.reports, plan.period_of(dataset)
     assert reports is not None
     # where pseudonyms that a killed count leaves go with the run's private files
-    folder = table_folder(Settings.current(), dataset, run)
+    folder = Settings.current().private(dataset, run.name)
     still_open = {
         name: count_collection(
             one, reports.at, period, close=closing_file(reports, one, period), folder=folder

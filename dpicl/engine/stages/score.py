@@ -23,16 +23,15 @@ from dpicl.engine.artefacts import (
     FORMS,
     PART,
     PROMPTS,
-    read_queries,
     read_released,
-    read_split,
     read_texts,
     stored_prompts,
 )
+from dpicl.engine.failures import clean_errors
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
-from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
+from dpicl.engine.stage import stage, timed, unit_stage
 from dpicl.engine.stages.charge import progress_writer
 from dpicl.engine.table_files import read_table, write_row_groups
 from dpicl.lm.egress import check_egress
@@ -124,19 +123,19 @@ def serialize(folder: UnitFolder) -> str:
     prompts: Iterable[tuple[Cell, list[str]]] = ()
     if isinstance(method, TextMethod):
         texts, public = read_texts(folder)
-        examples = method.examples(texts, public, read_queries(folder), folder.texts)
+        examples = method.examples(texts, public, folder.rows.queries(), folder.texts)
         if (form := folder.texts.form) is not None and (written := method.written(texts)):
             write_json(
                 folder.path / FORMS,
                 {cell.key: asdict(Formed.of(of_cell, form)) for cell, of_cell in written.items()},
             )
         if asks:
-            split = read_split(folder)
+            rows = folder.rows
             prompts = method.prompts(
-                texts, public, split.train, split.queries, folder.texts, unit
+                texts, public, rows.train(), rows.queries(), folder.texts, unit
             ).items()
     elif read_plan(folder.run).model.most_rows:
-        asked = read_queries(folder) if asks else None
+        asked = folder.rows.queries() if asks else None
         examples, worded = in_words(
             row_method(method), read_released(folder), asked, folder.contract, unit, folder.draws
         )
@@ -151,7 +150,7 @@ def serialize(folder: UnitFolder) -> str:
         }
         if asks:
             prompts = tabular(unit.method).prompts_in_turn(
-                released, read_queries(folder), contract, unit, draws
+                released, folder.rows.queries(), contract, unit, draws
             )
     write_json(
         folder.path / "demonstrations.json", {cell.key: texts for cell, texts in examples.items()}
@@ -352,7 +351,7 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
         model,
         row_method(folder.method),
         read_released(folder),
-        read_queries(folder),
+        folder.rows.queries(),
         contract,
         unit,
         folder.draws,

@@ -29,9 +29,10 @@ from dpicl.accounting.ledger.database import other_schema, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
 from dpicl.accounting.ledger.models import SCHEMA, totals
 from dpicl.accounting.ledger.witness import Witness
+from dpicl.engine.one_release import BEGIN_LOCK, RELEASE_LOCK
 from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
 from dpicl.engine.receipts import check_not_lost, newest
-from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
+from dpicl.engine.run_folder import LOCK
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import published
 from dpicl.engine.state.leftovers import DAY, orphans

@@ -22,7 +22,8 @@ from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 
-from dpicl.engine.run_folder import LOCK, PLAN, RELEASE_LOCK
+from dpicl.engine.one_release import RELEASE_LOCK
+from dpicl.engine.run_folder import LOCK, PLAN
 from dpicl.engine.settings import Settings
 from dpicl.engine.verdicts import VERDICTS
 from dpicl.files.locks import is_free, locked_if_free

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log10, prod
-from typing import Literal
 
 import numpy as np
 
@@ -39,10 +38,9 @@ from dpicl.tabular.local.observed import Observed, Reported, observed_tally
 from dpicl.tabular.local.reconstruct import reconstruct
 from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.local.tree import tree
-from dpicl.types import ReleasedRows
+from dpicl.types import MADE_ROWS, Estimator, ReleasedRows
 
-LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 20
-Estimator = Literal["simplex", "clip", "none", "em", "log-linear", "tree"]
+MOST_ROWS = 1 << 20
 MOST_CELLS = {
     "simplex": 1 << 26,
     "clip": 1 << 26,
@@ -103,7 +101,7 @@ def estimated_rows(
         )
         return ReleasedRows(
             chance.generator().integers(
-                sizes, size=(count or LEAST_ROWS, len(sizes)), dtype=np.uint8
+                sizes, size=(count or MADE_ROWS, len(sizes)), dtype=np.uint8
             )
         )
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
@@ -115,7 +113,7 @@ def estimated_rows(
         )
     observed = collected if isinstance(collected, Reported) else observed_tally(collected)
     count, generator = (
-        count or min(max(collected.clients, LEAST_ROWS), MOST_ROWS),
+        count or min(max(collected.clients, MADE_ROWS), MOST_ROWS),
         chance.generator(),
     )
     if estimator == "tree":

@@ -42,7 +42,6 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations
 from math import ceil, comb, prod
-from typing import Literal
 
 import numpy as np
 
@@ -51,8 +50,8 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, response
 from dpicl.mechanisms.unary_encoding import Unary, unary
 from dpicl.randomness import Stream, stream
+from dpicl.types import Design
 
-Design = Literal["all-columns", "one-column", "pairs", "subset", "agreement"]
 _MOST_CONTRASTS = 4
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
 """Of more subsets of columns some become questions, drawn once and for all by a public stream: so

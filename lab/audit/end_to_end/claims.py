@@ -22,7 +22,7 @@ from unittest.mock import patch
 import yaml
 
 from dpicl.client import __main__ as client
-from dpicl.engine.artefacts import read_split, remove_private
+from dpicl.engine.artefacts import remove_private
 from dpicl.engine.execute import call_all
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
@@ -101,10 +101,10 @@ def _places(world: World, rows: Sequence[SourceRow], declaration: Declaration) -
     run = make_plan("audited", {"methods": methods}, "audited")
     call_all(rows_ready, str(run), NAME)
     (key,) = read_plan(run).units
-    split = read_split(open_unit(str(run), key))
+    read = open_unit(str(run), key).rows
     tables = {
-        "protected": split.train.data,
-        **({} if declaration.measured == "public queries" else {"held out": split.test.data}),
+        "protected": read.train().data,
+        **({} if declaration.measured == "public queries" else {"held out": read.test().data}),
     }
     places = Counter(
         (name, tuple(map(str, row.items())))

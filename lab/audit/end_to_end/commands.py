@@ -18,8 +18,8 @@ import pyarrow.csv as pa_csv
 
 from dpicl.certificate.files import certificate_of
 from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.failures import StageFailed
 from dpicl.engine.plan import make_plan
-from dpicl.engine.stage import StageFailed
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from lab.audit.end_to_end.leaves import OUT_FILES

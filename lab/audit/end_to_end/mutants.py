@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine.artefacts import read_split
+from dpicl.engine import rows as source
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.stage import stage
-from dpicl.engine.stages import ingest, split
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -30,6 +29,7 @@ from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.runs import chain
+from dpicl.tabular.reading.source import load_source
 from dpicl.types import PrivateTable
 from lab.audit.end_to_end import net_mutants, series_mutants
 from lab.audit.end_to_end.bounds import bound
@@ -58,7 +58,7 @@ def _exceeds(cell: str) -> Broken:
     )
 
 
-@mistake("permutation split", "rows stay where they are: csv", "split_table", split)
+@mistake("permutation split", "rows stay where they are: csv", "split_table", source)
 def _permutation_split(split_table: Any) -> Any:
     """Who is held out goes by a permutation of the rows' numbers."""
 
@@ -76,8 +76,10 @@ def _permutation_split(split_table: Any) -> Any:
 def _content_named(releases_of: Any) -> Any:
     """A release's name holds its rows."""
 
-    def of(folder: Any, *more: Any) -> UnitReleases:
-        releases, rows = releases_of(folder, *more), read_split(folder).train.data.to_pylist()
+    def of(ledger: Any, contract: Any, unit: Any, settings: Any, facts: Any) -> UnitReleases:
+        releases = releases_of(ledger, contract, unit, settings, facts)
+        folders = {"data_folder": settings.data, "cache_folder": settings.cache}
+        rows = load_source(contract, **folders).to_pylist()
 
         def named(release: Any) -> Any:
             return replace(
@@ -104,7 +106,7 @@ def _unpaid_baseline(evaluate: Any) -> Any:
 
     def evaluated(run: str, key: str) -> str:
         folder = open_unit(run, key)
-        members = PrivateTable(read_split(folder).train.data).codes("member")
+        members = PrivateTable(folder.rows.train().data).codes("member")
         (folder.path / "baselines.json").write_text(
             f'[{{"system": "majority", "accuracy": {members.mean()}}}]'
         )
@@ -126,7 +128,7 @@ def _least_of_the_rows(draw: Any) -> Any:
     return drawn
 
 
-@mistake("an error that quotes", "words of a refusal", "load_source", ingest)
+@mistake("an error that quotes", "words of a refusal", "load_source", source)
 def _quoting_error(load_source: Any) -> Any:
     """A refusal names the value that it refuses."""
 
@@ -142,7 +144,7 @@ def _quoting_error(load_source: Any) -> Any:
     return load
 
 
-@mistake("a row count in the log", f"bytes of protect: {GdpTabicl.name}", "load_source", ingest)
+@mistake("a row count in the log", f"bytes of protect: {GdpTabicl.name}", "load_source", source)
 def _counting_log(load_source: Any) -> Any:
     """How many rows there are is logged."""
 

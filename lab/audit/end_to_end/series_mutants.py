@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from dpicl.checks import Rule, Violation
 from dpicl.contract import periods
+from dpicl.engine import rows as source
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.stages import ingest
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods.gdp_series import GroupSeries
 from dpicl.methods.mst_series import Series
@@ -70,7 +70,10 @@ def _late_rows(arrival_periods: Any) -> Any:
 
 
 @mistake(
-    "deliveries that come late", "noise covers a person's deliveries", "read_deliveries", ingest
+    "deliveries that come late",
+    "noise covers a person's deliveries",
+    "read_deliveries",
+    source,
 )
 def _late_deliveries(read_deliveries: Any) -> Any:
     """All files are read every night, and what is found is tonight's."""

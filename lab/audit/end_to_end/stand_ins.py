@@ -77,7 +77,7 @@ class ReplayedDraws:
                 releases,
                 ledger,
                 cell,
-                self._drawn.setdefault((releases.folder.unit.method, cell, period), content),
+                self._drawn.setdefault((releases.unit.method, cell, period), content),
                 *more,
             )
 

@@ -27,9 +27,8 @@ from dpicl.tabular.central.evolution import Histogram, Voters
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
-from dpicl.tabular.local.questions import Design
 from dpicl.tabular.local.tally import Tally
-from dpicl.types import LocalReports, PrivateCodes, PrivateTable
+from dpicl.types import Design, LocalReports, PrivateCodes, PrivateTable
 from lab.audit.membership.attacks import (
     FOR_RATIO,
     Attacked,

@@ -24,6 +24,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.charge import releases_of
 from dpicl.errors import LedgerError
 from dpicl.methods import METHODS as REGISTERED
 from lab.benchmarks.crash.steps import STAGES, STEPS
@@ -309,7 +310,7 @@ class Scene:
         folder = UnitFolder(
             self._run(RUNS[-1]), self.planned.unit, self.planned.declared, self._settings()
         )
-        return UnitReleases.of(folder, ledger)
+        return releases_of(ledger, folder)
 
     @contextmanager
     def _ledger(self) -> Iterator[Ledger]:

@@ -15,6 +15,7 @@ that processes share it and a kill leaves it:
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import random
@@ -38,11 +39,10 @@ import dpicl.engine.stages.generate
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.engine.journal import FileJournal
-from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import UnitReleases
-from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.rows import Rows
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import charge
+from dpicl.engine.stages.charge import CHARGED, charge
 from dpicl.engine.stages.charge import release as release_unit
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.runs.chain import drawing_stages
@@ -149,20 +149,18 @@ def _advancing(advance: Callable[..., None]) -> Callable[..., None]:
     return watched
 
 
-def _reading_rows(function: Callable[[UnitFolder], Any]) -> Callable[[UnitFolder], Any]:
-    """Note whether every release of the unit is charged at the moment its rows are read."""
+def _reading_rows(function: Callable[[Rows], Any]) -> Callable[[Rows], Any]:
+    """Note whether the releases that a run is about to draw are charged at the moment its rows are
+    read.
+    """
 
     @wraps(function)
-    def watched(folder: UnitFolder) -> Any:
+    def watched(rows: Rows) -> Any:
         charged = charged_ids(os.environ["DPICL_LEDGER"])
-        with open_ledger(folder.settings) as ledger:
-            releases = UnitReleases.of(folder, ledger)
-        for release in releases.named.values():
-            _mark(
-                "drawn",
-                f"{release.release_id}.{'charged' if release.release_id in charged else 'free'}",
-            )
-        answer = function(folder)
+        units = [json.loads(path.read_text()) for path in rows.folder.glob(f"*/{CHARGED}")]
+        for name in (entry["release"] for unit in units for entry in unit.values()):
+            _mark("drawn", f"{name}.{'charged' if name in charged else 'free'}")
+        answer = function(rows)
         _reach("rows read")
         return answer
 
@@ -233,10 +231,8 @@ def watch() -> None:
         (dpicl.engine.releases, "publish", lambda f: _around(f, None, "draft written")),
         (os, "link", _naming),
         (Path, "replace", _renaming),
-        (dpicl.engine.stages.draw, "read_split", _reading_rows),
-        (dpicl.engine.stages.generate, "read_split", _reading_rows),
+        (Rows, "train", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
-        (dpicl.engine.stages.consult, "read_split", _reading_rows),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
         (dpicl.engine.stages.charge, "gather", lambda f: _around(f, None, "gathered")),
     )

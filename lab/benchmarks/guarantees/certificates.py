@@ -14,7 +14,7 @@ import dpicl
 from dpicl.certificate.files import certificate_of, verify_file, write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.signing import public_key
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError
@@ -32,9 +32,9 @@ def measure(figures: Figures) -> None:
             settings = Settings.from_environment()
             session = dpicl.Session(settings.home, data=settings.data, contracts=settings.contracts)
             session.protect(name, method=MstTabicl.name, epsilon=1, shots=2)
-            (unit,) = plan_of(
+            unit = planned_table(
                 ReleaseRequest(dataset=name, epsilon=1, method=MstTabicl.name, shots=2), settings
-            ).units.values()
+            ).unit
             path, key = place.root / "rows.csv", public_key(settings)
             write_certified(
                 path,

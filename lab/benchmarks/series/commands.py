@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
@@ -44,7 +44,7 @@ def _command(root: Path, nights: int) -> float:
     with place.entered():
         settings = Settings.from_environment()
         release_planned(
-            plan_of(ReleaseRequest(dataset=NAME, epsilon=2, shots=1), settings),
+            planned_table(ReleaseRequest(dataset=NAME, epsilon=2, shots=1), settings),
             settings,
             now=today - timedelta(days=1),
         )

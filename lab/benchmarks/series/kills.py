@@ -31,7 +31,7 @@ from typing import Any
 import yaml
 
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import plan_of
+from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
@@ -240,7 +240,7 @@ def make_night(
         entered.enter_context(place.entered())
         settings = Settings.from_environment()
         release_planned(
-            plan_of(
+            planned_table(
                 ReleaseRequest(dataset=NAME, epsilon=float(EPSILON), method=method, shots=1),
                 settings,
             ),
@@ -291,12 +291,12 @@ def _observe(place: Place, seen: Seen, method: str | None) -> None:
     """Read whatever stands, like any later reader."""
     with place.entered():
         settings = Settings.from_environment()
-        plan = plan_of(
+        plan = planned_table(
             ReleaseRequest(dataset=NAME, epsilon=float(EPSILON), method=method, shots=1), settings
         )
-        ((_, unit),) = plan.units.items()
+        unit = plan.unit
         with open_ledger(settings) as ledger:
-            horizon = Horizon.of(ledger, plan, settings.contract(NAME), unit, settings)
+            horizon = Horizon.of(ledger, settings.contract(NAME), unit, settings)
             ledger.verify()
             horizon.published(PERIODS)
             for period in range(1, PERIODS + 1):

@@ -30,9 +30,9 @@ from dpicl.engine.artefacts import gathered
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.plan import make_plan, periods_of
-from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import PLAN, open_unit, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.charge import releases_of
 from dpicl.engine.state.clean import clean
 from dpicl.report.stages import report_steps
 from lab.benchmarks.figures import Figures, sized
@@ -100,8 +100,8 @@ class Year:
         with one_ledger(self.settings), open_ledger(self.settings) as ledger:
             for key in plan.units:
                 unit = open_unit(str(run), key)
-                releases, contents = UnitReleases.of(unit, ledger), gathered(unit)
-                for cell in releases.reserve(ledger):
+                releases, contents = releases_of(ledger, unit), gathered(unit)
+                for cell in releases.reserve(ledger)[0]:
                     ledger.begin_drawing(releases.named[cell].release_id)
                     releases.publish(ledger, cell, contents[cell.key])
         return run

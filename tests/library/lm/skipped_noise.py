@@ -7,8 +7,8 @@ Every `ignore` stands for an error that mypy must find: it tells of one that is 
 from __future__ import annotations
 
 from dpicl.contract import Contract
-from dpicl.lm import HashScorer
 from dpicl.lm.egress import generate_texts, score_prompts
+from dpicl.lm.requests import HashScorer
 from dpicl.tabular.prompts.serialize import (
     central_demonstrations,
     central_queries,

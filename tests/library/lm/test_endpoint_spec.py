@@ -12,7 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from dpicl.errors import ModelError
-from dpicl.lm import ModelSpec, open_scorer, resolve_model
+from dpicl.lm.models import open_scorer
+from dpicl.lm.spec import ModelSpec, resolve_model
 from tests.library.endpoint_server import Habits, serving
 
 NEAR = "http://127.0.0.1:8000/v1"
@@ -164,7 +165,7 @@ def test_an_entry_opens(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_naming_an_endpoint_loads_no_http_library() -> None:
     program = (
-        f"from dpicl.lm import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
+        f"from dpicl.lm.spec import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
         f"{{}})\nprint('httpx' in sys.modules)"
     )
     assert (

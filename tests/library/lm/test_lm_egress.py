@@ -13,9 +13,9 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import Pipeline, units_of
 from dpicl.errors import ParameterError, PrivacyError
-from dpicl.lm import HashScorer, ModelSpec
 from dpicl.lm.egress import check_egress, generate_texts, prompts_of, score_prompts
-from dpicl.lm.requests import CONTINUATIONS
+from dpicl.lm.requests import CONTINUATIONS, HashScorer
+from dpicl.lm.spec import ModelSpec
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import PrivatePrompts, ReleasedPrompts
 from tests.library.examples import private_contract, small_contract

@@ -11,8 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
-from dpicl.lm import HashScorer, ModelSpec, open_generator, open_scorer, resolve_model
 from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.models import open_generator, open_scorer
+from dpicl.lm.requests import HashScorer
+from dpicl.lm.spec import ModelSpec, resolve_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
 REGISTRY = {

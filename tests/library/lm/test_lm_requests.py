@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm import HashScorer, Scorer
-from dpicl.lm.requests import prompt_digest
+from dpicl.lm.requests import HashScorer, Scorer, prompt_digest
 
 unhurried = settings(deadline=None)
 ANSWERS = (" No", " Yes")

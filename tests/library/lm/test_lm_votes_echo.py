@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.errors import ModelError, ParameterError, PrivacyError
-from dpicl.lm import EchoGenerator, ModelSpec, VoteRequest, VoteRule, open_generator, open_scorer
 from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.votes.echo import END, PUBLIC_TEXT
+from dpicl.lm.models import open_generator, open_scorer
+from dpicl.lm.spec import ModelSpec
+from dpicl.lm.votes.echo import END, PUBLIC_TEXT, EchoGenerator
+from dpicl.lm.votes.voting import VoteRequest, VoteRule
 
 WRITER = EchoGenerator()
 RULE = VoteRule("probability", 100, 1 << 20)

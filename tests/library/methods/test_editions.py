@@ -11,7 +11,7 @@ import pytest
 
 from dpicl.contract.editions import edition
 from dpicl.engine.editions import smaller_than_published
-from dpicl.engine.names import EMBEDDER, parameters_of
+from dpicl.engine.names import EMBEDDER, ReleaseFacts, parameters_of
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.ensemble import plan as ensemble
 from dpicl.methods.few_shot import plan as few_shot
@@ -91,8 +91,9 @@ def test_another_embedder_is_another_release_where_one_is_used_and_only_there() 
         {"dp_icl": {"variants": {"words": {"aggregation": "keywords-joint"}}}}
     )
     unit = unit_of("dp_icl", "mail", 0, (1.0,), (1,), (), False, options)
+    facts = ReleaseFacts(writer="w", embedder="e")
     named = {
-        system: parameters_of(free, unit, Cell(system, 1.0, 1), "w", "e")
+        system: parameters_of(free, unit, Cell(system, 1.0, 1), facts)
         for system in ("icl", "icl-words")
     }
     assert named["icl"][EMBEDDER] == "e" and EMBEDDER not in named["icl-words"]
@@ -100,7 +101,6 @@ def test_another_embedder_is_another_release_where_one_is_used_and_only_there() 
         labels,
         unit_of("dp_icl", "mail", 0, (1.0,), (1,), (), False, Options()),
         Cell("icl", 1.0, 1),
-        "w",
-        "e",
+        facts,
     )
     assert not METHODS["few_shot_generation"].embeds(labels, unit, Cell("icl", 1.0, 1))  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.engine.names import parameters_of
 from dpicl.errors import ParameterError
-from dpicl.lm import HashScorer
+from dpicl.lm.requests import HashScorer
 from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.ldp_collection import collect, merged

@@ -16,7 +16,7 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
 from dpicl.evaluation import Result
-from dpicl.lm import HashScorer
+from dpicl.lm.requests import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.ldp_collection import encoding_of

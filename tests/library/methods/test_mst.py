@@ -17,7 +17,7 @@ from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
-from dpicl.lm import HashScorer
+from dpicl.lm.requests import HashScorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
 from dpicl.methods import METHODS, Options, tabular, unit_of

@@ -18,7 +18,7 @@ from dpicl.errors import DataError, ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.randomness import stream
-from dpicl.tabular.local.estimate import LEAST_ROWS, estimated_rows, maximum_likelihood
+from dpicl.tabular.local.estimate import estimated_rows, maximum_likelihood
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.moments import analyse, contrasts, orders, places, synthesise
 from dpicl.tabular.local.observed import Observed, Reported, observed_tally
@@ -31,7 +31,7 @@ from dpicl.tabular.local.questions import (
 )
 from dpicl.tabular.local.tally import Tally, tally
 from dpicl.tabular.local.tree import tree
-from dpicl.types import LocalReports, PrivateCodes
+from dpicl.types import MADE_ROWS, LocalReports, PrivateCodes
 
 SIZES = (2, 3, 2, 4, 2)
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4)
@@ -311,7 +311,7 @@ def test_a_tree_takes_columns_of_which_no_table_of_cells_could_be_made() -> None
     sizes = (2,) * 40
     rows = population(3_000, sizes)
     made = estimated_rows(asked(rows, "pairs", 5.0, sizes), "tree", stream(0, "rows", "", ""))
-    assert made.codes.shape == (LEAST_ROWS, 40) and made.codes.dtype == np.uint8
+    assert made.codes.shape == (MADE_ROWS, 40) and made.codes.dtype == np.uint8
     agree = [(made.codes[:, column] == made.codes[:, -1]).mean() for column in range(39)]
     assert min(agree) > 0.6
     with pytest.raises(ParameterError, match="expected tree for this table"):

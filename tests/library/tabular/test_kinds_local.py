@@ -19,10 +19,10 @@ from dpicl.methods.options import LdpVariant
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, stream
 from dpicl.tabular.local.estimate import check_fits, estimated_rows, fits
-from dpicl.tabular.local.questions import Design, best_column_count, questionnaire
+from dpicl.tabular.local.questions import best_column_count, questionnaire
 from dpicl.tabular.prompts.shots import picked_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.types import PrivateCodes, PrivateTable
+from dpicl.types import Design, PrivateCodes, PrivateTable
 from tests.library.examples import random_table
 from tests.library.kinds import every_kind, kind_contract
 

@@ -20,7 +20,7 @@ from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person
 from dpicl.contract import Contract
 from dpicl.errors import DataError, DeclarationError, PrivacyError
-from dpicl.lm import HashScorer
+from dpicl.lm.requests import HashScorer
 from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit

@@ -1,0 +1,267 @@
+"""A data set's private rows on their way to a mechanism: read from where the contract says they
+are, checked against its rules, and split into rows to protect and rows to ask.
+
+Between these steps they are in `held`, this process's memory, where a release is made here alone;
+else in files of `folder`, which is private, for the stages of a run on any host. A large table is
+in batches, which are always files (`batches`).
+
+Guarantee   none spent: rows move, and nothing leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.accounting.ledger import content_version
+from dpicl.checks import Rule, Violation
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.declared import Declared
+from dpicl.engine.accounts import check_payer
+from dpicl.engine.batches import INDEX, Batches, begin, keep_stream, split_key
+from dpicl.engine.benchmarks import check_published, content_digest
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.engine.open_ledger import ledger_key
+from dpicl.engine.settings import Settings
+from dpicl.engine.table_files import keep_table, kept_table
+from dpicl.errors import DataError, RunError
+from dpicl.holder import tell_holder
+from dpicl.tabular.reading.batches import held_out, merged_violations
+from dpicl.tabular.reading.checks import rules_of, violations
+from dpicl.tabular.reading.deliveries import read_deliveries
+from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.reading.queries import load_queries
+from dpicl.tabular.reading.source import load_source, query_parts
+from dpicl.tabular.reading.split import fewer, split_table
+from dpicl.tabular.reading.survey import in_batches, survey
+from dpicl.types import PrivateTable, QueryTable
+
+TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
+TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The private rows of one data set, wherever they are."""
+
+    contract: Declared
+    settings: Settings
+    folder: Path
+    held: dict[str, Any] | None = None
+
+    @property
+    def batches(self) -> Batches | None:
+        """Of a table that was read so; None of one that is whole."""
+        return Batches.find(self.contract, self.settings, self.folder)
+
+    def read(self, period: str | None, uncounted: Callable[[Contract], Sequence[int]]) -> str:
+        """Read the source once, whole or in batches; gives a line of counts.
+
+        Args:
+            period: of texts that come in deliveries, whose.
+            uncounted: of a table that comes in deliveries, numbers of those to read.
+
+        Raises:
+            DataError: a row breaks the contract by itself; SourceError: there is no source.
+        """
+        contract, settings = self.contract, self.settings
+        if isinstance(contract, TextContract):
+            from dpicl.text.read import load_texts  # of a table it is not needed
+
+            table = load_texts(
+                contract,
+                data_folder=settings.data,
+                cache_folder=settings.cache,
+                period=period if contract.is_delivered else None,
+            )
+        else:
+            assert isinstance(contract, Contract)
+            if (self.folder / INDEX).exists():
+                return "already done"
+            check = partial(check_payer, contract, settings)
+            if contract.source.frame:
+                if settings.given is None or settings.given.rows is None:
+                    raise RunError(
+                        f"{contract.name}: its rows are given by the program that makes the "
+                        f"release, and are not here"
+                    )
+                table = typed_table(settings.given.rows, contract, contract.name)
+            elif contract.source.deliveries is not None:
+                table = read_deliveries(contract, settings.data, list(uncounted(contract)))
+            elif in_batches(contract) and contract.source.query is not None:
+                return keep_stream(query_parts(contract, check), contract, settings, self.folder)
+            elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
+                return begin(files, contract, self.folder)
+            else:
+                table = load_source(
+                    contract, data_folder=settings.data, cache_folder=settings.cache, check=check
+                )
+        self._keep(TABLE, table)
+        return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
+
+    def verdicts(self) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:
+        """The contract's rules, and those that the rows break."""
+        contract, batches = self.contract, self.batches
+        if batches is not None:
+            return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
+        table = self.whole()
+        if isinstance(contract, TextContract):
+            from dpicl.text.checks import text_rules, text_violations
+
+            return text_rules(contract), text_violations(table, contract)
+        assert isinstance(contract, Contract)
+        return rules_of(contract), violations(table, contract)
+
+    def split(self, most: int | None) -> tuple[int, int, int]:
+        """Hold out what is asked, `most` queries at most; gives how many rows there are to protect,
+        to ask, and held out in all.
+        """
+        contract, settings, batches = self.contract, self.settings, self.batches
+        if batches is not None:
+            facts = batches.facts()
+            check_published(
+                batches.contract, partial(facts.whole_digest, batches.contract), settings
+            )
+            asked = load_queries(batches.contract, data_folder=settings.data)
+            parts = [batches.test(number) for number in range(batches.count)]
+            train_rows, digest = facts.train_rows, facts.digest(batches.contract)
+            test, positions = held_out(
+                parts, train_rows, batches.contract, key=batches.key, most=most, queries=asked
+            )
+        else:
+            table = self.whole()
+            check_published(contract, partial(content_digest, contract, table), settings)
+            if isinstance(contract, Contract):
+                asked = load_queries(contract, data_folder=settings.data)
+                key = split_key(settings, contract)
+                whole = split_table(table, contract, key=key, most=most, queries=asked)
+            else:
+                from dpicl.text.split import split_texts
+
+                assert isinstance(contract, TextContract)
+                whole = split_texts(table, contract, most=most)
+            digest = content_digest(contract, whole.train.data)
+            train_rows, test, positions = (
+                whole.train.row_count,
+                whole.test.data,
+                whole.query_positions,
+            )
+            self._keep(TRAIN, whole.train.data)
+            if self.held is not None:  # a file stays, for a run that is resumed
+                self.held.pop(TABLE, None)
+        if self.held is None:
+            write_json(self.folder / DIGEST, digest, mode=PRIVATE_MODE)
+        else:
+            self.held[DIGEST] = digest
+        self._hold(test, positions)
+        return train_rows, len(positions), test.num_rows
+
+    def public_queries(self, most: int | None) -> int | None:
+        """Where clients report there are no rows to split: the contract's public queries; how many,
+        None where it names none.
+        """
+        contract = self.contract
+        assert isinstance(contract, Contract)
+        asked = load_queries(contract, data_folder=self.settings.data)
+        if asked is None or contract.evaluation != "public":
+            return None
+        self._hold(asked, fewer(np.arange(asked.num_rows), most, contract.name))
+        return asked.num_rows
+
+    def whole(self) -> pa.Table:
+        """All rows as they were read, of a table that is not in batches."""
+        return self._kept(TABLE)
+
+    def train(self) -> PrivateTable:
+        """The rows to protect, all in memory."""
+        if (batches := self.batches) is None:
+            return PrivateTable(self._kept(TRAIN))
+        parts = [batches.train(number).data for number in range(batches.count)]
+        return PrivateTable(pa.concat_tables(parts, promote_options="permissive"))
+
+    def test(self) -> QueryTable:
+        """All held-out rows; reads no row to protect."""
+        return QueryTable(self._kept(TEST))
+
+    def queries(self) -> QueryTable:
+        """The held-out rows that are put to the model; reads no row to protect."""
+        return QueryTable(self._kept(TEST).take(self.asked))
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Positions of the queries among the held-out rows, shape (queries,)."""
+        if self.held is not None:
+            return np.asarray(self.held[QUERIES])
+        return read_arrays(self.folder / QUERIES)["asked"]
+
+    @property
+    def state(self) -> str:
+        """The keyed name of the state of the rows to protect, whatever their order; private, as who
+        sees two of them can compare tables.
+        """
+        stored = read_json(self.folder / DIGEST) if self.held is None else self.held[DIGEST]
+        return content_version(ledger_key(self.settings), bytes.fromhex(str(stored)))
+
+    def _hold(self, test: pa.Table, positions: np.ndarray) -> None:
+        self._keep(TEST, test)
+        # the positions of the queries come last
+        if self.held is None:
+            write_arrays(self.folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)
+        else:
+            self.held[QUERIES] = positions
+
+    def _keep(self, name: str, table: pa.Table) -> None:
+        """The first stays."""
+        if self.held is None:
+            keep_table(self.folder / name, table)
+        else:
+            self.held.setdefault(name, table)
+
+    def _kept(self, name: str) -> pa.Table:
+        return self.held[name] if self.held is not None else kept_table(self.folder / name)
+
+
+def check_rules(rules: Sequence[Rule], violated: Sequence[Violation], name: str) -> None:
+    """Refuse rows that break a rule. Raises DataError: names column, rule and count."""
+    counts = {violation.rule: violation.count for violation in violated}
+    failed = [rule for rule in rules if rule in counts and rule.severity == "fail"]
+    if failed:
+        more = f"and {len(failed) - 1} more rules fail" if len(failed) > 1 else ""
+        broken = f"breaks {failed[0].rule}: expected {failed[0].description}"
+        raise DataError(
+            name, broken, column=failed[0].column or "", count=counts[failed[0]], detail=more
+        )
+
+
+def warnings_of(rules: Sequence[Rule], violated: Sequence[Violation], name: str) -> str:
+    """Which rules do not hold, and only warn, for the rows' holder."""
+    warned = ", ".join(
+        f"{' '.join(filter(None, (broken.rule.rule, broken.rule.column)))} ({broken.count})"
+        for broken in violated
+    )
+    return f"{name}: of {len(rules)} rules these do not hold, and only warn: {warned}"
+
+
+def note_state(rows: Rows, names: Collection[str], drawn: Collection[str]) -> None:
+    """Note what releases were drawn from now, and tell a person at a terminal that the rows have
+    changed since the others were.
+
+    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact.
+    What was drawn from which state of the rows is kept in the private part of the installation.
+    """
+    notes, state = rows.settings.private("drawn-from"), {"rows": rows.state}
+    for name in drawn:
+        write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
+    earlier = [notes / f"{name}.json" for name in set(names) - set(drawn)]
+    if any(read_json(file) != state for file in earlier if file.exists()):
+        tell_holder(
+            f"{rows.contract.name}: its rows have changed since they were released from, and the "
+            f"release stands for its period; "
+            f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
+        )
