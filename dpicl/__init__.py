@@ -10,7 +10,6 @@ validation suite. Those stand in `tasks/` and `flows/`, which call it.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,18 +21,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contract", "protect"]
-_PLACES = {
-    "METHODS": "dpicl.methods",
-    "Query": "dpicl.contract.sources",
-    "Release": "dpicl.release",
-    "Session": "dpicl.session",
-    "load_contract": "dpicl.contract",
-    "protect": "dpicl.session",
-}
 
 
 def __getattr__(name: str) -> Any:
     """Import what is used when it is used: `import dpicl` alone costs nothing."""
-    if name not in _PLACES:
+    if name == "METHODS":
+        from dpicl.methods import METHODS as found
+    elif name == "Query":
+        from dpicl.contract.sources import Query as found
+    elif name == "Release":
+        from dpicl.release import Release as found
+    elif name == "Session":
+        from dpicl.session import Session as found
+    elif name == "load_contract":
+        from dpicl.contract import load_contract as found
+    elif name == "protect":
+        from dpicl.session import protect as found
+    else:
         raise AttributeError(f"module 'dpicl' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return found

@@ -151,21 +151,20 @@ class Session:
         Raises:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
-        settings, request = self._requested(
-            rows,
-            schema,
-            epsilon=epsilon,
-            account=account,
+        request = ReleaseRequest(
+            dataset="",
+            epsilon=read_epsilon(epsilon),
             method=method,
             trust=trust,
             shots=shots,
-            budget=budget,
+            options=options or {},
             period=period,
-            population=population,
             anyway=anyway,
             generator=generator,
             window=window,
-            options=options,
+        )
+        settings, request = self._requested(
+            rows, schema, request, account=account, budget=budget, population=population
         )
         return quote_of(request, settings)
 
@@ -218,21 +217,20 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was
                 charged then.
         """
-        settings, request = self._requested(
-            rows,
-            schema,
-            epsilon=epsilon,
-            account=account,
+        request = ReleaseRequest(
+            dataset="",
+            epsilon=read_epsilon(epsilon),
             method=method,
             trust=trust,
             shots=shots,
-            budget=budget,
+            options=options or {},
             period=period,
-            population=population,
             anyway=anyway,
             generator=generator,
             window=window,
-            options=options,
+        )
+        settings, request = self._requested(
+            rows, schema, request, account=account, budget=budget, population=population
         )
         return release_of(request, settings)
 
@@ -288,59 +286,38 @@ class Session:
         self,
         rows: Any,
         schema: Schema | None,
+        request: ReleaseRequest,
         *,
-        epsilon: float,
         account: str | None,
-        method: str | None,
-        trust: str,
-        shots: int,
         budget: float | None,
-        period: str | None,
         population: int | None,
-        anyway: bool,
-        generator: str | None,
-        window: int | None,
-        options: Mapping[str, object] | None,
     ) -> tuple[Settings, ReleaseRequest]:
         """Settings under which the rows have a contract, and what is asked for of it."""
-        settings = self._settings
         if schema is not None:
-            kind = METHODS[method].trust if method and method in METHODS else trust
+            named = METHODS.entries.get(request.method or "")
+            trust = request.trust if named is None else named.trust
             settings = given_rows(
                 rows,
                 schema,
-                settings,
+                self._settings,
                 account=account,
                 budget=budget,
                 population=population,
-                local=kind == "local",
+                local=trust == "local",
             )
-        elif not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
+            assert settings.given is not None
+            return settings, replace(request, dataset=settings.given.contract.name)
+        if not isinstance(rows, str) or not rows.isidentifier():  # names of contracts are
             raise ParameterError(
                 "schema",
                 None,
                 "what is publicly known of these rows: a mapping with `columns`, or a YAML file",
             )
-        else:
-            stated = {"account": account, "budget": budget, "population": population}
-            for name, value in stated.items():
-                if value is not None:
-                    raise ParameterError(
-                        name, value, f"it in the contract {rows}, or with a schema"
-                    )
-        request = ReleaseRequest(
-            dataset=rows if settings.given is None else settings.given.contract.name,
-            epsilon=read_epsilon(epsilon),
-            method=method,
-            trust=trust,
-            shots=shots,
-            options=options or {},
-            period=period,
-            anyway=anyway,
-            generator=generator,
-            window=window,
-        )
-        return settings, request
+        stated = {"account": account, "budget": budget, "population": population}
+        for name, value in stated.items():
+            if value is not None:
+                raise ParameterError(name, value, f"it in the contract {rows}, or with a schema")
+        return self._settings, replace(request, dataset=rows)
 
     def ask(
         self,

@@ -4,11 +4,14 @@
 (`tasks/warm.py`).
 """
 
-import importlib
 import threading
 from typing import Any
 
 
 def dask_setup(_worker: Any) -> None:
     """Import in the background: a worker that does not answer meanwhile would be given up."""
-    threading.Thread(target=importlib.import_module, args=("tasks.warm",), daemon=True).start()
+
+    def warm() -> None:
+        from tasks import warm as _  # noqa: F401 - the import is it
+
+    threading.Thread(target=warm, daemon=True).start()

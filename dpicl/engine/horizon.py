@@ -192,7 +192,12 @@ class Horizon:
         """
         name = self.contract.releases.calendar.periods[period - 1]
         return part_of(
-            self._key, self.release, self._contract, index=period, period=name, frozen=frozen
+            self._key,
+            self.release,
+            self._contract,
+            index=period,
+            period=name,
+            noted={"frozen": frozen},
         )
 
     def history(self, made: int) -> list[Frozen]:

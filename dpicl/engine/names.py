@@ -81,7 +81,13 @@ def period_named(contract: Declared, unit: Unit, period: str) -> str:
 
 
 def part_of(
-    key: bytes, horizon: Release, digest: str, *, index: int, period: str, **noted: Any
+    key: bytes,
+    horizon: Release,
+    digest: str,
+    *,
+    index: int,
+    period: str,
+    noted: Mapping[str, Any],
 ) -> Release:
     """The release of a horizon's period, counted from 1, which costs nothing beside it; its name
     says nothing of rows.
@@ -135,7 +141,12 @@ def parts_of(
     index, digest = contract.releases.calendar.index(period), contract_digest(contract)
     return {
         cell: part_of(
-            key, one, digest, index=index, period=period, **{WRITER: one.parameters[WRITER]}
+            key,
+            one,
+            digest,
+            index=index,
+            period=period,
+            noted={WRITER: one.parameters[WRITER]},
         )
         for cell, one in horizons.items()
     }

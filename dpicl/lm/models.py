@@ -5,7 +5,6 @@ those that need hardly any memory.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import sys
 from collections.abc import Sequence
@@ -189,8 +188,7 @@ def import_backend() -> None:
     Two threads that import `transformers` at once get halves of it.
     """
     with _one_at_a_time, suppress(ImportError), importing():
-        importlib.import_module("dpicl.lm.local.tiny")
-        importlib.import_module("dpicl.lm.local.transformers_backend")
+        from dpicl.lm.local import tiny, transformers_backend  # noqa: F401 - the import is it
 
 
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted: Wanted) -> Scorer:

@@ -54,6 +54,16 @@ def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[
     }
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_is_chosen_by_is_what_its_class_states(name: str) -> None:
+    entry, method = METHODS.entries[name], METHODS[name]
+    stated = (method.title, method.data, method.trust, method.options, method.is_default)
+    assert (entry.title, entry.data, entry.trust, entry.options, entry.is_default) == stated
+    assert method.name == name
+    assert entry.counts_series == method.is_default_of_series
+    assert entry.answers_queries == method.answers_queries
+
+
 def test_each_trust_has_one_method_of_tables() -> None:
     assert set(DEFAULTS) == {"central", "local"} and all(
         METHODS[name].trust == trust for trust, name in DEFAULTS.items()

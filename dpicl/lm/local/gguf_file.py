@@ -9,7 +9,6 @@ version that wrote the folder is part of a release's name.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import secrets
@@ -295,9 +294,10 @@ def _reading_once() -> Iterator[None]:
     """transformers parses a file's metadata three times, makes the same table of names for every
     module, and shows a bar: most of the time.
     """
+    import gguf as reader
     from transformers import modeling_gguf_pytorch_utils
 
-    gguf: Any = importlib.import_module("gguf")
+    gguf: Any = reader
     theirs: Any = modeling_gguf_pytorch_utils
     before = gguf.GGUFReader, gguf.get_tensor_name_map, theirs.tqdm
     gguf.GGUFReader, gguf.get_tensor_name_map, theirs.tqdm = (
