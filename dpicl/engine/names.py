@@ -55,12 +55,16 @@ def parameters_of(
         for name, choice in method.identity(contract, unit, cell).items()
         if name not in POST_PROCESSING
     }
-    embeds = isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
+    writer, embedder = facts.writer, facts.embedder
     return {
         "epsilon": cell.epsilon,
         "shots": cell.shots,
-        **({WRITER: facts.writer} if method.model_reads_rows else {}),
-        **({EMBEDDER: facts.embedder} if embeds else {}),
+        **({WRITER: writer} if method.model_reads_rows else {}),
+        **(
+            {EMBEDDER: embedder}
+            if isinstance(method, TextMethod) and method.embeds(contract, unit, cell)  # type: ignore[arg-type]
+            else {}
+        ),
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,

@@ -30,6 +30,7 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.base import Frozen
 from dpicl.contract.periods import clock, read_period
+from dpicl.contract.series import window_places
 from dpicl.engine.admission import check_drawn, check_source, check_writer, period_of
 from dpicl.engine.drawing import drafted, marked
 from dpicl.engine.failures import clean_errors
@@ -93,7 +94,6 @@ def planned_unit(
         raise DeclarationError(where, "", f"shots lists {request.shots}", expected)
     epsilon = read_epsilon(request.epsilon)
     unit = unit_of(method, contract.name, 0, (epsilon,), chosen.shots, (), False, chosen.options)
-    METHODS[method].check(contract, unit)
     cell, *further = METHODS[method].releases(contract, unit)
     if further:
         raise ParameterError(
@@ -148,6 +148,8 @@ def check_release(planned: PlannedRelease, settings: Settings) -> None:
         check_writer(contract, unit, planned.writer)
     method.check(contract, unit)
     method.refuse_run(contract)
+    if isinstance(contract, TextContract) and method.is_series(contract):
+        window_places(contract, until=planned.period, window=None, now=clock())
     check_drawn(contract, unit, anyway=planned.anyway)
     check_source(contract, settings)
 

@@ -52,6 +52,7 @@ def planned_texts(request: ReleaseRequest, settings: Settings) -> PlannedRelease
     if method not in TEXTUAL:
         raise ParameterError("method", method, f"one of {', '.join(TEXTUAL)} on texts")
     unit, cell = planned_unit(request, contract, method, dict(request.options))
+    METHODS[method].check(contract, unit)
     chosen = None if request.period is None else read_period(request.period)
     return PlannedRelease(contract, unit, cell, period_of(contract, chosen, clock(), [method]))
 
@@ -76,13 +77,13 @@ def standing_texts(
         else:
             writers = [fingerprint(model_named(generator, settings))]
         # by the model that wrote it, what is published under the name that a run gives it
-        standing: dict[ReleaseFacts, UnitReleases] = {}
+        standing: list[tuple[ReleaseFacts, UnitReleases]] = []
         for writer in dict.fromkeys(writers):
             facts = ReleaseFacts(planned.period, writer)
             releases = UnitReleases.of(ledger, contract, unit, settings, facts)
             name = releases.named[cell].release_id
             if ledger.find(name) is not None and ledger.published(name) is not None:
-                standing[facts] = releases
+                standing.append((facts, releases))
         if not standing:
             return None
         if len(standing) > 1:
@@ -92,7 +93,7 @@ def standing_texts(
                 f"the model that wrote them: {len(standing)} models wrote such texts of "
                 f"{contract.name}",
             )
-        ((facts, releases),) = standing.items()
+        ((facts, releases),) = standing
         content = releases.read(ledger, cell)
         spent = spending_sentence(ledger, releases.named[cell].account, 1, 0)
     drawn = on_texts(unit.method).decode(json.loads(content))

@@ -16,8 +16,9 @@ certificate.files client.__main__ client.wallet files.same_file
 cli.executors cli.names cli.options cli.planned_run cli.stopping cli.terminal
 engine.artefacts engine.benchmarks engine.collect engine.execute engine.files engine.horizon
 engine.journal engine.models engine.open_ledger engine.pipelines engine.plan
-engine.releases engine.run_folder engine.running_time engine.settings engine.stage
-engine.stages.consult engine.stages.ingest engine.stages.split engine.verdicts
+engine.failures engine.releases engine.rows engine.run_folder engine.running_time
+engine.settings engine.stage
+engine.stages.consult engine.verdicts
 report.blocks report.cells report.decision report.gains report.html report.load report.markdown
 runs.chain report.opening report.sentences report.stages report.tables report.words
 """

@@ -541,7 +541,7 @@ def test_the_first_release_that_is_charged_decides_an_unstated_cap_and_no_other_
         plan = planned_table(
             ReleaseRequest(dataset=settings.given.contract.name, epsilon=epsilon, shots=4), settings
         )
-        planned.append((plan, with_account(plan, settings)))
+        planned.append((with_account(plan, settings), settings))
     loser, winner = planned
     release_once(*winner)
     with pytest.raises(BudgetError, match=rf"spent {order[1]} of cap {order[1]}"):

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.engine import plan as planning
-from dpicl.engine import series
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
+from dpicl.engine.rows import Rows
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, DeclarationError, LedgerRefusedError, PrivacyError, SourceError
@@ -223,18 +223,18 @@ def test_twins_release_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -
     """The other makes three nights, and its deliveries are gone, between our reading and our
     making.
     """
-    read, stands = series._rows, []  # noqa: SLF001
+    read, stands = Rows.train, []
 
-    def late(plan: Any, ours: Settings) -> Any:
-        rows = read(plan, ours)
-        monkeypatch.setattr(series, "_rows", read)
+    def late(ours: Rows) -> Any:
+        rows = read(ours)
+        monkeypatch.setattr(Rows, "train", read)
         put(place.root, 3, [visit("other", 3)])
         (place.root / "data" / NAME / f"{_DAYS[2]}.parquet").unlink()
         night(3)
         stands.extend(published())
         return rows
 
-    monkeypatch.setattr(series, "_rows", late)
+    monkeypatch.setattr(Rows, "train", late)
     night(4)
     assert same(published()[:3], stands) and counts(4)[2] == 1 and spent()[1] == 5
 

@@ -245,12 +245,13 @@ def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -
     """So that the contract, whose every change begins all of its horizons anew, may stay as it
     is.
     """
-    tree = series_tree()
+    tree, plan = series_tree(), planned()
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
-    plan = planned()
     whole = replace(
-        plan, pipeline=plan.pipeline.model_copy(update={"sampling_rates": (Fraction(1),)})
+        plan,
+        contract=Settings.current().contract(NAME),
+        unit=replace(plan.unit, sampling_rates=(Fraction(1),)),
     )
     made = release_planned(whole, Settings.current(), now=after(2))
     assert spent()[1] == 3 and "2 periods released now" in made.spent[1]

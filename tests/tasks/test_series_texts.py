@@ -19,6 +19,7 @@ import dpicl
 from dpicl.accounting.ledger import Ledger
 from dpicl.contract import TextContract
 from dpicl.contract.load import parse_contract
+from dpicl.engine import one_release, text_release
 from dpicl.engine import plan as planning
 from dpicl.engine.failures import StageFailed
 from dpicl.engine.forecast_series import series_forecasts
@@ -105,6 +106,11 @@ def spent() -> tuple[float, int]:
     with open_ledger(Settings.current()) as ledger:
         ledger.verify()
         return ledger.spent(NAME).epsilon, len(ledger.entries(NAME))
+
+
+def at_day(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
+    for module in (planning, one_release, text_release):
+        monkeypatch.setattr(module, "clock", lambda: after(day))
 
 
 def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
@@ -214,13 +220,13 @@ def test_a_period_with_fewer_texts_than_the_bound_is_no_refusal(place: Place) ->
 def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "clock", lambda: after(3))  # of March
+    at_day(monkeypatch, 3)  # of March
     for period in (PERIODS[2], PERIODS[3]):
         with pytest.raises(ParameterError, match="a period of notes that is over in UTC"):
             made(period)
     with pytest.raises(ParameterError, match="one of the horizon's 6"):
         made("2027-01")
-    assert "2026-02" in str(made(None).published.period)
+    assert "2026-02" in str(made(None).published.facts.period)
     assert spent()[1] == 2
 
 
@@ -250,7 +256,7 @@ def test_a_part_is_charged_once_and_under_its_horizon(place: Place) -> None:
 def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "clock", lambda: after(40))  # of April
+    at_day(monkeypatch, 40)  # of April
     how: dict[str, Any] = {
         "datasets": [NAME],
         "epsilons": [4],
@@ -261,7 +267,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
     run_here("march", "few-shot-generation", **how)
     paid = spent()
     assert paid == (pytest.approx(4, rel=0.01), 2)
-    monkeypatch.setattr(planning, "clock", lambda: after(70))  # of May
+    at_day(monkeypatch, 70)  # of May
     run_here("april", "few-shot-generation", **how)
     assert spent() == (paid[0], 3)
     (stored,) = json.loads(
