@@ -39,7 +39,7 @@ from lab.benchmarks.model import prompts_of
 from lab.benchmarks.real_tables import at_hand, real_table
 
 PEERS = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
-ROUNDS, QUERIES, APART, PLAIN = sized(2, 1), sized(24, 3), sized(5, 2), sized(2, 1)
+ROUNDS, QUERIES, APART, PLAIN = sized(2, 1), sized(200, 3), sized(5, 2), sized(2, 1)
 """Of each kind of prompt so many are asked, and of any so few by the plain loop, which takes as
 long for each.
 """
