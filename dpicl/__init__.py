@@ -26,17 +26,15 @@ __all__ = ["METHODS", "Query", "Release", "Session", "__version__", "load_contra
 def __getattr__(name: str) -> Any:
     """Import what is used when it is used: `import dpicl` alone costs nothing."""
     if name == "METHODS":
-        from dpicl.methods import METHODS as found
+        from dpicl import methods as place
     elif name == "Query":
-        from dpicl.contract.sources import Query as found
+        from dpicl.contract import sources as place  # type: ignore[no-redef]
     elif name == "Release":
-        from dpicl.release import Release as found
-    elif name == "Session":
-        from dpicl.session import Session as found
+        from dpicl import release as place  # type: ignore[no-redef]
     elif name == "load_contract":
-        from dpicl.contract import load_contract as found
-    elif name == "protect":
-        from dpicl.session import protect as found
+        from dpicl import contract as place  # type: ignore[no-redef]
+    elif name in ("Session", "protect"):
+        from dpicl import session as place  # type: ignore[no-redef]
     else:
         raise AttributeError(f"module 'dpicl' has no attribute {name!r}")
-    return found
+    return getattr(place, name)

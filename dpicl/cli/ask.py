@@ -20,10 +20,10 @@ from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
 from dpicl.engine.asked import settled_model
 from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.models import public_corpus
 from dpicl.engine.payers import accounts_of
-from dpicl.engine.plan import model_named
+from dpicl.engine.pipelines import model_named
 from dpicl.engine.query_session import QuerySession
+from dpicl.engine.readers import public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes

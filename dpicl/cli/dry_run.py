@@ -10,11 +10,11 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.quotes import print_quotes
 from dpicl.cli.terminal import console, errors, note, say_json
 from dpicl.engine.artefacts import RESULTS
-from dpicl.engine.asked import settled_plan
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
 from dpicl.engine.failures import StageFailed
 from dpicl.engine.plan import check_plan, plan_for
+from dpicl.engine.plan_asked import settled_plan
 from dpicl.engine.quote import check_quotes
 from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.remembered import day_of, remember, remembered

@@ -28,7 +28,7 @@ def fetch(
     """Bring a model's files to this machine, as a run does when it first uses the model. Prints the
     folder that holds them.
     """
-    from dpicl.engine.plan import model_named
+    from dpicl.engine.pipelines import model_named
     from dpicl.lm.local.gguf_file import gguf_file, is_gguf
     from dpicl.lm.local.model_files import find_model_files
 
@@ -64,7 +64,7 @@ def check(
     """
     from dpicl.cli.json_output.states import CheckedModel, ModelCheck
     from dpicl.engine.model_check import check_model
-    from dpicl.engine.plan import model_named
+    from dpicl.engine.pipelines import model_named
 
     settings = Settings.from_environment()
     spec = model_named(named_model(model, dtype, api) or model, settings)

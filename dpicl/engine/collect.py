@@ -17,11 +17,11 @@ from dpicl.contract import Contract, Declared
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import MADE, RESULTS
-from dpicl.engine.asked import ASKED
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import finite, read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, beside_file, describe_model
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.plan_asked import ASKED
 from dpicl.engine.quote import spending_sentence
 from dpicl.engine.received import (
     NO_TRUE_ROWS,

@@ -22,12 +22,11 @@ from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
-from dpicl.engine.journal import FileJournal, votes_folder
+from dpicl.engine.journal import FileJournal, KeptVotes, votes_folder
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.receipts import write_receipt
 from dpicl.engine.record_spending import FileSpending
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
 from dpicl.files.locks import locked
 from dpicl.lm.asking import AskedBy

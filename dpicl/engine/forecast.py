@@ -18,10 +18,10 @@ from cronsim import CronSim, CronSimError
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import Every, period_at
-from dpicl.engine.asked import settled_plan
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan
+from dpicl.engine.plan_asked import settled_plan
 from dpicl.engine.run_quote import charges
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError

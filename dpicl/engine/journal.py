@@ -16,18 +16,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.settings import Settings
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws, Stream, system_stream
+from dpicl.snapshots import SnapshotPlace
 
 SEED = "seed"
+LIFETIME_SECONDS = 7 * 24 * 3600.0
+"""Of clean votes of a release that was not resumed."""
 
 
 @dataclass(frozen=True)
@@ -107,3 +112,37 @@ def votes_folder(settings: Settings, release: str, rows: str) -> Path:
 
 def _folder(settings: Settings, release: str, *below: str) -> Path:
     return settings.private("journals", release, *below)
+
+
+@dataclass(frozen=True)
+class KeptVotes:
+    """Clean votes, encrypted, in a folder for every cell."""
+
+    places: Mapping[Cell, SnapshotPlace]
+
+    @staticmethod
+    def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
+        """In these folders."""
+        return KeptVotes(
+            {cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()}
+        )
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """See `StoredVotes`."""
+        return self.places[cell].read(name)
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """See `StoredVotes`."""
+        self.places[cell].write(name, content, LIFETIME_SECONDS)
+
+
+def sweep_votes(settings: Settings) -> None:
+    """Delete votes that are too old, of any run."""
+    own = settings.private_home
+    for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
+        with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
+            SnapshotPlace(folder, _key(settings)).sweep(time.time())
+
+
+def _key(settings: Settings) -> bytes:
+    return load_key(settings.home / "keys" / "snapshots.key")

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpicl.engine.asked import settled_model
-from dpicl.engine.models import public_corpus
+from dpicl.engine.readers import public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import tolerance_of
 from dpicl.errors import DpiclError, ModelError

@@ -189,7 +189,7 @@ def _made(
     """The published bytes, whether they were charged now, and by which account."""
     contract, unit, cell = planned.contract, planned.unit, planned.cell
     if planned.writer is not None:
-        from dpicl.engine.stages.probe import check_reading
+        from dpicl.engine.readers import check_reading
 
         assert isinstance(contract, TextContract)
         check_reading(planned.writer, None, unit, contract, settings)
@@ -231,7 +231,7 @@ def ready(
 def _written(planned: PlannedRelease, settings: Settings, rows: Rows, release: str) -> bytes:
     """What the model writes from private texts; every token is stored before the next is drawn."""
     from dpicl.engine.journal import FileJournal
-    from dpicl.engine.models import writer_of
+    from dpicl.engine.readers import writer_of
     from dpicl.methods import few_shot_generation
 
     contract, unit, cell = planned.contract, planned.unit, planned.cell

@@ -9,10 +9,19 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from dpicl.contract.base import Frozen, Key, Rate, Text
+from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, ParameterError
+from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.tabular.prompts.shots import MOST_SHOTS
@@ -335,3 +344,30 @@ def find_pipeline(pipelines: Pipelines, name: str) -> Pipeline:
     if name not in pipelines.pipelines:
         raise ParameterError("pipeline", name[:60], "one of " + ", ".join(pipelines.pipelines))
     return pipelines.pipelines[name]
+
+
+def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
+    """The models that pipelines.yaml names. Raises DeclarationError: an entry breaks a rule."""
+    models = {}
+    for name, entry in pipelines.models.items():
+        try:
+            models[name] = ModelSpec.model_validate({**entry, "name": name})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(["models", name, *map(str, first["loc"])])
+            raise DeclarationError(
+                file,
+                key,
+                first["msg"].removeprefix("Value error, "),
+                "a model of kind bundled, tiny, transformers, endpoint, tabular or fake",
+            ) from None
+    return models
+
+
+def model_named(name: str, settings: Settings) -> ModelSpec:
+    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it
+    means nothing here.
+    """
+    return resolve_model(
+        name, registry(load_pipelines(settings.pipelines), settings.pipelines.name)
+    )

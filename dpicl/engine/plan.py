@@ -9,8 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, clock, read_period
 from dpicl.contract.series import window_places
@@ -22,9 +20,9 @@ from dpicl.engine.admission import (
     check_writer,
     period_of,
 )
-from dpicl.engine.asked import ASKED, as_begun, settled_plan
 from dpicl.engine.files import write_json
-from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.pipelines import Pipeline, find_pipeline, load_pipelines, override, registry
+from dpicl.engine.plan_asked import ASKED, as_begun, settled_plan
 from dpicl.engine.quote import check_quotes
 from dpicl.engine.received import as_received, check_reports, counting
 from dpicl.engine.run_folder import (
@@ -40,7 +38,6 @@ from dpicl.engine.run_quote import quote_plan
 from dpicl.engine.running_time import check_within
 from dpicl.engine.settings import Settings
 from dpicl.errors import (
-    DeclarationError,
     ModelRefusedError,
     ParameterError,
     PrivacyError,
@@ -270,33 +267,6 @@ def periods_of(
         for name in datasets
     }
     return {name: one for name, one in periods.items() if one != ONCE}
-
-
-def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
-    """The models that pipelines.yaml names. Raises DeclarationError: an entry breaks a rule."""
-    models = {}
-    for name, entry in pipelines.models.items():
-        try:
-            models[name] = ModelSpec.model_validate({**entry, "name": name})
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(["models", name, *map(str, first["loc"])])
-            raise DeclarationError(
-                file,
-                key,
-                first["msg"].removeprefix("Value error, "),
-                "a model of kind bundled, tiny, transformers, endpoint, tabular or fake",
-            ) from None
-    return models
-
-
-def model_named(name: str, settings: Settings) -> ModelSpec:
-    """A model of pipelines.yaml, a folder, a hub id or a server's address. Raises DpiclError: it
-    means nothing here.
-    """
-    return resolve_model(
-        name, registry(load_pipelines(settings.pipelines), settings.pipelines.name)
-    )
 
 
 def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:

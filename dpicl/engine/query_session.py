@@ -14,15 +14,14 @@ from dpicl.engine.admission import check_named, check_writer, period_of
 from dpicl.engine.asked import settled_model
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
-from dpicl.engine.models import fingerprint, public_corpus
+from dpicl.engine.journal import sweep_votes
 from dpicl.engine.names import ReleaseFacts
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import accounts_of, open_account
-from dpicl.engine.plan import model_named
+from dpicl.engine.pipelines import model_named
+from dpicl.engine.readers import check_reader, fingerprint, public_corpus
 from dpicl.engine.releases import named_releases
 from dpicl.engine.settings import Settings
-from dpicl.engine.stages.consult import sweep_votes
-from dpicl.engine.stages.probe import check_reader
 from dpicl.errors import BudgetError
 from dpicl.lm.egress import generate_texts
 from dpicl.lm.embedding import check_embedder, embedder_fingerprint

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import dpicl
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import fingerprint
+from dpicl.engine.readers import fingerprint
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import questions_digest

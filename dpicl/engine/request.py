@@ -72,7 +72,7 @@ class PlannedRelease:
         """What names it besides contract and unit."""
         if self.writer is None:
             return ReleaseFacts(self.period)
-        from dpicl.engine.models import fingerprint  # of a table no model is opened
+        from dpicl.engine.readers import fingerprint
         from dpicl.lm.embedding import embedder_fingerprint
 
         return ReleaseFacts(self.period, fingerprint(self.writer), embedder_fingerprint(None))

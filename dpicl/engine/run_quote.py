@@ -11,11 +11,11 @@ from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.engine.models import fingerprint
 from dpicl.engine.names import PERIOD, ReleaseFacts
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import accounts_of, open_account
 from dpicl.engine.quote import AccountQuote, quoted
+from dpicl.engine.readers import fingerprint
 from dpicl.engine.releases import named_releases
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings

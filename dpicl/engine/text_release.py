@@ -15,14 +15,13 @@ import shlex
 
 from dpicl.contract.periods import clock, read_period
 from dpicl.engine.admission import period_of
-from dpicl.engine.models import fingerprint
 from dpicl.engine.names import WRITER, ReleaseFacts
 from dpicl.engine.one_release import Published, planned_unit
 from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.payers import open_account
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import model_named
+from dpicl.engine.pipelines import load_pipelines, model_named
 from dpicl.engine.quote import spending_sentence
+from dpicl.engine.readers import fingerprint
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.request import PlannedRelease, ReleaseRequest
 from dpicl.engine.settings import Settings

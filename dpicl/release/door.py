@@ -54,7 +54,7 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
     """What is to be made; or texts that stand."""
     if isinstance(settings.declared(request.dataset), TextContract):
         check_no_window(request.dataset, request.window)
-        from dpicl.engine.plan import model_named
+        from dpicl.engine.pipelines import model_named
         from dpicl.engine.text_release import not_released, planned_texts, standing_texts
 
         wanted = planned_texts(request, settings)

@@ -415,7 +415,7 @@ def _prompts(plan: Plan) -> int:
 
 def _seconds_of_a_prompt(plan: Plan) -> float:
     """Timed on made-up prompts of about the length that demonstrations have."""
-    from dpicl.engine.models import public_corpus
+    from dpicl.engine.readers import public_corpus
     from dpicl.lm.models import open_scorer
 
     scorer = open_scorer(

@@ -16,7 +16,7 @@ import pytest
 
 from dpicl.cli.ask import read_demonstrations
 from dpicl.contract import parse_contract
-from dpicl.engine.models import public_corpus
+from dpicl.engine.readers import public_corpus
 from dpicl.engine.table_files import read_table
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.models import public_corpus
 from dpicl.engine.pipelines import units_of
+from dpicl.engine.readers import public_corpus
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import open_embedder

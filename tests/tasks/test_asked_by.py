@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.asked import ASKED, settled_model, settled_plan
+from dpicl.engine.asked import settled_model
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import fingerprint, public_corpus
 from dpicl.engine.plan import make_plan, plan_for
+from dpicl.engine.plan_asked import ASKED, settled_plan
 from dpicl.engine.query_session import QuerySession, request_of
+from dpicl.engine.readers import fingerprint, public_corpus
 from dpicl.engine.run_folder import PLAN, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.asking import public_questions

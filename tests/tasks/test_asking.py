@@ -222,7 +222,7 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
 def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.engine.stages.consult.LIFETIME_SECONDS", 0.001)
+    monkeypatch.setattr("dpicl.engine.journal.LIFETIME_SECONDS", 0.001)
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
     later = votes.stat().st_mtime + 5

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from transformers import AutoTokenizer
 
-from dpicl.engine.models import fingerprint, public_corpus
+from dpicl.engine.readers import fingerprint, public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.spec import ModelSpec

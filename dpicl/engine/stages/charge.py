@@ -20,9 +20,9 @@ from dpicl.accounting.ledger.keys import canonical
 from dpicl.engine.artefacts import WRITING, gather, read_drafts
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
-from dpicl.engine.models import fingerprint
 from dpicl.engine.names import QUERIES, ReleaseFacts, public_facts
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.readers import fingerprint
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.rows import note_state
 from dpicl.engine.run_folder import UnitFolder, read_plan

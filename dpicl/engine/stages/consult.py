@@ -7,19 +7,11 @@ stored, and never the noise: all draws of a release come from its own seed.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-
-from dpicl.accounting.ledger import load_key
 from dpicl.engine.artefacts import DRAFTS, write_text_drafts
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.journal import FileJournal, votes_folder
-from dpicl.engine.models import reader_of
+from dpicl.engine.journal import FileJournal, KeptVotes, sweep_votes, votes_folder
+from dpicl.engine.readers import reader_of
 from dpicl.engine.run_folder import UnitFolder, read_plan
-from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.charge import charged, progress_writer
 from dpicl.lm.embedding import open_embedder
@@ -28,45 +20,6 @@ from dpicl.methods import dp_icl
 from dpicl.methods.dp_icl import Job
 from dpicl.methods.ensemble.answers import Public, write_candidates
 from dpicl.methods.ensemble.plan import plans
-from dpicl.pipeline import Cell
-from dpicl.snapshots import SnapshotPlace
-
-LIFETIME_SECONDS = 7 * 24 * 3600.0
-"""Of clean votes of a release that was not resumed."""
-
-
-@dataclass(frozen=True)
-class KeptVotes:
-    """Clean votes, encrypted, in a folder for every cell."""
-
-    places: Mapping[Cell, SnapshotPlace]
-
-    @staticmethod
-    def of(settings: Settings, folders: Mapping[Cell, Path]) -> KeptVotes:
-        """In these folders."""
-        return KeptVotes(
-            {cell: SnapshotPlace(folder, _key(settings)) for cell, folder in folders.items()}
-        )
-
-    def read(self, cell: Cell, name: str) -> bytes | None:
-        """See `StoredVotes`."""
-        return self.places[cell].read(name)
-
-    def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """See `StoredVotes`."""
-        self.places[cell].write(name, content, LIFETIME_SECONDS)
-
-
-def sweep_votes(settings: Settings) -> None:
-    """Delete votes that are too old, of any run."""
-    own = settings.private_home
-    for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
-        with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
-            SnapshotPlace(folder, _key(settings)).sweep(time.time())
-
-
-def _key(settings: Settings) -> bytes:
-    return load_key(settings.home / "keys" / "snapshots.key")
 
 
 @unit_stage("consult", DRAFTS, "model worker", private=True)

@@ -18,7 +18,7 @@ from dpicl.engine.artefacts import (
 )
 from dpicl.engine.files import write_json
 from dpicl.engine.journal import FileJournal
-from dpicl.engine.models import writer_of
+from dpicl.engine.readers import writer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, progress_writer

@@ -19,19 +19,19 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import reader_of, scorer_of, tabular_model_of, writer_of
+from dpicl.engine.models import scorer_of, tabular_model_of
+from dpicl.engine.readers import check_reading
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import TooLongError
-from dpicl.lm.embedding import open_embedder
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import number_format
 from dpicl.lm.requests import ModelDescription, Scorer, prompt
 from dpicl.lm.spec import ModelSpec
-from dpicl.methods import METHODS, on_texts
+from dpicl.methods import METHODS
 from dpicl.methods.common import ZERO_SHOT
-from dpicl.methods.public_questions import check_ensemble, check_generator, check_scores
+from dpicl.methods.public_questions import check_scores
 from dpicl.methods.row_contexts import check_model, row_method
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Unit
@@ -153,34 +153,6 @@ def _longest(unit: Unit, contract: Declared) -> tuple[str, ...]:
     return (text,) * (max(unit.shots) + 1) if text else ()
 
 
-def check_reading(
-    spec: ModelSpec,
-    embedder: ModelSpec | None,
-    unit: Unit,
-    contract: TextContract,
-    settings: Settings,
-) -> ModelDescription:
-    """The model that reads private texts, in the way of the unit's method; let go of before the
-    next one is opened.
-    """
-    if on_texts(unit.method).votes_on_tokens:
-        writer = public_answer(spec.name, lambda: writer_of(spec, settings))
-        check_generator(contract, unit, writer)
-        return writer.description
-    reader = public_answer(
-        spec.name,
-        lambda: reader_of(spec, settings, METHODS[unit.method].answers.wanted_of(contract)),
-    )
-    method = on_texts(unit.method)
-    cells = method.releases(contract, unit)
-    places, calibrated = (
-        any(ask(contract, unit, cell) for cell in cells)
-        for ask in (method.embeds, method.calibrates)
-    )
-    check_reader(contract, reader, embedder, places=places, calibrated=calibrated)
-    return reader.description
-
-
 def tolerance_of(spec: ModelSpec) -> float:
     """Nats by which a model's scores may depend on what is asked beside; servers are taken as they
     are.
@@ -190,18 +162,3 @@ def tolerance_of(spec: ModelSpec) -> float:
         if spec.kind == "endpoint"
         else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
     )
-
-
-def check_reader(
-    contract: TextContract,
-    reader: Scorer,
-    embedder: ModelSpec | None,
-    *,
-    places: bool,
-    calibrated: bool,
-) -> None:
-    """Whether a model answers in an ensemble, and texts can be placed where that is needed, tested
-    on public queries. Raises DpiclError: not so.
-    """
-    placing = open_embedder(embedder) if places or not contract.is_classification else None
-    check_ensemble(contract, reader, placing, calibrated=calibrated)

@@ -18,9 +18,8 @@ import numpy as np
 
 from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.contract import Contract
-from dpicl.engine.journal import FileJournal
+from dpicl.engine.journal import FileJournal, KeptVotes
 from dpicl.engine.releases import UnitReleases
-from dpicl.engine.stages.consult import KeptVotes
 from dpicl.methods import dp_icl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import Stream, system_stream

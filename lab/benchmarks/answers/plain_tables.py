@@ -15,8 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.contract import Contract
-from dpicl.engine.models import public_corpus
 from dpicl.engine.pipelines import MethodName
+from dpicl.engine.readers import public_corpus
 from dpicl.evaluation import answers
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer

@@ -38,13 +38,12 @@ import dpicl.engine.stages.draw
 import dpicl.engine.stages.generate
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.engine.journal import FileJournal
+from dpicl.engine.journal import FileJournal, KeptVotes
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.rows import Rows
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import CHARGED, charge
 from dpicl.engine.stages.charge import release as release_unit
-from dpicl.engine.stages.consult import KeptVotes
 from dpicl.runs.chain import drawing_stages
 from tasks.stages import TASKS
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.engine.pipelines import load_pipelines, override, units_of
-from dpicl.engine.plan import registry
+from dpicl.engine.pipelines import load_pipelines, override, registry, units_of
 from dpicl.engine.run_folder import run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dpicl.engine.models import public_corpus
+from dpicl.engine.readers import public_corpus
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from lab.benchmarks.figures import Figures, sized

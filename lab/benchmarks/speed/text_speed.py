@@ -23,7 +23,7 @@ import torch
 
 from dpicl.contract.text import TextContract
 from dpicl.engine.journal import FileJournal
-from dpicl.engine.models import public_corpus
+from dpicl.engine.readers import public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.tree_attention import Plan
 from dpicl.lm.local.tree_reader import Pass
