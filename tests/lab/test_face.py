@@ -18,7 +18,7 @@ engine.artefacts engine.benchmarks engine.collect engine.execute engine.files en
 engine.journal engine.models engine.open_ledger engine.pipelines engine.plan
 engine.failures engine.releases engine.rows engine.run_folder engine.running_time
 engine.settings engine.stage
-engine.stages.consult engine.verdicts
+engine.readers engine.verdicts
 report.blocks report.cells report.decision report.gains report.html report.load report.markdown
 runs.chain report.opening report.sentences report.stages report.tables report.words
 """

@@ -226,6 +226,6 @@ def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
     later = votes.stat().st_mtime + 5
-    monkeypatch.setattr("dpicl.engine.stages.consult.time", SimpleNamespace(time=lambda: later))
+    monkeypatch.setattr("dpicl.engine.journal.time", SimpleNamespace(time=lambda: later))
     ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
     assert not votes.exists()
