@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-NOT_INSTALLED = ("langchain_core", "llama_index", "polars")
+NOT_INSTALLED = ("langchain_core",)
 """Packages that pages use and dpicl does not need: their cells are run where they are installed,
 and otherwise only compiled.
 """

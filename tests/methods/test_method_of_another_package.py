@@ -274,9 +274,10 @@ def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) 
 
 def test_contributing_shows_this_very_method() -> None:
     """What a newcomer copies is what these tests ran."""
-    shown = re.search(
-        r"```python\n(\"\"\"Noisy label.*?)```",
-        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
-        re.DOTALL,
-    )
-    assert shown is not None and shown[1] == (PACKAGE / "noisy_label.py").read_text("utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    whole = (PACKAGE / "noisy_label.py").read_text("utf-8")
+    assert len(shown) == 2 and all(piece in whole for piece in shown)
+    assert f"]({(PACKAGE / 'noisy_label.py').relative_to(ROOT)})" in page
+    (registered,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert registered in (PACKAGE / "pyproject.toml").read_text("utf-8")

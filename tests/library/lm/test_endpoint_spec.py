@@ -163,6 +163,23 @@ def test_an_entry_opens(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert scorer.description.mode == "completions top-20 logprobs, else echo"
 
 
+def test_the_entry_that_contributing_adds_opens(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    page = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text("utf-8")
+    ((name, shown),) = re.findall(r"^  ([\w-]+): (\{kind: .*\})$", page, re.MULTILINE)
+    entry = yaml.safe_load(shown)
+    with serving(Habits(model=entry["id"])) as server:
+        entry |= {"name": name, "url": server.url}
+        scorer = open_scorer(
+            ModelSpec.model_validate(entry),
+            models_folder=tmp_path_factory.mktemp("models"),
+            corpus=(),
+        )
+    assert scorer.description.mode == "completions top-20 logprobs, else echo"
+    assert scorer.description.name == name
+
+
 def test_naming_an_endpoint_loads_no_http_library() -> None:
     program = (
         f"from dpicl.lm.spec import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
