@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.adopting import Remains, Standing
+from dpicl.accounting.ledger.anew import Remains, Standing
+from dpicl.accounting.ledger.anew import adopt as adopt_ledger
 from dpicl.engine import receipts
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.open_ledger import address_of, ledger_key, witness_of
@@ -62,7 +63,7 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         receipts.read_record(receipts.adopted_of(settings)),
         receipts.newest(settings).read().sequence,
     )
-    adopted = Ledger.adopt(url, key, anchor, remains, witness)
+    adopted = adopt_ledger(url, key, anchor, remains, witness)
     with Ledger.open(url, key, anchor, witness) as ledger:
         write_adopted(ledger, settings)
         ledger.witness_anew(witness)

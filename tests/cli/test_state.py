@@ -211,7 +211,7 @@ RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
         "a backup of 2026-01-01 is being restored",
     ),
     "edited": (
-        lambda place: _sql(place, "UPDATE entries SET epsilon = 0"),
+        lambda place: _sql(place, "UPDATE records SET content = replace(content, '1', '0')"),
         "ledger.db",
         "the ledger was edited",
     ),

@@ -37,7 +37,8 @@ from tools.mutants.checkout import (
 from tools.mutants.places import PACKAGES, Mutant, Product, listed, with_heir
 
 NET = ROOT / "tests" / "net"
-LIST, HEIRS, HINTS = NET / "mutants.yaml", NET / "heirs.yaml", NET / "caught_by.json"
+LIST, HINTS = NET / "mutants.yaml", NET / "caught_by.json"
+HEIRS = Path(__file__).parent / "heirs.yaml"
 RESULTS = ROOT / ".dpicl" / "mutants.json"
 AREAS = {
     "mechanisms": ("tests/library/mechanisms", "tests/oracles", "tests/statistical"),

@@ -26,8 +26,8 @@ from typing import Any
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.fold import LedgerState
 from dpicl.accounting.ledger.keys import keyed_hash
-from dpicl.accounting.ledger.rows import LedgerState
 from dpicl.errors import LedgerRefusedError
 from dpicl.files.durable import write_whole
 from dpicl.files.locks import locked

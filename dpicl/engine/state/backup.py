@@ -9,7 +9,7 @@ that it knows as published.
                                        in that ledger
 
 No private row, seed or snapshot is in it, and no run. What was charged and not published has
-nothing to copy: a restored ledger gives its name up (`dpicl.accounting.ledger.restoring`).
+nothing to copy: a restored ledger gives its name up (`dpicl.accounting.ledger.anew`).
 """
 
 from __future__ import annotations

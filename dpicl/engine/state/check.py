@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 import dpicl
 from dpicl.accounting.ledger import chain
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.database import other_schema, schema_of
+from dpicl.accounting.ledger.database import SCHEMA, other_schema, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
-from dpicl.accounting.ledger.models import SCHEMA, totals
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
 from dpicl.engine.receipts import check_not_lost, newest
@@ -163,7 +162,7 @@ def _intact(
         return
     if schema != SCHEMA:
         raise LedgerRefusedError(other_schema(connection))
-    end = chain.read_head(connection)
+    end = chain.read_end(connection, None)
     for anchor in (Anchor(settings.home / ANCHOR), newest(settings)):
         try:
             chain.check_seen(connection, anchor.read(), end)
@@ -206,7 +205,7 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
             do,
             is_fault=False,
         )
-    elif connection.execute(select(totals.c.account).limit(1)).first() is not None:
+    elif chain.folded_up_to(connection, None, end).has_spent:
         yield Finding(
             path,
             "there is no witness outside the state home yet",

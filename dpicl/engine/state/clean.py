@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpicl.accounting.ledger import horizons, rows
-from dpicl.accounting.ledger.database import schema_of
-from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.accounting.ledger import horizons
+from dpicl.accounting.ledger.chain import folded_up_to, read_end
+from dpicl.accounting.ledger.database import SCHEMA, schema_of
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.contract.periods import was_over
 from dpicl.engine.frozen import FOLDER
 from dpicl.engine.open_ledger import ledger_file, looked_at
@@ -66,19 +67,18 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
 
 def published(settings: Settings) -> set[str]:
     """Names of the releases that are published by the ledger; none where there is no ledger."""
-    if not _has_ledger(settings):
-        return set()
-    with looked_at(settings) as connection:
-        return (
-            {release_id for _, release_id, _ in rows.published(connection)}
-            if schema_of(connection) == SCHEMA
-            else set()
-        )
+    charges = _fold(settings).charges.values()
+    return {charge.release_id for charge in charges if charge.artefact_sha256 is not None}
 
 
-def _has_ledger(settings: Settings) -> bool:
+def _fold(settings: Settings) -> Fold:
+    """What the ledger says, as it is and unchecked; nothing where there is none of this schema."""
     file = ledger_file(settings)
-    return file is None or file.exists()
+    if file is None or file.exists():
+        with looked_at(settings) as connection:
+            if schema_of(connection) == SCHEMA:
+                return folded_up_to(connection, None, read_end(connection, None))
+    return Fold()
 
 
 def _ended(settings: Settings, before: float) -> Iterator[Leftover]:
@@ -86,20 +86,16 @@ def _ended(settings: Settings, before: float) -> Iterator[Leftover]:
     was over before that time.
     """
     folders = list((settings.home / FOLDER).glob("[0-9a-f]*"))
-    if not folders or not _has_ledger(settings):
-        return
-    with looked_at(settings) as connection:
-        if schema_of(connection) != SCHEMA:
-            return
-        for folder in folders:
-            if (horizon := rows.find_entry(connection, folder.name)) is None:
-                continue
-            if math.isfinite(before) and was_over(
-                json.loads(horizon.parameters)["last"], datetime.fromtimestamp(before, UTC)
-            ):
-                yield Leftover(folder, "counts of a horizon that is over", is_private=True)
-                continue
-            try:
-                horizons.check_kept(connection, horizon)
-            except LedgerRefusedError:
-                yield Leftover(folder, "counts of a horizon that cannot go on", is_private=True)
+    fold = _fold(settings) if folders else Fold()
+    for folder in folders:
+        if (horizon := fold.charges.get(folder.name)) is None:
+            continue
+        if math.isfinite(before) and was_over(
+            json.loads(horizon.parameters)["last"], datetime.fromtimestamp(before, UTC)
+        ):
+            yield Leftover(folder, "counts of a horizon that is over", is_private=True)
+            continue
+        try:
+            horizons.check_kept(fold, horizon)
+        except LedgerRefusedError:
+            yield Leftover(folder, "counts of a horizon that cannot go on", is_private=True)

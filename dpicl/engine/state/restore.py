@@ -25,7 +25,8 @@ from sqlalchemy import URL
 import dpicl
 from dpicl.accounting.ledger import Account, Ledger, load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.restoring import Backup
+from dpicl.accounting.ledger.anew import Backup
+from dpicl.accounting.ledger.anew import restore as restore_ledger
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.open_ledger import address_of, ledger_file, witness_of
@@ -216,7 +217,7 @@ def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     try:
-        Ledger.restore(url, contents[KEY.as_posix()], backup, seen)
+        restore_ledger(url, contents[KEY.as_posix()], backup, seen)
     except LedgerRefusedError as error:
         if file is not None:
             _closed(file).unlink()

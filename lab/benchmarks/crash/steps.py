@@ -15,6 +15,7 @@ that processes share it and a kill leaves it:
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import random
@@ -179,7 +180,10 @@ def charged_ids(url: str) -> set[str]:
         poolclass=NullPool,
     )
     with engine.connect() as connection:
-        return set(connection.execute(text("SELECT release_id FROM entries")).scalars())
+        told = map(json.loads, connection.execute(text("SELECT content FROM records")).scalars())
+        charged = [content for content in told if "guarantee" in content]
+        replaced = {content.get("in_place_of") for content in charged}
+        return {content["release_id"] for content in charged} - replaced
 
 
 def _reading_release(function: Callable[..., bytes]) -> Callable[..., bytes]:

@@ -1,42 +1,121 @@
-"""A lost ledger, rebuilt from the receipts of the releases that are left.
+"""A ledger that begins anew: restored from a backup, or rebuilt from the receipts of the releases
+that are left. Nothing more is charged than before, until a person says how much.
+
+A backup may be old: the cap of every account is 0, also of one that is opened later. A release that
+was charged and not published by then may have been drawn since: its charge stays and its name is
+given up, so that it is charged again if it is drawn again.
 
 A receipt is a record of the lost chain with the hash before it, so that the key tells a true one.
 The newest receipt of an account says its caps, its addresses and all that it had spent by then,
 releases without a receipt of their own included. What was charged after the newest receipt was
 never drawn: receipts are written first.
 
+Records since then name the one that the chain began anew with: they are told from those of a chain
+that went on beside it.
+
 Guarantee   never a larger budget than before: an account that something speaks of and no receipt is
             exhausted. So is one that was charged in two chains which grew from one backup, as where
             a host that was believed lost turns up: no receipt knows both totals.
+Not covered what was charged after a backup, where neither an anchor nor a receipt is left that has
+seen it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import URL, select
 
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import chain, seals
-from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.assets import LATEST
-from dpicl.accounting.ledger.models import drawings, entries, head
-from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
-from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
+from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.database import Database, lock_chain, records
+from dpicl.accounting.ledger.fold import (
+    AFTER_RESTORE,
+    BRANCH,
+    Fold,
+    LedgerState,
+    account_row,
+    backup_time,
+    now,
+)
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.witness import WitnessedAccount
+from dpicl.accounting.ledger.witness import Witness, WitnessedAccount
 from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _PUBLISHED = ("artefact_sha256", "published_utc")
-_COLUMNS = tuple(column.name for column in entries.c)
+_TERMS = (
+    "release_id",
+    "number",
+    "account",
+    "mechanism",
+    "parameters",
+    "guarantee",
+    "epsilon",
+    "delta",
+    "reserved_utc",
+    *_PUBLISHED,
+)
 _Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """Which backup a ledger comes from: its random name, when it was taken, the end of the chain in
+    it; and a random name of this attempt.
+
+    One backup is restored more than once where a ledger on a server, restored beside it, is lost
+    again and comes back from its own dump.
+    """
+
+    identity: str
+    taken_utc: str
+    head: Head
+    attempt: str
+
+
+def restore(url: str | URL, key: bytes, backup: Backup, seen: Iterable[Head]) -> None:
+    """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed,
+    once an attempt. Raises LedgerRefusedError: it was edited, does not hold the backup's last
+    record, or ends before a record that this host has `seen`.
+    """
+    with closing(Database(url)) as database, database.writing() as connection:
+        lock_chain(connection)
+        end = chain.read_end(connection, None)
+        for head in (backup.head, *seen):
+            chain.check_seen(connection, head, end)
+        fold = chain.verify(connection, key, end)
+        known = select(records.c.sequence).where(
+            records.c.kind == "restored",
+            records.c.content.contains(backup.attempt, autoescape=True),
+        )
+        if connection.execute(known).first() is not None:
+            return
+        state = fold.state()
+        for row in state["accounts"]:
+            if not row["benchmark"]:
+                row["epsilon_cap"] = 0.0
+        source = {
+            "identity": backup.identity,
+            "attempt": backup.attempt,
+            "taken_utc": backup.taken_utc,
+            "record": backup.head.sequence,
+        }
+        dropped = [name for name, one in sorted(fold.charges.items()) if not one.artefact_sha256]
+        Change(connection, key, fold).append(
+            "restored",
+            {**state, "backup": source, "dropped": dropped, BRANCH: True, "restored_utc": now()},
+        )
 
 
 @dataclass(frozen=True)
@@ -87,13 +166,44 @@ class Rebuilt:
     after_restore: str | None
 
 
-def rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] = ()) -> Rebuilt:
+def adopt(
+    url: str | URL, key: bytes, anchor_file: Path, remains: Remains, witness: Witness
+) -> Rebuilt:
+    """Make a lost ledger anew from what remains of it; its chain begins with a number that says
+    what is lost. All releases count as begun: whether their mechanisms have read rows was noted in
+    what is lost. Raises LedgerRefusedError: the ledger is not empty, or no receipt was written
+    under this key.
+    """
+    seen, anchor = witness.read(), Anchor(anchor_file)
+    made = _rebuilt(key, remains, () if seen is None else seen.accounts)
+    beyond = 0 if seen is None else seen.head.sequence
+    with closing(Database(url)) as database:
+        with database.writing() as connection:
+            lock_chain(connection)
+            if (end := chain.read_end(connection, None)).sequence:
+                raise LedgerRefusedError(
+                    f"{database.name}: this ledger holds {end.sequence} records; only an "
+                    f"empty one is made anew"
+                )
+            last = max(made.last, remains.seen, anchor.read().sequence, beyond)
+            note = {BRANCH: True} | (
+                {} if made.after_restore is None else {AFTER_RESTORE: made.after_restore}
+            )
+            change = Change(connection, key, Fold(Head(last)))
+            change.append(
+                "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()}
+            )
+        anchor.advance(change.fold.head)
+    return made
+
+
+def _rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] = ()) -> Rebuilt:
     """What the receipts prove; an account that had spent more than that, as its user's witness
     says, is exhausted. Raises LedgerRefusedError: no receipt was written under this key.
     """
     begun = (
         chain.true_content(key, remains.adopted)
-        if remains.adopted.get("kind") in ("adopted", RESTORED)
+        if remains.adopted.get("kind") in ("adopted", "restored")
         else None
     )
     branch = _Branch.of(remains.adopted, begun)
@@ -113,7 +223,7 @@ def rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] 
     addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
     _exhaust(state, unproved, addresses, {row["account"]: row for row in rows})
     return Rebuilt(
-        state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun)
+        state, rows, last, sorted(unproved), None if begun is None else backup_time(begun)
     )
 
 
@@ -180,7 +290,7 @@ def _take_receipts(
         sequence, content, published = proof
         last = max(last, *(int(record["sequence"]) for record in one.receipt))
         replaced.add(content.get("in_place_of"))
-        rows[one.release_id] = {name: content.get(name) for name in _COLUMNS} | published
+        rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
         known = newest
         if not all(map(branch.holds, one.receipt)):  # its cost is in no total of this chain
             unproved.add(one.account)
@@ -263,32 +373,6 @@ def _take_caps(
         if sequence < int(record["sequence"]):
             content["account_row"] |= {term: decided[term] for term in ("epsilon_cap", "delta_cap")}
     return last
-
-
-def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head:
-    """Fill an empty ledger, and give its end; its chain begins at record `first`, so that its
-    number says what is lost.
-
-    All releases count as begun: whether their mechanisms have read rows was noted in what is lost.
-    """
-    write_state(connection, made.state)
-    if made.entries:
-        connection.execute(insert(entries), made.entries)
-        connection.execute(
-            insert(drawings), [{"release_id": row["release_id"]} for row in made.entries]
-        )
-    seals.seal_all(connection)
-    connection.execute(update(head).values(sequence=first - 1, hash=""))
-    note = {BRANCH: True} | (
-        {} if made.after_restore is None else {AFTER_RESTORE: made.after_restore}
-    )
-    return chain.append(
-        connection,
-        key,
-        Head(first - 1),
-        "adopted",
-        {**made.state, "entries": made.entries, **note, "adopted_utc": now()},
-    )
 
 
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
