@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dpicl.accounting.ledger.reading import Readings
+from dpicl.accounting.ledger import Ledger
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json
@@ -217,7 +217,7 @@ class LedgerReader:
             if self._settings.ledger and not (
                 self._anchor.exists() or (self._settings.home / KEY).exists()
             ):
-                with closing(Readings(self._settings.ledger, None, self._anchor)) as ledger:
+                with Ledger.open(self._settings.ledger, None, self._anchor) as ledger:
                     return None, _accounts(ledger)
             with open_ledger(self._settings) as opened:
                 opened.verify()
@@ -231,7 +231,7 @@ class LedgerReader:
             return False, ()
 
 
-def _accounts(ledger: Readings) -> tuple[AccountFacts, ...]:
+def _accounts(ledger: Ledger) -> tuple[AccountFacts, ...]:
     accounts = []
     for account in ledger.accounts():
         spent, states = ledger.spent(account.name), Counter({"reserved": 0, "published": 0})

@@ -14,8 +14,7 @@ from dpicl.engine.state_home import LEDGER
 from dpicl.installed import contributed
 
 _OPENED = """SELECT json_extract(content, '$.name') FROM records WHERE kind = 'opened'
-UNION SELECT json_extract(value, '$.name') FROM records, json_each(content, '$.accounts')
-WHERE kind = 'adopted'"""
+UNION SELECT key FROM records, json_each(content, '$.accounts') WHERE kind = 'adopted'"""
 
 
 def _declared(part: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,12 @@ from dpicl.accounting.ledger.fold import (
     AFTER_RESTORE,
     BRANCH,
     Fold,
-    LedgerState,
     account_row,
     backup_time,
     now,
 )
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.witness import Witness, WitnessedAccount
+from dpicl.accounting.ledger.witness import Witness
 from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
@@ -69,52 +68,38 @@ _Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
 
 
-@dataclass(frozen=True)
-class Backup:
-    """Which backup a ledger comes from: its random name, when it was taken, the end of the chain in
-    it; and a random name of this attempt.
+def restore(url: str | URL, key: bytes, backup: Mapping[str, Any], seen: Iterable[Head]) -> None:
+    """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed.
 
     One backup is restored more than once where a ledger on a server, restored beside it, is lost
     again and comes back from its own dump.
-    """
 
-    identity: str
-    taken_utc: str
-    head: Head
-    attempt: str
-
-
-def restore(url: str | URL, key: bytes, backup: Backup, seen: Iterable[Head]) -> None:
-    """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed,
-    once an attempt. Raises LedgerRefusedError: it was edited, does not hold the backup's last
-    record, or ends before a record that this host has `seen`.
+    Args:
+        backup: its random `identity`, when it was taken (`taken_utc`), its last `record`; and a
+            random name of this `attempt`, of which each closes the budgets once.
+        seen: records that the ledger has to hold: the backup's last, and what this host has seen.
+    Raises LedgerRefusedError: it was edited, or does not hold one of these records.
     """
     with closing(Database(url)) as database, database.writing() as connection:
         lock_chain(connection)
         end = chain.read_end(connection, None)
-        for head in (backup.head, *seen):
+        for head in seen:
             chain.check_seen(connection, head, end)
         fold = chain.verify(connection, key, end)
         known = select(records.c.sequence).where(
             records.c.kind == "restored",
-            records.c.content.contains(backup.attempt, autoescape=True),
+            records.c.content.contains(backup["attempt"], autoescape=True),
         )
         if connection.execute(known).first() is not None:
             return
-        state = fold.state()
-        for row in state["accounts"]:
-            if not row["benchmark"]:
-                row["epsilon_cap"] = 0.0
-        source = {
-            "identity": backup.identity,
-            "attempt": backup.attempt,
-            "taken_utc": backup.taken_utc,
-            "record": backup.head.sequence,
-        }
+        accounts = {name: fold.told_of(name) for name in fold.accounts}
+        for told in accounts.values():
+            if not told["account_row"]["benchmark"]:
+                told["account_row"] = told["account_row"] | {"epsilon_cap": 0.0}
         dropped = [name for name, one in sorted(fold.charges.items()) if not one.artefact_sha256]
+        content = {"accounts": accounts, "backup": backup, "dropped": dropped}
         Change(connection, key, fold).append(
-            "restored",
-            {**state, "backup": source, "dropped": dropped, BRANCH: True, "restored_utc": now()},
+            "restored", {**content, BRANCH: True, "restored_utc": now()}
         )
 
 
@@ -152,30 +137,36 @@ class Remains:
     seen: int
 
 
-@dataclass(frozen=True)
-class Rebuilt:
-    """A ledger to be: its state, its entries, the number that its first record has at least,
-    accounts that are exhausted, and the time of the backup that the lost one came from, None where
-    it came from none.
-    """
-
-    state: LedgerState
-    entries: list[dict[str, Any]]
-    last: int
-    exhausted: list[str]
-    after_restore: str | None
-
-
 def adopt(
     url: str | URL, key: bytes, anchor_file: Path, remains: Remains, witness: Witness
-) -> Rebuilt:
+) -> tuple[int, list[str]]:
     """Make a lost ledger anew from what remains of it; its chain begins with a number that says
-    what is lost. All releases count as begun: whether their mechanisms have read rows was noted in
-    what is lost. Raises LedgerRefusedError: the ledger is not empty, or no receipt was written
-    under this key.
+    what is lost. Gives the number of releases, and the accounts that are exhausted. All releases
+    count as begun: whether their mechanisms have read rows was noted in what is lost. Raises
+    LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
     """
-    seen, anchor = witness.read(), Anchor(anchor_file)
-    made = _rebuilt(key, remains, () if seen is None else seen.accounts)
+    seen, anchor, adopted = witness.read(), Anchor(anchor_file), remains.adopted
+    is_anew = adopted.get("kind") in ("adopted", "restored")
+    begun = chain.true_content(key, adopted) if is_anew else None
+    proved = _Proved(key)
+    if begun is not None:
+        proved.begin(adopted, begun)
+    entries = proved.take_receipts(remains.standing)
+    proved.take_caps(remains.caps)
+    proved.unproved |= {row["account"] for row in entries} - proved.newest.keys()
+    if remains.seen > proved.last:
+        proved.unproved |= proved.newest.keys()
+    accounts = proved.accounts()
+    witnessed = [] if seen is None else seen.accounts
+    proved.unproved |= {
+        account.name
+        for account in witnessed
+        if account.has_spent_more_than(accounts.get(account.name, {}).get("spent"))
+    }
+    addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
+    _exhaust(accounts, proved.unproved, addresses, {row["account"]: row for row in entries})
+    taken_utc = None if begun is None else backup_time(begun)
+    note = {BRANCH: True} | ({} if taken_utc is None else {AFTER_RESTORE: taken_utc})
     beyond = 0 if seen is None else seen.head.sequence
     with closing(Database(url)) as database:
         with database.writing() as connection:
@@ -185,126 +176,116 @@ def adopt(
                     f"{database.name}: this ledger holds {end.sequence} records; only an "
                     f"empty one is made anew"
                 )
-            last = max(made.last, remains.seen, anchor.read().sequence, beyond)
-            note = {BRANCH: True} | (
-                {} if made.after_restore is None else {AFTER_RESTORE: made.after_restore}
-            )
+            last = max(proved.last, remains.seen, anchor.read().sequence, beyond)
             change = Change(connection, key, Fold(Head(last)))
-            change.append(
-                "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()}
-            )
+            content = {"accounts": accounts, "entries": entries, **note, "adopted_utc": now()}
+            change.append("adopted", content)
         anchor.advance(change.fold.head)
-    return made
+    return len(entries), sorted(proved.unproved)
 
 
-def _rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] = ()) -> Rebuilt:
-    """What the receipts prove; an account that had spent more than that, as its user's witness
-    says, is exhausted. Raises LedgerRefusedError: no receipt was written under this key.
-    """
-    begun = (
-        chain.true_content(key, remains.adopted)
-        if remains.adopted.get("kind") in ("adopted", "restored")
-        else None
-    )
-    branch = _Branch.of(remains.adopted, begun)
-    newest, unproved = _as_begun(branch.sequence, begun), set[str]()
-    last, rows = _take_receipts(key, remains.standing, branch, newest, unproved)
-    last = max(last, _take_caps(key, remains.caps, branch, newest, unproved))
-    unproved |= {row["account"] for row in rows} - newest.keys()
-    if remains.seen > last:
-        unproved |= newest.keys()
-    state = _state(newest, unproved)
-    proved = {row["account"]: row["spent"] for row in state["totals"]}
-    unproved |= {
-        account.name
-        for account in witnessed
-        if account.has_spent_more_than(proved.get(account.name))
-    }
-    addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
-    _exhaust(state, unproved, addresses, {row["account"]: row for row in rows})
-    return Rebuilt(
-        state, rows, last, sorted(unproved), None if begun is None else backup_time(begun)
-    )
+@dataclass
+class _Proved:
+    """What true records say of a chain: the last of them, what the newest says of each account, and
+    accounts of which they do not say all.
 
-
-@dataclass(frozen=True)
-class _Branch:
-    """Which chain is rebuilt, from the record on that it began anew with: what another one charged
-    beside it is not in its totals.
+    `began` is the record that it began anew with, and `branches` what later ones say of that: what
+    another chain charged beside it is not in its totals.
     """
 
-    sequence: int
-    names: frozenset[str | None]
+    key: bytes
+    began: int = 0
+    branches: tuple[str | None, ...] = (None,)
+    last: int = 0
+    newest: _Newest = field(default_factory=dict)
+    unproved: set[str] = field(default_factory=set)
 
-    @staticmethod
-    def of(record: Mapping[str, Any], content: Mapping[str, Any] | None) -> _Branch:
-        """The chain that began with this record; without one, the chain that never began anew."""
-        if content is None:
-            return _Branch(0, frozenset((None,)))
-        return _Branch(
-            int(record["sequence"]),
-            frozenset((record["hash"], *(() if BRANCH in content else (None,)))),
-        )
+    def begin(self, record: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        """Go by what the first record of an earlier rebuilt ledger says, or that of one restored
+        from a backup.
+        """
+        self.began = self.last = int(record["sequence"])
+        self.branches = (record["hash"], *(() if BRANCH in content else (None,)))
+        self.newest = {name: (self.began, told) for name, told in content["accounts"].items()}
 
     def holds(self, record: Mapping[str, Any]) -> bool:
         """Whether a true record is of this chain, or may be older than its beginning."""
-        return (
-            int(record["sequence"]) < self.sequence
-            or json.loads(record["content"]).get(BRANCH) in self.names
-        )
+        branch = json.loads(record["content"]).get(BRANCH)
+        return int(record["sequence"]) < self.began or branch in self.branches
 
+    def take_receipts(self, standing: Iterable[Standing]) -> list[dict[str, Any]]:
+        """What receipts say of accounts; gives the entries. Raises LedgerRefusedError: no receipt
+        was written under this key.
+        """
+        rows: dict[str, dict[str, Any]] = {}
+        beside: _Newest = {}
+        replaced = set()
+        for one in standing:
+            proof = _proved(self.key, one)
+            if proof is None:
+                self.unproved |= {one.account, *_spoken_of(one)}
+                continue
+            sequence, content, published = proof
+            self.last = max(self.last, *(int(record["sequence"]) for record in one.receipt))
+            replaced.add(content.get("in_place_of"))
+            rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
+            known = self.newest
+            if not all(map(self.holds, one.receipt)):  # its cost is in no total of this chain
+                self.unproved.add(one.account)
+                known = beside
+            if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
+                known[one.account] = (sequence, content)
+        if not rows:
+            raise LedgerRefusedError(
+                "no receipt was written under this installation's key; expected released/ and "
+                "keys/ of the same installation"
+            )
+        self.newest = beside | self.newest  # nothing else says where rows of the others are
+        used: set[int] = set()
+        entries = [row for name, row in rows.items() if name not in replaced]
+        for row in entries:  # two chains have used the same numbers
+            if row["number"] in used:
+                row["number"] = min(0, *used) - 1
+            used.add(row["number"])
+        return entries
 
-def _as_begun(sequence: int, content: Mapping[str, Any] | None) -> _Newest:
-    """What the first record of an earlier rebuilt ledger says, or that of one restored from a
-    backup.
-    """
-    if content is None:
-        return {}
-    spent = {row["account"]: row["spent"] for row in content["totals"]}
-    bound: dict[str, list[str]] = {row["name"]: [] for row in content["accounts"]}
-    for asset in content["assets"]:
-        bound[asset["account"]].append(asset["address"])
-    return {
-        row["name"]: (
-            sequence,
-            {"account_row": row, "addresses": bound[row["name"]], "spent": spent.get(row["name"])},
-        )
-        for row in content["accounts"]
-    }
+    def take_caps(self, caps: Mapping[str, Mapping[str, Any]]) -> None:
+        """Caps that were decided since an account's newest receipt."""
+        for name, record in caps.items():
+            decided = chain.true_content(self.key, record)
+            if decided is None or record["kind"] != "cap" or decided["account"] != name:
+                self.unproved.add(name)
+                continue
+            number, (newest, content) = int(record["sequence"]), self.newest.get(name, (0, {}))
+            # of one that nothing was charged to, nothing else is known; in another chain a cap was
+            # decided on knowing other totals
+            if not content or not self.holds(record):
+                self.unproved.add(name)
+            elif newest < number:
+                terms = {term: decided[term] for term in ("epsilon_cap", "delta_cap")}
+                content["account_row"] |= terms
+            if content:
+                self.last = max(self.last, number)
 
-
-def _take_receipts(
-    key: bytes, standing: Iterable[Standing], branch: _Branch, newest: _Newest, unproved: set[str]
-) -> tuple[int, list[dict[str, Any]]]:
-    """What receipts say of accounts; gives the last record's number, and the entries.
-    Raises LedgerRefusedError: no receipt was written under this key.
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    other: _Newest = {}
-    replaced, last = set(), branch.sequence
-    for one in standing:
-        proof = _proved(key, one)
-        if proof is None:
-            unproved |= {one.account, *_spoken_of(one)}
-            continue
-        sequence, content, published = proof
-        last = max(last, *(int(record["sequence"]) for record in one.receipt))
-        replaced.add(content.get("in_place_of"))
-        rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
-        known = newest
-        if not all(map(branch.holds, one.receipt)):  # its cost is in no total of this chain
-            unproved.add(one.account)
-            known = other
-        if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
-            known[one.account] = (sequence, content)
-    if not rows:
-        raise LedgerRefusedError(
-            "no receipt was written under this installation's key; expected released/ and keys/ "
-            "of the same installation"
-        )
-    for name, content_of_other in other.items():  # nothing else says where its rows are
-        newest.setdefault(name, content_of_other)
-    return last, _numbered([row for name, row in rows.items() if name not in replaced])
+    def accounts(self) -> dict[str, dict[str, Any]]:
+        """What the newest record says of each account; of an address that two chains have bound to
+        two accounts, neither is proved.
+        """
+        payers: dict[str, str] = {}
+        for name, (_, content) in sorted(self.newest.items(), key=lambda item: item[1][0]):
+            for address in content["addresses"]:
+                if address.startswith(LATEST):
+                    payers[address] = name
+                elif payers.setdefault(address, name) != name:
+                    self.unproved |= {name, payers[address]}
+        return {
+            name: {
+                "account_row": content["account_row"],
+                "addresses": [one for one in content["addresses"] if payers[one] == name],
+                "spent": content["spent"],
+            }
+            for name, (_, content) in self.newest.items()
+        }
 
 
 def _spoken_of(one: Standing) -> Iterator[str]:
@@ -312,67 +293,6 @@ def _spoken_of(one: Standing) -> Iterator[str]:
     for record in one.receipt:
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             yield str(json.loads(record["content"])["account"])
-
-
-def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries, each with a number of its own: two chains have used the same ones."""
-    used: set[int] = set()
-    for row in rows:
-        if row["number"] in used:
-            row["number"] = min(0, *used) - 1
-        used.add(row["number"])
-    return rows
-
-
-def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
-    """Accounts, what is bound to them, and totals; of an address that two chains have bound to two
-    accounts, neither is proved.
-    """
-    payers: dict[str, str] = {}
-    for name, (_, content) in sorted(newest.items(), key=lambda item: item[1][0]):
-        for address in content["addresses"]:
-            if address.startswith(LATEST):
-                payers[address] = name
-            elif payers.setdefault(address, name) != name:
-                unproved |= {name, payers[address]}
-    return {
-        "accounts": [dict(content["account_row"]) for _, content in newest.values()],
-        "assets": [{"address": address, "account": name} for address, name in payers.items()],
-        "totals": [
-            {"account": name, "spent": content["spent"]}
-            for name, (_, content) in newest.items()
-            if content["spent"]
-        ],
-    }
-
-
-def _take_caps(
-    key: bytes,
-    caps: Mapping[str, Mapping[str, Any]],
-    branch: _Branch,
-    newest: _Newest,
-    unproved: set[str],
-) -> int:
-    """Caps that were decided since an account's newest receipt; gives the last record's number."""
-    last = 0
-    for name, record in caps.items():
-        decided = chain.true_content(key, record)
-        if (
-            decided is None
-            or record["kind"] != "cap"
-            or decided["account"] != name
-            or name not in newest
-        ):
-            unproved.add(name)  # of one that nothing was charged to, nothing else is known
-            continue
-        last = max(last, int(record["sequence"]))
-        if not branch.holds(record):  # decided on knowing other totals
-            unproved.add(name)
-            continue
-        sequence, content = newest[name]
-        if sequence < int(record["sequence"]):
-            content["account_row"] |= {term: decided[term] for term in ("epsilon_cap", "delta_cap")}
-    return last
 
 
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
@@ -403,33 +323,22 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
 
 
 def _exhaust(
-    state: LedgerState,
+    accounts: dict[str, dict[str, Any]],
     names: Iterable[str],
     addresses: Mapping[str, Sequence[str]],
     examples: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Let nothing more be charged to these accounts, nor to others for their rows."""
-    known = {row["name"]: row for row in state["accounts"]}
-    bound = {row["address"] for row in state["assets"]}
+    bound = {address for told in accounts.values() for address in told["addresses"]}
     for name in sorted(names):
-        if name not in known:
-            stated = (
-                guarantee_from_json(json.loads(examples[name]["guarantee"]))
-                if name in examples
-                else None
-            )
-            unit, neighbours = (
-                (stated.unit, stated.neighbours)
-                if stated
-                else ("row", Neighbours.ADD_OR_REMOVE_ONE)
-            )
-            known[name] = account_row(Account(name, unit, neighbours, 0.0))
-            state["accounts"].append(known[name])
-            state["assets"] += [
-                {"address": address, "account": name}
-                for address in addresses.get(name, ())
-                if address not in bound
-            ]
-            bound |= set(addresses.get(name, ()))
-        if not known[name]["benchmark"]:
-            known[name]["epsilon_cap"] = 0.0
+        if name not in accounts:
+            unit, neighbours = "row", Neighbours.ADD_OR_REMOVE_ONE
+            if name in examples:
+                stated = guarantee_from_json(json.loads(examples[name]["guarantee"]))
+                unit, neighbours = stated.unit, stated.neighbours
+            free = [address for address in addresses.get(name, ()) if address not in bound]
+            row = account_row(Account(name, unit, neighbours, 0.0))
+            accounts[name] = {"account_row": row, "addresses": free, "spent": None}
+            bound |= set(free)
+        if not accounts[name]["account_row"]["benchmark"]:
+            accounts[name]["account_row"]["epsilon_cap"] = 0.0

@@ -129,7 +129,7 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may
     have been another's.
     """
-    bound = bound_to(change.fold, name)
+    bound = change.fold.addresses_of(name)
     alive = {
         inode_address(one.removeprefix(FILE))
         for one in (*bound, *addresses)
@@ -159,7 +159,7 @@ def other_file(change: Change, name: str, path: str) -> None:
             f"none of its own"
         )
     inode = inode_address(path)
-    if inode is None or inode not in bound_to(change.fold, name):
+    if inode is None or inode not in change.fold.addresses_of(name):
         raise PrivacyError(
             f"{path}: account {name!r} has paid for no file of this device and inode; there is "
             f"nothing to state"
@@ -173,8 +173,3 @@ def unplaced(fold: Fold) -> list[str]:
     """Names of accounts with a cap that are bound to no address of rows."""
     capped = {name for name, account in fold.accounts.items() if not account.row["benchmark"]}
     return sorted(capped - set(fold.assets.values()))
-
-
-def bound_to(fold: Fold, name: str) -> list[str]:
-    """What is bound to an account, in order."""
-    return sorted(address for address, account in fold.assets.items() if account == name)

@@ -4,23 +4,27 @@ Guarantee   the caller's transaction decides what is seen; `reserve` composes un
             are chosen one after another, each perhaps after looking at those before it, so that an
             account with a cap goes by a privacy filter (`filters`). Distributions of privacy loss
             price what is fixed beforehand: a release by itself, and the entries of benchmarks, on
-            which nothing is at stake.
+            which nothing is at stake. Where another ledger of the same user was charged for the
+            same rows, as its witness says, nothing more is charged until a person has stated what
+            may be, knowing of what that one had spent by then.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
+from dpicl.accounting.ledger import assets
 from dpicl.accounting.ledger.fold import Fold
 from dpicl.accounting.ledger.values import Account, Quote
-from dpicl.errors import BudgetError, PrivacyError
+from dpicl.accounting.ledger.witness import WitnessedAccount
+from dpicl.errors import BudgetError, LedgerRefusedError, PrivacyError
 
 CLIENT = "client"
 """Unit of local releases: the client who reports owns the row, or is the person of it."""
@@ -117,3 +121,33 @@ def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
         f"{quoted.after.epsilon:.6g} ({quoted.after.method})"
         f"{quoted.closed_by}"
     )
+
+
+def spent_elsewhere(
+    fold: Fold, name: str, others: Iterable[WitnessedAccount]
+) -> list[WitnessedAccount]:
+    """Of accounts of other ledgers those that have spent something for rows of this account."""
+    mine = fold.addresses_of(name)
+    return [
+        other for other in others if assets.are_same_rows(mine, other.addresses) and other.epsilon
+    ]
+
+
+def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -> None:
+    """Raises LedgerRefusedError: another ledger has spent for the account's rows more than a person
+    has stated to know of.
+    """
+    state = fold.account(name)
+    if state.row["benchmark"]:
+        return
+    stated = state.elsewhere
+    for other in spent_elsewhere(fold, name, others):
+        if other.epsilon > stated.get(other.key, 0.0):
+            raise LedgerRefusedError(
+                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
+                f"in another ledger of yours, account "
+                f"{other.name!r} of the state home {other.home}; expected DPICL_HOME to name that "
+                f"one, `dpicl state restore` with its backup, or "
+                f"`dpicl budget {name} --cap CAP`, which states what may be spent here "
+                f"beside it"
+            )

@@ -27,7 +27,7 @@ from sqlalchemy import URL, Connection, bindparam, insert, select
 
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database, folded, lock_chain, records
-from dpicl.accounting.ledger.fold import Fold, RecordKind
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
 from dpicl.accounting.ledger.witness import Seen, Witness, WitnessedAccount
 from dpicl.errors import LedgerRefusedError
@@ -205,7 +205,7 @@ class Change:
     others: Callable[[], list[WitnessedAccount]] = list
     kinds: list[str] = field(default_factory=list)
 
-    def append(self, kind: RecordKind, content: Mapping[str, Any]) -> None:
+    def append(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add a record after the last."""
         self.kinds.append(kind)
         written = canonical(content)
@@ -295,7 +295,7 @@ class Chain:
                 self.anchor.advance(fold.head)
             if fold.has_spent and {*change.kinds} - _SPEND_NOTHING:
                 for witness in hold():
-                    witness.advance(fold.head, fold.state(), was_spent=was_unseen)
+                    witness.advance(fold, was_spent=was_unseen)
 
     def check(self, *, whole: bool = False) -> int:
         """Compare the end of the chain with everything outside of it, and follow all records, from

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.filters import Spent
@@ -19,19 +19,6 @@ from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.values import Account, Entry, Release
 from dpicl.errors import LedgerError
 
-RecordKind = Literal[
-    "opened",
-    "cap",
-    "bound",
-    "adopted",
-    "restored",
-    "reserved",
-    "drawing",
-    "taken_up",
-    "published",
-]
-LedgerState = dict[str, list[dict[str, Any]]]
-"""Accounts, assets and totals, as a record has them that a chain begins anew with."""
 CONTRACT, ELSEWHERE = "contract", "elsewhere"
 """In the record of a cap: who changed it, where no command did; and what other ledgers had spent
 for the same rows, as the person was told who gave the command.
@@ -207,22 +194,17 @@ class Fold:
         """What a record says of where the chain began anew; nothing where it never did."""
         return {BRANCH: self.anew.hash} if self.anew.hash else {}
 
-    def state(self) -> LedgerState:
-        """Accounts, whose rows they pay for, and what they have spent, as of a record that a chain
-        begins anew with.
-        """
-        accounts = sorted(self.accounts.items())
+    def addresses_of(self, name: str) -> list[str]:
+        """What is bound to an account, in order."""
+        return sorted(address for address, payer in self.assets.items() if payer == name)
+
+    def told_of(self, name: str) -> dict[str, Any]:
+        """An account, as a record has it that says all of it: terms, addresses and total."""
+        state = self.accounts[name]
         return {
-            "accounts": [dict(account.row) for _, account in accounts],
-            "assets": [
-                {"address": address, "account": name}
-                for address, name in sorted(self.assets.items())
-            ],
-            "totals": [
-                {"account": name, "spent": account.spent}
-                for name, account in accounts
-                if account.spent
-            ],
+            "account_row": state.row,
+            "addresses": self.addresses_of(name),
+            "spent": state.spent,
         }
 
     def take(self, after: Head, kind: str, content: dict[str, Any]) -> None:
@@ -277,14 +259,12 @@ class Fold:
 
     def _began_anew(self, content: dict[str, Any], after: Head) -> None:
         """After a restore, or from receipts: what was charged stays charged."""
-        known, self.accounts = self.accounts, {}
-        for row in content["accounts"]:
-            self.accounts[row["name"]] = account = known.get(row["name"], AccountState(row))
-            account.row, account.spent = dict(row), None
-            account.take_terms(row, by_contract="backup" not in content)
-        self.assets = {row["address"]: row["account"] for row in content["assets"]}
-        for row in content["totals"]:
-            self.accounts[row["account"]].spent = row["spent"]
+        known, self.accounts, self.assets = self.accounts, {}, {}
+        for name, told in content["accounts"].items():
+            self.accounts[name] = account = known.get(name, AccountState(told["account_row"]))
+            account.row, account.spent = told["account_row"], told["spent"]
+            account.take_terms(account.row, by_contract="backup" not in content)
+            self.assets |= dict.fromkeys(told["addresses"], name)
         for row in content.get("entries", ()):
             self._charged(row | {"is_begun": True}, after)
         for release_id in content.get("dropped", ()):

@@ -52,7 +52,7 @@ def find(
             payers |= {own}  # its own rows are elsewhere
     _check_one(f"account {own!r}", payers, found)
     name = next(iter(payers), own)
-    known = assets.bound_to(fold, name)
+    known = fold.addresses_of(name)
     return _stored(fold, name), [address for address in found.addresses if address not in known]
 
 

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dpicl
-from dpicl.accounting.ledger.reading import LedgerCopy
+from dpicl.accounting.ledger.store import LedgerCopy
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.open_ledger import ledger_file, open_ledger
 from dpicl.engine.receipts import CERTIFICATE, DRAFT, SUFFIX, released_folder

@@ -32,8 +32,7 @@ from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
 from dpicl.engine.receipts import check_not_lost, newest
 from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.clean import published
-from dpicl.engine.state.leftovers import DAY, orphans
+from dpicl.engine.state.clean import DAY, orphans, published
 from dpicl.engine.state.restore import ANCHOR
 from dpicl.engine.state_home import KEY, RESTORE_LOCK, check_restored
 from dpicl.errors import DpiclError, LedgerRefusedError

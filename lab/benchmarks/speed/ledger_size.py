@@ -74,8 +74,8 @@ def _charge(change: chain.Change, wanted: Release, spent: str) -> None:
     own = {"release_id": wanted.release_id}
     terms = {**terms_of(wanted), "number": change.fold.head.sequence + 1, "reserved_utc": now()}
     won = {"artefact_sha256": wanted.release_id, "published_utc": now()}
-    paying = {"account_row": change.fold.accounts[ACCOUNT.name].row, "addresses": []}
-    change.append("reserved", {**terms, "before": spent, "spent": spent, **paying})
+    told = {**change.fold.told_of(ACCOUNT.name), "before": spent, "spent": spent}
+    change.append("reserved", {**terms, **told})
     change.append("drawing", own)
     change.append("published", {**own, **won})
 
