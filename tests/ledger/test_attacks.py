@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -165,6 +166,9 @@ def test_an_edit_behind_the_end_is_not_believed_and_refused_by_the_next_opening(
         assert ledger.ensure_account(replace(TINY, epsilon_cap=1000.0), [AT]).epsilon_cap == 2.0
         with pytest.raises(LedgerRefusedError, match="edited"):
             ledger.verify()
+    with place.ledger() as again:
+        assert again.reserve(release("a")).artefact_sha256 == sha256("a")
+    chain._followed_before.clear()  # as in another process
     with pytest.raises(LedgerRefusedError, match="edited"):
         place.ledger().__enter__()
 
@@ -197,6 +201,7 @@ def test_what_is_stored_of_the_records_is_trusted_only_as_the_key_has_it(
         place.execute(PARTS[edit])
         with pytest.raises(LedgerRefusedError, match="edited"):
             ledger.verify()
+    chain._followed_before.clear()  # as in another process
     with pytest.raises(LedgerRefusedError, match="edited"):
         place.ledger().__enter__()
 
@@ -214,6 +219,7 @@ def test_records_stand_where_what_is_stored_of_them_is_lost(
             for asked in (ledger, other):
                 asked.reserve(release(f"{asked is other}-{number}", account="other"))
         ledger.verify()
+    chain._followed_before.clear()  # as in another process
     with place.ledger() as ledger:
         assert ledger.spent("other").epsilon == 10
         assert ledger.reserve(release("a")).artefact_sha256 == sha256("a")
@@ -241,6 +247,7 @@ def test_ledgers_that_are_open_at_once_store_parts_that_follow_each_other(
                 ledger.take_up(wanted, differing=["writer"])
             if number % 10 == 0:
                 ledger.verify()
+                chain._followed_before.clear()  # as in another process
                 with place.ledger() as third:
                     assert third.entries("other") == first.entries("other")
         assert len(place.execute("SELECT * FROM folded")) > 10
@@ -272,6 +279,18 @@ def test_nobody_writes_between_a_check_and_the_record_that_rests_on_it(place: Pl
                 connection.execute(text(at_once))
                 connection.execute(text("UPDATE records SET kind = 'bound'"))
         assert ledger.verify() == 2
+
+
+def test_another_ledger_at_the_same_address_is_followed_anew(tmp_path: Path) -> None:
+    """In a process that has closed the one that was there before, as long as this one."""
+    place = Place(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path)
+    for name in ("shop", "other"):
+        for file in (*tmp_path.glob("ledger.db*"), *tmp_path.glob("anchor*")):
+            file.unlink()
+        with place.ledger() as ledger:
+            ledger.ensure_account(replace(TINY, name=name))
+            assert [account.name for account in ledger.accounts()] == [name]
+            assert ledger.reserve(release("a", account=name)).is_new and ledger.verify() == 2
 
 
 def test_what_was_not_committed_was_never_said(place: Place) -> None:

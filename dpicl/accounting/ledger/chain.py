@@ -230,6 +230,12 @@ class Change:
             fold.stored = fold.head
 
 
+_followed_before: dict[tuple[str, bytes | None], Fold] = {}
+"""What the ledger said that was closed last, by its address and key: where it is opened again, only
+records that were added since are read.
+"""
+
+
 class Chain:
     """The chain of an open ledger, and what it says, followed by one thread at a time. Without a
     key nothing is checked, and nothing can be changed.
@@ -240,8 +246,15 @@ class Chain:
     ) -> None:
         self.database, self.key = Database(url), key
         self.anchor, self.witness = Anchor(anchor_file), witness
-        self._alone = RLock()
-        self._fold: Fold | None = None
+        self._alone, self._name = RLock(), (str(url), key)
+        self._fold = _followed_before.pop(self._name, None)
+
+    def close(self) -> None:
+        """Let go of the database; who opens it next in this process goes on from here."""
+        self.database.close()
+        if self._fold is not None and self.key is not None:
+            _followed_before.clear()
+            _followed_before[self._name] = self._fold
 
     @contextmanager
     def reading(self) -> Iterator[Fold]:
@@ -310,6 +323,9 @@ class Chain:
                 verify(connection, self.key or b"", end)
             else:
                 with self._alone:
+                    head = Head() if self._fold is None else self._fold.head
+                    if hash_at(connection, head.sequence) != head.hash:
+                        self._fold = None  # another ledger has come to this address
                     self._fold = self._followed(connection, end)
         self.anchor.advance(end)
         return end.sequence

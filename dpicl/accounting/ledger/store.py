@@ -91,7 +91,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the database."""
-        self._chain.database.close()
+        self._chain.close()
 
     # Questions. What is about to be spent is checked again where it is spent.
 
