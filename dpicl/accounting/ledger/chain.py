@@ -317,7 +317,7 @@ class Chain:
         """
         seen = self.anchor.read()
         witnessed = None if self.witness is None else self.witness.read()
-        with self.database.snapshot() as connection:
+        with self.database.reading() as connection:
             end = self._end(connection, seen, witnessed)
             if whole:
                 verify(connection, self.key or b"", end)

@@ -126,14 +126,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that changes nothing."""
+        """A transaction that changes nothing, and whose queries see one state; it blocks no
+        writer.
+        """
         with self._translated(), self._engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """The same, and all its queries see one state; it blocks no writer."""
-        with self.reading() as connection:
             yield _frozen(connection)
 
     @contextmanager

@@ -247,7 +247,7 @@ class Ledger:
 
     def copy(self) -> LedgerCopy:
         """All of it as one transaction sees it; blocks no writer."""
-        with self._chain.database.snapshot() as connection:
+        with self._chain.database.reading() as connection:
             end = chain.read_end(connection, self._chain.key)
             fold = chain.folded_up_to(connection, self._chain.key, end)
             charges = sorted(fold.charges.values(), key=lambda charge: charge.number)
@@ -304,7 +304,7 @@ class Ledger:
 
     def witness_anew(self, witness: Witness) -> None:
         """Let a witness see this ledger, whatever it has seen before, as after a restore."""
-        with witness.held(), self._chain.reading() as fold:
+        with self._chain.reading() as fold, witness.held():
             witness.advance(fold, replace=True)
 
     def ensure_account(
