@@ -32,7 +32,7 @@ from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
 from dpicl.engine.receipts import check_not_lost, newest
 from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.clean import DAY, orphans, published
+from dpicl.engine.state.clean import DAY, not_behind_links, orphans, published
 from dpicl.engine.state.restore import ANCHOR
 from dpicl.engine.state_home import KEY, RESTORE_LOCK, check_restored
 from dpicl.errors import DpiclError, LedgerRefusedError
@@ -61,6 +61,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from look(settings)
 
 
+def _note(path: Path | str, rule: str, do: str = "") -> Finding:
+    return Finding(str(path), rule, do, is_fault=False)
+
+
 def _refused(path: Path | str, error: DpiclError) -> Finding:
     """What any command would say."""
     rule, _, do = str(error).removeprefix(f"{path}: ").partition("; ")
@@ -78,9 +82,7 @@ def _modes(settings: Settings) -> Iterator[Finding]:
         return
     home = settings.home
     if not home.exists():
-        yield Finding(
-            str(home), "no state home so far", "nothing: the first release makes it", is_fault=False
-        )
+        yield _note(home, "no state home so far", "nothing: the first release makes it")
     for folder in (home, settings.runs):
         yield from _open_to_others([folder], f"chmod 700 {shlex.quote(str(folder))}")
     yield from _open_to_others(
@@ -155,9 +157,7 @@ def _intact(
 ) -> Iterator[Finding]:
     schema = schema_of(connection)
     if schema is None:
-        yield Finding(
-            place, "is empty so far", "nothing: the first release opens it", is_fault=False
-        )
+        yield _note(place, "is empty so far", "nothing: the first release opens it")
         return
     if schema != SCHEMA:
         raise LedgerRefusedError(other_schema(connection))
@@ -173,9 +173,7 @@ def _intact(
             )
     yield from _witnessed(connection, witness_of(settings, key), end)
     chain.verify(connection, key, end)
-    yield Finding(
-        place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False
-    )
+    yield _note(place, f"schema {schema}, {end.sequence} records, chain intact")
 
 
 def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[Finding]:
@@ -190,26 +188,19 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
         yield _refused(path, error)
         return
     if seen is not None:
-        yield Finding(
-            path,
-            f"the witness outside the state home has seen record {seen.head.sequence}",
-            "",
-            is_fault=False,
+        yield _note(
+            path, f"the witness outside the state home has seen record {seen.head.sequence}"
         )
     elif witness.path is None:
         do = "set XDG_CONFIG_HOME or HOME to a folder outside of the state home"
-        yield Finding(
-            path,
-            "there is no folder of this user for a witness outside the state home",
-            do,
-            is_fault=False,
+        yield _note(
+            path, "there is no folder of this user for a witness outside the state home", do
         )
     elif chain.folded_up_to(connection, None, end).has_spent:
-        yield Finding(
+        yield _note(
             path,
             "there is no witness outside the state home yet",
             "nothing: the next charge writes it",
-            is_fault=False,
         )
 
 
@@ -237,7 +228,7 @@ def _locks(settings: Settings) -> Iterator[Finding]:
     }
     for lock, sentence in names.items():
         if not is_free(lock):
-            yield Finding(str(lock), sentence, "", is_fault=False)
+            yield _note(lock, sentence)
 
 
 def _leftovers(settings: Settings) -> Iterator[Finding]:
@@ -246,9 +237,8 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
     with suppress(DpiclError):  # told above
         standing = published(settings)
     now = time.time()
-    for one in orphans(
-        settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY
-    ):
+    left = orphans(settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY)
+    for one in not_behind_links(left, settings):
         yield Finding(
             str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private
         )
@@ -256,12 +246,7 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
         path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY
     )
     for path in drafts:  # nothing in released/ is removed by a command
-        yield Finding(
-            str(path),
-            "draft of a process that was killed",
-            f"rm {shlex.quote(str(path))}",
-            is_fault=False,
-        )
+        yield _note(path, "draft of a process that was killed", f"rm {shlex.quote(str(path))}")
 
 
 # Around it.
@@ -270,7 +255,7 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
 def _versions(_settings: Settings) -> Iterator[Finding]:
     """Of this program and Python; installed packages are what it states."""
     ours = f"dpicl {dpicl.__version__}, ledger schema {SCHEMA}, Python {platform.python_version()}"
-    yield Finding("versions", ours, "", is_fault=False)
+    yield _note("versions", ours)
     try:
         from packaging.requirements import Requirement
     except ModuleNotFoundError:
@@ -302,4 +287,4 @@ def _room(settings: Settings) -> Iterator[Finding]:
                 f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected",
             )
         else:
-            yield Finding(str(place), f"{free / 10**9:.1f} GB are free", "", is_fault=False)
+            yield _note(place, f"{free / 10**9:.1f} GB are free")

@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -129,9 +129,11 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
     old = () if keep_days is None else expired(settings, before)
     seen: set[Path] = set()
     for leftover in (
-        *orphans(settings, now, published(settings), rows_elsewhere=before),
+        *not_behind_links(
+            orphans(settings, now, published(settings), rows_elsewhere=before), settings
+        ),
         *_ended(settings, before),
-        *old,
+        *not_behind_links(old, settings),
     ):
         if leftover.path in seen:
             continue
@@ -188,16 +190,6 @@ def orphans(
         rows_elsewhere: before when private rows were last changed of a run that is in no folder
             here, and may be in another one.
     """
-    return (
-        one
-        for one in _orphans(settings, now, published, rows_elsewhere)
-        if _is_own(one.path, settings)
-    )
-
-
-def _orphans(
-    settings: Settings, now: float, published: Collection[str], rows_elsewhere: float
-) -> Iterator[Leftover]:
     home, private = settings.home, settings.private_home
     for path in chain(settings.runs.glob(f"{GONE}*"), private.glob(f"*/{GONE}*")):
         yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
@@ -260,10 +252,6 @@ def expired(settings: Settings, before: float) -> Iterator[Leftover]:
     """Runs that nothing was written to since, whatever state they are in, with what they keep in
     private; and marks of scheduled runs.
     """
-    return (one for one in _expired(settings, before) if _is_own(one.path, settings))
-
-
-def _expired(settings: Settings, before: float) -> Iterator[Leftover]:
     for folder in sorted(settings.runs.glob("[!.]*/")):
         places = list(settings.private_home.glob(f"*/{folder.name}"))
         locks = (
@@ -308,20 +296,17 @@ def _expired(settings: Settings, before: float) -> Iterator[Leftover]:
                 )
 
 
-def _is_own(path: Path, settings: Settings) -> bool:
-    """Whether no folder on the way to it is a link: what lies behind one may be somebody's scratch
+def not_behind_links(found: Iterable[Leftover], settings: Settings) -> Iterator[Leftover]:
+    """Those to which no folder on the way is a link: what lies behind one may be somebody's scratch
     disk.
     """
-    root = next(
-        one
-        for one in (settings.runs, settings.private_home, settings.home)
-        if path.is_relative_to(one)
-    )
-    return not any(
-        folder.is_symlink()
-        for folder in path.parents
-        if folder != root and folder.is_relative_to(root)
-    )
+    for leftover in found:
+        path = leftover.path
+        places = (settings.runs, settings.private_home, settings.home)
+        root = next(place for place in places if path.is_relative_to(place))
+        between = (one for one in path.parents if one != root and one.is_relative_to(root))
+        if not any(folder.is_symlink() for folder in between):
+            yield leftover
 
 
 def is_older(path: Path, before: float) -> bool:
