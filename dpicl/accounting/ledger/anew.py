@@ -41,6 +41,7 @@ from dpicl.accounting.ledger.database import Database, lock_chain, records
 from dpicl.accounting.ledger.fold import (
     AFTER_RESTORE,
     BRANCH,
+    Charge,
     Fold,
     account_row,
     backup_time,
@@ -52,18 +53,7 @@ from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _PUBLISHED = ("artefact_sha256", "published_utc")
-_TERMS = (
-    "release_id",
-    "number",
-    "account",
-    "mechanism",
-    "parameters",
-    "guarantee",
-    "epsilon",
-    "delta",
-    "reserved_utc",
-    *_PUBLISHED,
-)
+_TERMS = tuple(name for name in Charge._fields if name not in ("is_begun", "published_by"))
 _Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
 
