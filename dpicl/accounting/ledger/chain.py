@@ -2,11 +2,11 @@
 
     hash_n = HMAC(key, n, hash_(n-1), kind_n, content_n)
 
-Without the key no record that fits can be written. Whoever changes the ledger locks the chain,
-checks its end under the key and against what anchor and witness have seen outside the database,
-follows what others have added, decides by what all records say (`fold`), and adds a record. What is
-in memory is never read from the database again: an edit behind the end is not believed, and refused
-where the chain is read from its beginning.
+Without the key no record that fits can be written. Every change locks the chain, checks its end
+under the key and against what anchor and witness have seen outside the database, follows the
+records that others have added, decides by what all records say (`fold`), and adds a record. A
+record that a process has followed is not read again: an edit of it is not believed there, and is
+refused where the chain is followed from its beginning.
 
 Every thousand records, what they say is stored in the table `folded`, under a keyed hash of it and
 of the heads that it lies between: opening a long ledger takes these parts, and follows the records
@@ -231,8 +231,8 @@ class Change:
 
 
 _followed_before: dict[tuple[str, bytes | None], Fold] = {}
-"""What the ledger said that was closed last, by its address and key: where it is opened again, only
-records that were added since are read.
+"""The fold of the ledger that was closed last, by its address and key: where that one is opened
+again in this process, only records that were added since are read.
 """
 
 
@@ -311,8 +311,8 @@ class Chain:
                     witness.advance(fold, was_spent=was_unseen)
 
     def check(self, *, whole: bool = False) -> int:
-        """Compare the end of the chain with everything outside of it, and follow all records, from
-        the `whole` chain's first one on; gives the number of the last. Blocks no writer.
+        """Compare the end of the chain with everything outside of it, and follow its records, with
+        `whole` all of them from the first one on; gives the number of the last. Blocks no writer.
         Raises LedgerRefusedError: naming the first that was edited, or that it was rolled back.
         """
         seen = self.anchor.read()
