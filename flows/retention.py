@@ -31,8 +31,7 @@ from prefect.client.schemas.filters import (
 from prefect.exceptions import ObjectNotFound, PrefectException
 
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.clean import clean
-from dpicl.engine.state.leftovers import DAY
+from dpicl.engine.state.clean import DAY, clean
 from dpicl.errors import DpiclError
 from flows.embedded_server import embedded_server, known_to_prefect
 from flows.repeating import repeated

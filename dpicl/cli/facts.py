@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.reading import Readings
+from dpicl.accounting.ledger import Ledger
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json
@@ -216,21 +214,21 @@ class LedgerReader:
             if self._settings.ledger and not (
                 self._anchor.exists() or (self._settings.home / KEY).exists()
             ):
-                with closing(Database(self._settings.ledger)) as database:
-                    return None, _accounts(Readings(database, b"", Anchor(self._anchor), None))
-            with open_ledger(self._settings) as ledger:
-                ledger.verify()
+                with Ledger.open(self._settings.ledger, None, self._anchor) as ledger:
+                    return None, _accounts(ledger)
+            with open_ledger(self._settings) as opened:
+                opened.verify()
                 # Number and hash of the last record, which stands for all before it; no file before
                 # the first.
                 end = self._anchor.read_bytes() if self._anchor.exists() else b""
                 if self._read is None or self._read[0] != end:
-                    self._read = end, _accounts(ledger)
+                    self._read = end, _accounts(opened)
                 return True, self._read[1]
         except (DpiclError, OSError):
             return False, ()
 
 
-def _accounts(ledger: Readings) -> tuple[AccountFacts, ...]:
+def _accounts(ledger: Ledger) -> tuple[AccountFacts, ...]:
     accounts = []
     for account in ledger.accounts():
         spent, states = ledger.spent(account.name), Counter({"reserved": 0, "published": 0})

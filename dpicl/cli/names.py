@@ -13,6 +13,9 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import LEDGER
 from dpicl.installed import contributed
 
+_OPENED = """SELECT json_extract(content, '$.name') FROM records WHERE kind = 'opened'
+UNION SELECT key FROM records, json_each(content, '$.accounts') WHERE kind = 'adopted'"""
+
 
 def _declared(part: str) -> dict[str, Any]:
     """A part of pipelines.yaml, whatever is wrong with the others."""
@@ -28,7 +31,7 @@ def _accounts() -> list[str]:
             f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro&immutable=1", uri=True
         )
     ) as ledger:
-        return [name for (name,) in ledger.execute("SELECT name FROM accounts")]
+        return [name for (name,) in ledger.execute(_OPENED)]
 
 
 def _methods() -> set[str]:

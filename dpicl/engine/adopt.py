@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.adopting import Remains, Standing
+from dpicl.accounting.ledger.anew import Remains, Standing
+from dpicl.accounting.ledger.anew import adopt as adopt_ledger
 from dpicl.engine import receipts
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.open_ledger import address_of, ledger_key, witness_of
@@ -47,7 +48,9 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
             write_adopted(ledger, settings)
             content = json.loads(record["content"])
             return len(content["entries"]), sorted(
-                row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0
+                name
+                for name, told in content["accounts"].items()
+                if told["account_row"]["epsilon_cap"] == 0
             )
     standing = list(_standing(settings))
     addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
@@ -62,11 +65,11 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         receipts.read_record(receipts.adopted_of(settings)),
         receipts.newest(settings).read().sequence,
     )
-    adopted = Ledger.adopt(url, key, anchor, remains, witness)
+    rebuilt = adopt_ledger(url, key, anchor, remains, witness)
     with Ledger.open(url, key, anchor, witness) as ledger:
         write_adopted(ledger, settings)
         ledger.witness_anew(witness)
-    return len(adopted.entries), adopted.exhausted
+    return rebuilt
 
 
 def _standing(settings: Settings) -> Iterator[Standing]:

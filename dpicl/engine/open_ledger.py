@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, load_key
-from dpicl.accounting.ledger.looking import looking
+from dpicl.accounting.ledger.database import looking
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.receipts import check_not_lost, check_not_shorter
 from dpicl.engine.settings import Settings

@@ -113,8 +113,7 @@ def an_edited_ledger() -> int:
         settings = Settings.from_environment()
         engine = create_engine(address_of(settings))
         with engine.begin() as connection:
-            connection.execute(text("DELETE FROM totals"))
-            connection.execute(text("UPDATE entries SET epsilon = 0"))
+            connection.execute(text("UPDATE records SET content = replace(content, '1', '0')"))
         engine.dispose()
         return _granted(protect("mst_tabicl", more=("--period", "2031-01"))())
 

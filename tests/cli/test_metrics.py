@@ -88,7 +88,7 @@ def value(found: Samples, name: str, **labels: str) -> float | None:
 
 def edit(home: Path) -> None:
     with closing(sqlite3.connect(home / "ledger.db")) as database, database:
-        database.execute("UPDATE entries SET epsilon = epsilon / 2")
+        database.execute("UPDATE records SET content = replace(content, '1', '0')")
 
 
 def test_runs_and_units_are_counted_by_what_their_folders_hold(

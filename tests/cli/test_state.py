@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-import dpicl.engine.state.leftovers
+import dpicl.engine.state.clean
 from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.engine.open_ledger import open_ledger
@@ -211,7 +211,7 @@ RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
         "a backup of 2026-01-01 is being restored",
     ),
     "edited": (
-        lambda place: _sql(place, "UPDATE entries SET epsilon = 0"),
+        lambda place: _sql(place, "UPDATE records SET content = replace(content, '1', '0')"),
         "ledger.db",
         "the ledger was edited",
     ),
@@ -482,7 +482,7 @@ def test_a_journal_with_slots_stays(place: Place, capsys: Capture) -> None:
 def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
     folder = run("old", days=91)
     removing = clean(Settings.current(), 90)
-    (one,) = dpicl.engine.state.leftovers.expired(Settings.current(), time.time() - 90 * DAYS)
+    (one,) = dpicl.engine.state.clean.expired(Settings.current(), time.time() - 90 * DAYS)
     made(folder / "units" / "u" / "results.json")
     assert not one.remove() and folder.exists()
     assert list(removing) == []
@@ -560,7 +560,7 @@ def ending(line: int, settings: Settings) -> int:
     child = os.fork()
     if child == 0:
         try:
-            kill_before(line, dpicl.engine.state.leftovers)
+            kill_before(line, dpicl.engine.state.clean)
             list(clean(settings, 90))
             os._exit(0)
         except BaseException:

@@ -152,7 +152,8 @@ def plundered(tmp_path: Path) -> Place:
     )
     assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:
-        assert ledger.execute("UPDATE entries SET epsilon = 0.001").rowcount == 1
+        edit = "UPDATE records SET content = replace(content, '1', '0') WHERE kind = 'reserved'"
+        assert ledger.execute(edit).rowcount == 1
     return place
 
 
@@ -185,7 +186,7 @@ def test_an_edited_ledger_is_refused_and_one_that_is_away_is_tried_again(
 ) -> None:
     edited = failure_of_a_plan(plundered)
     away = failure_of_a_plan(plundered, DPICL_LEDGER="postgresql://me@127.0.0.1:1/base")
-    assert "the ledger was edited: entry" in str(edited) and isinstance(edited, LedgerRefusedError)
+    assert "the ledger was edited: record" in str(edited) and isinstance(edited, LedgerRefusedError)
     assert "127.0.0.1" in str(away) and not isinstance(away, BROKEN_RULES)
     states = {}
     for error in (edited, away):

@@ -76,7 +76,7 @@ def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> 
     ) == ("1.0", "2.0")
     assert anchor.read_bytes() == behind
     with psycopg.connect(databases.url("ledger"), autocommit=True) as owner:
-        owner.execute("UPDATE entries SET epsilon = epsilon / 2")
+        owner.execute("UPDATE records SET content = replace(content, '1', '0')")
     assert watched(place, databases)["dpicl_ledger_intact"] == "0.0"
 
 

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import update
 
 import dpicl.engine.releases
 import dpicl.engine.stages.charge
 from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.models import entries
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder
@@ -93,12 +91,8 @@ def last_wins() -> None:
 
     def publish(ledger: Ledger, release_id: str, artefact_sha256: str) -> str:
         won = {"artefact_sha256": artefact_sha256, "published_utc": "now"}
-        with ledger._changing() as change:
-            change.lock(release_id)
-            change.connection.execute(
-                update(entries).where(entries.c.release_id == release_id).values(won)
-            )
-            change.append("published", {"release_id": release_id, **won}, release_id)
+        with ledger._chain.changing() as change:
+            change.append("published", {"release_id": release_id, **won})
         return artefact_sha256
 
     def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:

@@ -63,8 +63,7 @@ def test_a_check_waits_for_no_writer_and_sees_one_state(place: Place) -> None:
     """What is not committed yet is no part of it."""
     with place.ledger() as ledger, place.ledger(anchor=place.folder / "other.json") as watching:
         ledger.ensure_account(SHOP)
-        with ledger._changing() as change:
-            change.lock()
+        with ledger._chain.changing() as change:
             change.append("cap", {"account": "shop", "epsilon_cap": 1.0, "delta_cap": 0.0})
             assert watching.verify() == 1
 

@@ -433,12 +433,8 @@ def test_the_embedded_ledger_is_the_owners_file_and_syncs_fully(tmp_path: Path) 
     file = tmp_path / "state" / "ledger.db"
     with Ledger.open(f"sqlite:///{file}", KEY, tmp_path / "anchor.json") as ledger:
         ledger.ensure_account(SHOP)
-        with ledger._database.writing() as connection:
-            for pragma, expected in (
-                ("journal_mode", "wal"),
-                ("synchronous", 2),
-                ("foreign_keys", 1),
-            ):
+        with ledger._chain.database.writing() as connection:
+            for pragma, expected in (("journal_mode", "wal"), ("synchronous", 2)):
                 assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar() == expected
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
     assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}

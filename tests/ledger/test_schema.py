@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import inspect
 
 from dpicl import __version__
-from dpicl.accounting.ledger.models import SCHEMA, metadata
+from dpicl.accounting.ledger.database import SCHEMA, metadata
 from dpicl.errors import LedgerError, LedgerRefusedError
 from tests.ledger.mortal import die_making
 from tests.ledger.workload import SHOP, Place, open_and_ask
@@ -51,11 +51,11 @@ def test_a_ledger_of_another_schema_is_refused_and_left_alone(place: Place, othe
 
 
 def test_where_a_table_is_in_the_way_nothing_is_made(place: Place) -> None:
-    place.execute("CREATE TABLE head (id INTEGER)")
-    with pytest.raises(LedgerError, match="head"), place.ledger():
+    place.execute("CREATE TABLE records (id INTEGER)")
+    with pytest.raises(LedgerError, match="records"), place.ledger():
         pass
-    assert tables(place) == {"head"}
-    place.execute("DROP TABLE head")
+    assert tables(place) == {"records"}
+    place.execute("DROP TABLE records")
     with place.ledger() as ledger:
         assert (ledger.verify(), tables(place)) == (0, KNOWN)
 

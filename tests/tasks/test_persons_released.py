@@ -68,7 +68,9 @@ def test_an_edited_ledger_stops_a_run_before_it_begins(tmp_path: Path) -> None:
     here(place, "gdp_tabicl")
     runs = _runs(place)
     with sqlite3.connect(place.home / "ledger.db") as database:
-        database.execute("UPDATE accounts SET epsilon_cap = 1000000")
+        database.execute(
+            "UPDATE records SET content = replace(content, '\"epsilon_cap\":', '\"epsilon_cap\":9')"
+        )
     with pytest.raises(LedgerError):
         here(place, "gdp_tabicl")
     assert _runs(place) == runs

@@ -196,5 +196,5 @@ def test_without_the_home_accounts_are_read_and_nothing_is_said_of_the_chain(
     ]
     assert not empty.exists(), "no key is made, and no folder"
     with closing(create_engine(address).raw_connection()) as connection:
-        connection.execute("DROP TABLE accounts")
+        connection.execute("DROP TABLE records")
     assert LedgerReader(settings).read() == (False, ())

@@ -19,10 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from sqlalchemy import Connection, delete, insert, select
-
 from dpicl.accounting.ledger.chain import Change
-from dpicl.accounting.ledger.models import accounts, assets
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.errors import PrivacyError
 from dpicl.files.same_file import INODE, LivingPaths, inode_address
 
@@ -58,12 +56,12 @@ class Payers:
         return f"{name!r} ({reason})" if reason else repr(name)
 
 
-def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
+def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them
     or that one of them lies in.
     """
-    known = {row.address: row.account for row in connection.execute(select(assets))}
-    mine, living, sure = list(dict.fromkeys(addresses)), LivingPaths(), dict[str, str]()
+    known, mine = fold.assets, list(dict.fromkeys(addresses))
+    living, sure = LivingPaths(), dict[str, str]()
     is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
     for address in (one for one in mine if not (is_identified and one.startswith(PLACE))):
         for bound, account in known.items():
@@ -131,7 +129,7 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may
     have been another's.
     """
-    bound = bound_to(change.connection, name)
+    bound = change.fold.addresses_of(name)
     alive = {
         inode_address(one.removeprefix(FILE))
         for one in (*bound, *addresses)
@@ -143,17 +141,9 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     )
     # where inodes are never used again, larger ones are newer
     dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]
-    change.connection.execute(delete(assets).where(assets.c.address.in_([*addresses, *dropped])))
-    change.connection.execute(
-        insert(assets), [{"address": address, "account": name} for address in addresses]
-    )
     change.append(
         "bound",
-        {
-            "account": name,
-            "addresses": list(addresses),
-            **({"dropped": dropped} if dropped else {}),
-        },
+        {"account": name, "addresses": list(addresses)} | ({"dropped": dropped} if dropped else {}),
     )
 
 
@@ -162,34 +152,24 @@ def other_file(change: Change, name: str, path: str) -> None:
     inode; the chain is locked. Raises PrivacyError: the account pays for that file, or never paid
     for one with its inode.
     """
-    payers = payers_at(change.connection, [FILE + path])
+    payers = payers_at(change.fold, [FILE + path])
     if name in payers.sure:
         raise PrivacyError(
             f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is "
             f"none of its own"
         )
     inode = inode_address(path)
-    if inode is None or inode not in bound_to(change.connection, name):
+    if inode is None or inode not in change.fold.addresses_of(name):
         raise PrivacyError(
             f"{path}: account {name!r} has paid for no file of this device and inode; there is "
             f"nothing to state"
         )
-    change.connection.execute(delete(assets).where(assets.c.address == inode))
     change.append(
         "bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path}
     )
 
 
-def unplaced(connection: Connection) -> list[str]:
+def unplaced(fold: Fold) -> list[str]:
     """Names of accounts with a cap that are bound to no address of rows."""
-    capped = select(accounts.c.name).where(
-        accounts.c.benchmark.is_(False), accounts.c.name.notin_(select(assets.c.account))
-    )
-    return list(connection.execute(capped.order_by(accounts.c.name)).scalars())
-
-
-def bound_to(connection: Connection, name: str) -> list[str]:
-    """What is bound to an account, in order."""
-    return sorted(
-        connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars()
-    )
+    capped = {name for name, account in fold.accounts.items() if not account.row["benchmark"]}
+    return sorted(capped - set(fold.assets.values()))

@@ -4,27 +4,27 @@ Guarantee   the caller's transaction decides what is seen; `reserve` composes un
             are chosen one after another, each perhaps after looking at those before it, so that an
             account with a cap goes by a privacy filter (`filters`). Distributions of privacy loss
             price what is fixed beforehand: a release by itself, and the entries of benchmarks, on
-            which nothing is at stake.
+            which nothing is at stake. Where another ledger of the same user was charged for the
+            same rows, as its witness says, nothing more is charged until a person has stated what
+            may be, knowing of what that one had spent by then.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-
-from sqlalchemy import Connection, func, select
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
-from dpicl.accounting.ledger.models import entries
-from dpicl.accounting.ledger.restoring import closed_by
-from dpicl.accounting.ledger.rows import spent_of
+from dpicl.accounting.ledger import assets
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.accounting.ledger.values import Account, Quote
-from dpicl.errors import BudgetError, PrivacyError
+from dpicl.accounting.ledger.witness import WitnessedAccount
+from dpicl.errors import BudgetError, LedgerRefusedError, PrivacyError
 
 CLIENT = "client"
 """Unit of local releases: the client who reports owns the row, or is the person of it."""
@@ -49,69 +49,70 @@ def check_relation(account: Account, guarantee: Guarantee) -> None:
         )
 
 
-def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Quote:
-    """The account's total before and after `extra`, and what that costs alone."""
+def quote(fold: Fold, name: str, extra: Sequence[Guarantee]) -> Quote:
+    """An account's total before and after `extra`, and what that costs alone."""
+    account = fold.account(name).account
     for guarantee in extra:
         check_relation(account, guarantee)
-    alone = compose(extra, delta=account.delta_cap)
-    why = closed_by(connection, account)
     return Quote(
-        alone,
-        total(connection, account),
-        total(connection, account, extra),
+        compose(extra, delta=account.delta_cap),
+        total(fold, name),
+        total(fold, name, extra),
         account.epsilon_cap,
-        why,
+        _closed_by(fold, name),
     )
 
 
-def total(connection: Connection, account: Account, extra: Sequence[Guarantee] = ()) -> Cost:
-    """What the account has spent, and `extra`."""
+def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
+    """What an account has spent, and `extra`."""
+    state = fold.account(name)
+    account, spent = state.account, state.total
     if not account.benchmark:
-        spent = spent_of(connection, account.name)
         for guarantee in extra:
             spent = spent.plus(guarantee)
         return spent.cost(account.delta_cap)
     # All entries composed as if they had been fixed beforehand; pure ones are summed without
     # reading their events.
-    mine = entries.c.account == account.name
-    by_cost = (
-        select(entries.c.delta, entries.c.epsilon, func.count())
-        .where(mine)
-        .group_by(entries.c.delta, entries.c.epsilon)
-    )
-    costs = [tuple(row) for row in connection.execute(by_cost)]
-    if not any(delta for delta, _, _ in costs) and not any(guarantee.delta for guarantee in extra):
-        return pure_sum(
-            [
-                *((epsilon, count) for _, epsilon, count in costs),
-                *((guarantee.epsilon, 1) for guarantee in extra),
-            ]
-        )
-    by_event = select(entries.c.guarantee, func.count()).where(mine).group_by(entries.c.guarantee)
+    charges = [charge for charge in fold.charges.values() if charge.account == name]
+    costs = [(charge.epsilon, charge.delta) for charge in charges]
+    costs += [(guarantee.epsilon, guarantee.delta) for guarantee in extra]
+    if not any(delta for _, delta in costs):
+        return pure_sum(list(Counter(epsilon for epsilon, _ in costs).items()))
+    written = Counter(charge.guarantee for charge in charges)
     counts = Counter(
-        {
-            guarantee_from_json(json.loads(written)): count
-            for written, count in connection.execute(by_event)
-        }
+        {guarantee_from_json(json.loads(text)): count for text, count in written.items()}
     )
     return compose_checked(counts + Counter(extra), delta=account.delta_cap)
 
 
-def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
+def _closed_by(fold: Fold, name: str) -> str:
+    """The restore that closed an account, to be said where something is refused; nothing where a
+    command has set its cap since.
+    """
+    state, (sequence, taken_utc) = fold.accounts[name], fold.restored
+    # a contract opens nothing
+    if state.row["epsilon_cap"] != 0 or not taken_utc or state.capped_by[1] > sequence:
+        return ""
+    return f"; closed by the restore of a backup of {taken_utc}"
+
+
+def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
     """Refuse what does not fit; gives the account's total with it, None on a benchmark.
     Raises PrivacyError: unit or neighbours differ from the account's; BudgetError: with what was
     requested, spent, the cap and what is left.
     """
+    state = fold.account(name)
+    account = state.account
     check_relation(account, guarantee)
     cap = account.epsilon_cap
     if cap is None:
         return None
-    spent = spent_of(connection, account.name).plus(guarantee)
+    spent = state.total.plus(guarantee)
     # a cap of 0 admits nothing else, not even what costs a delta alone
     is_free = not (guarantee.epsilon or guarantee.delta)
     if (cap or is_free) and spent.cost(account.delta_cap).epsilon <= cap:
         return spent
-    quoted = quote(connection, account, [guarantee])
+    quoted = quote(fold, name, [guarantee])
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
         f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent "
@@ -120,3 +121,33 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
         f"{quoted.after.epsilon:.6g} ({quoted.after.method})"
         f"{quoted.closed_by}"
     )
+
+
+def spent_elsewhere(
+    fold: Fold, name: str, others: Iterable[WitnessedAccount]
+) -> list[WitnessedAccount]:
+    """Of accounts of other ledgers those that have spent something for rows of this account."""
+    mine = fold.addresses_of(name)
+    return [
+        other for other in others if assets.are_same_rows(mine, other.addresses) and other.epsilon
+    ]
+
+
+def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -> None:
+    """Raises LedgerRefusedError: another ledger has spent for the account's rows more than a person
+    has stated to know of.
+    """
+    state = fold.account(name)
+    if state.row["benchmark"]:
+        return
+    stated = state.elsewhere
+    for other in spent_elsewhere(fold, name, others):
+        if other.epsilon > stated.get(other.key, 0.0):
+            raise LedgerRefusedError(
+                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
+                f"in another ledger of yours, account "
+                f"{other.name!r} of the state home {other.home}; expected DPICL_HOME to name that "
+                f"one, `dpicl state restore` with its backup, or "
+                f"`dpicl budget {name} --cap CAP`, which states what may be spent here "
+                f"beside it"
+            )

@@ -1,67 +1,92 @@
-"""The hash chain: every change of the ledger as a record that hangs on the one before it, and the
-transaction that adds one.
+"""The chain of records: which of them are true, and what is checked before anything is believed.
 
     hash_n = HMAC(key, n, hash_(n-1), kind_n, content_n)
 
-Without the key no record that fits can be written, and the records alone say what the other
-tables must hold; `verify` compares all of them. One lock serialises all changes: the end of the
-chain.
+Without the key no record that fits can be written. Every change locks the chain, checks its end
+under the key and against what anchor and witness have seen outside the database, follows the
+records that others have added, decides by what all records say (`fold`), and adds a record. A
+record that a process has followed is not read again: an edit of it is not believed there, and is
+refused where the chain is followed from its beginning.
+
+Every thousand records, what they say is stored in the table `folded`, under a keyed hash of it and
+of the heads that it lies between: opening a long ledger takes these parts, and follows the records
+after them. `verify` goes by the records alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import URL, Connection, bindparam, insert, select
 
-from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.database import Database, lock_rows
+from dpicl.accounting.ledger.database import Database, folded, lock_chain, records
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
-from dpicl.accounting.ledger.models import BATCH, head, records, totals
-from dpicl.accounting.ledger.replay import ReplayedRows
-from dpicl.accounting.ledger.rows import LedgerState, digest_of, read_state
 from dpicl.accounting.ledger.witness import Seen, Witness, WitnessedAccount
 from dpicl.errors import LedgerRefusedError
 
-RecordKind = Literal[
-    "opened",
-    "cap",
-    "bound",
-    "adopted",
-    "restored",
-    "reserved",
-    "drawing",
-    "taken_up",
-    "published",
-]
+PART = 1000
+"""Records of which it is stored at once what they say."""
 WAY_OUT = (
     "; if that is lost, `dpicl state restore` with its backup, or `dpicl ledger adopt`, which "
     "rebuilds what was spent from the receipts: both "
     "after ledger.db is put aside, with its -wal and -shm"
 )
+_SPEND_NOTHING = {"opened", "bound"}
 # A statement that stands is built and compiled once.
-_HEAD, _HASH = (
-    select(head.c.sequence, head.c.hash),
-    select(records.c.hash).where(records.c.sequence == bindparam("sequence")),
-)
+_LAST = select(records).order_by(records.c.sequence.desc()).limit(2)
+_HASH = select(records.c.hash).where(records.c.sequence == bindparam("sequence"))
 _FIRST = select(records.c.sequence).order_by(records.c.sequence).limit(1)
-_SPENT = select(totals.c.account).limit(1)
-_SPEND_NOTHING = ("opened", "bound")
-_LOCKED, _RECORD = (
-    _HEAD.with_for_update(),
-    select(records).where(records.c.sequence == bindparam("sequence")),
+_PARTS = select(folded).where(folded.c.sequence <= bindparam("end")).order_by(folded.c.sequence)
+_LAST_PART = select(folded.c.sequence, folded.c.hash).order_by(folded.c.sequence.desc()).limit(1)
+_BETWEEN = (
+    select(records)
+    .where(records.c.sequence > bindparam("after"), records.c.sequence <= bindparam("end"))
+    .order_by(records.c.sequence)
+    .execution_options(yield_per=PART)
 )
 
 
-def read_head(connection: Connection, *, lock: bool = False) -> Head:
-    """The end of the chain; `lock` keeps other writers away until the transaction ends."""
-    row = connection.execute(_LOCKED if lock else _HEAD).one_or_none()
-    if row is None:
-        raise LedgerRefusedError("the ledger was edited: the end of its chain is missing")
+def link(key: bytes, before: Head, kind: str, content: str) -> Head:
+    """The head after one more record."""
+    sequence = before.sequence + 1
+    return Head(sequence, keyed_hash(key, "record", sequence, before.hash, kind, content))
+
+
+def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a record of a receipt says; None where the key tells that it is no true one."""
+    try:
+        before = Head(int(record["sequence"]) - 1, record["before"])
+        is_true = link(key, before, record["kind"], record["content"]).hash == record["hash"]
+        content = json.loads(record["content"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return content if is_true and isinstance(content, dict) else None
+
+
+# What is compared before anything is believed.
+
+
+def read_end(connection: Connection, key: bytes | None) -> Head:
+    """The end of the chain, whose hash is computed again where there is a key: this finds a wrong
+    one, and edits of the last record. Raises LedgerRefusedError: it does not fit.
+    """
+    last = connection.execute(_LAST).all()
+    if not last:
+        return Head()
+    row, before = last[0], last[1].hash if len(last) > 1 else ""
+    if key and link(key, Head(row.sequence - 1, before), row.kind, row.content).hash != row.hash:
+        raise LedgerRefusedError(
+            f"record {row.sequence}, the ledger's last, does not fit: it was edited, or the key is "
+            f"another one"
+        )
     return Head(row.sequence, row.hash)
 
 
@@ -102,212 +127,219 @@ def check_witness(connection: Connection, seen: Seen | None, end: Head) -> None:
         )
 
 
-def link(key: bytes, before: Head, kind: str, content: str) -> Head:
-    """The head after one more record."""
-    sequence = before.sequence + 1
-    return Head(sequence, keyed_hash(key, "record", sequence, before.hash, kind, content))
+# What the true records say.
 
 
-def append(
-    connection: Connection,
-    key: bytes,
-    before: Head,
-    kind: RecordKind,
-    content: Mapping[str, Any],
-    state: LedgerState | None = None,
-) -> Head:
-    """Add a record after `before`, which the caller has read under lock; `state` is what the tables
-    hold now, where that was read.
+def follow(connection: Connection, key: bytes | None, fold: Fold, end: Head) -> None:
+    """Take all records up to this end. Raises LedgerRefusedError: naming the first that does not
+    follow, or that the chain no longer holds what was taken before.
     """
-    written = canonical(
-        {**content, "state": digest_of(read_state(connection) if state is None else state)}
-    )
-    after = link(key, before, kind, written)
-    connection.execute(
-        insert(records).values(sequence=after.sequence, kind=kind, content=written, hash=after.hash)
-    )
-    connection.execute(update(head).values(sequence=after.sequence, hash=after.hash))
-    return after
-
-
-def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
-    """Recompute the last hash only: finds a wrong key, and edits of the last record; gives its
-    content. Raises LedgerRefusedError: it does not fit.
-    """
-    if end == Head():
-        return {}
-    return check_record(
-        connection,
-        key,
-        end.sequence,
-        f"record {end.sequence}, the ledger's last, does not fit",
-        end.hash,
-    )
-
-
-def check_record(
-    connection: Connection, key: bytes, sequence: int, complaint: str = "", expected: str = ""
-) -> dict[str, Any]:
-    """Recompute one hash from the one before it; gives the record's content. Raises
-    LedgerRefusedError: it does not fit.
-    """
-    row = connection.execute(_RECORD, {"sequence": sequence}).one_or_none()
-    before = Head(sequence - 1, hash_at(connection, sequence - 1) or "")
-    if (
-        row is None
-        or link(key, before, row.kind, row.content).hash != row.hash
-        or (expected and row.hash != expected)
-    ):
-        raise LedgerRefusedError(
-            f"{complaint or f'record {sequence} does not fit'}: it was edited, or the key is "
-            f"another one"
-        )
-    content: dict[str, Any] = json.loads(row.content)
-    return content
-
-
-def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> None:
-    """Raises LedgerRefusedError: the small tables, or the root of the seals, are not what the
-    chain's last record says.
-    """
-    state = read_state(connection)
-    if any(state.values()) if end == Head() else digest_of(state) != last.get("state"):
-        raise LedgerRefusedError(
-            f"the ledger was edited: its accounts, assets, totals or seals are not what its last "
-            f"record, {end.sequence}, says"
-        )
-
-
-class Change:
-    """A transaction that may add to the chain."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        key: bytes,
-        anchor: Anchor,
-        witness: Witness | None,
-        until_told: ExitStack,
-    ) -> None:
-        self.connection, self.key, self._anchor, self._witness = connection, key, anchor, witness
-        self.end, self.appended = Head(), False
-        self._until_told, self._is_held, self._was_spent, self._tells = (
-            until_told,
-            False,
-            False,
-            False,
-        )
-        self._state: LedgerState = {}
-
-    def lock(self, *release_ids: str) -> None:
-        """Lock the end of the chain until the transaction ends; it is checked against the anchor,
-        the key, the accounts and these releases.
-
-        Call it before anything is read that a change hangs on.
-        Raises LedgerRefusedError: the ledger was rolled back or edited.
-        """
-        last = self.lock_chain()
-        check_state(self.connection, self.end, last)
-        seals.check(self.connection, *release_ids)
-
-    def lock_chain(self) -> dict[str, Any]:
-        """The same, without the accounts; gives the content of the last record."""
-        self.end = read_head(self.connection, lock=True)
-        lock_rows(self.connection)
-        check_seen(self.connection, self._anchor.read(), self.end)
-        if self._witness is not None and self._witness.is_there:
-            self._hold(self._witness)
-            check_witness(self.connection, self._witness.read(), self.end)
-        else:
-            self._was_spent = self.connection.execute(_SPENT).first() is not None
-        return check_end(self.connection, self.key, self.end)
-
-    def others(self) -> list[WitnessedAccount]:
-        """Accounts of this user's other ledgers: no other process adds to them until this change is
-        told.
-        """
-        if self._witness is None:
-            return []
-        self._hold(self._witness)
-        return list(self._witness.others())
-
-    def _hold(self, witness: Witness) -> None:
-        if not self._is_held:
-            self._until_told.enter_context(witness.held())
-            self._is_held = True
-
-    def append(self, kind: RecordKind, content: Mapping[str, Any], *release_ids: str) -> None:
-        """Add a record, and seal the changed rows of these releases; the chain is locked."""
-        seals.seal(self.connection, *release_ids)
-        self._state = read_state(self.connection)
-        self.end = append(self.connection, self.key, self.end, kind, content, self._state)
-        self.appended, self._tells = True, self._tells or kind not in _SPEND_NOTHING
-
-    def tell(self) -> None:
-        """Let the anchor, and the witness of a ledger in which something is spent, see what is
-        durable now.
-        """
-        self._anchor.advance(self.end)
-        if self._witness is not None and self._tells and self._state["totals"]:
-            self._hold(self._witness)
-            self._witness.advance(self.end, self._state, was_spent=self._was_spent)
-
-
-@contextmanager
-def changing(
-    database: Database, key: bytes, anchor: Anchor, witness: Witness | None = None
-) -> Iterator[Change]:
-    """A durable transaction, all or nothing; anchor and witness move only after what they remember
-    is durable.
-    """
-    with ExitStack() as until_told:
-        with database.writing() as connection:
-            change = Change(connection, key, anchor, witness, until_told)
-            yield change
-        if change.appended:
-            change.tell()
-
-
-def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a record of a receipt says; None where the key tells that it is no true one."""
-    try:
-        before = Head(int(record["sequence"]) - 1, record["before"])
-        is_true = link(key, before, record["kind"], record["content"]).hash == record["hash"]
-        content = json.loads(record["content"])
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return content if is_true and isinstance(content, dict) else None
-
-
-def verify(connection: Connection, key: bytes, end: Head) -> None:
-    """Recompute every hash, and compare every row with what the chain says.
-    Raises LedgerRefusedError: naming the first record or row that does not fit.
-    """
-    replay, reached, last = ReplayedRows(), Head(), dict[str, Any]()
-    told = select(records.c.sequence, records.c.kind, records.c.content, records.c.hash).order_by(
-        records.c.sequence
-    )
-    for sequence, kind, content, its_hash in connection.execute(
-        told.execution_options(yield_per=BATCH)
-    ):
-        if kind == "adopted" and reached == Head():
-            reached = Head(sequence - 1)  # what was before it is lost, and its number says how much
-        reached = link(key, reached, kind, content)
-        if (sequence, its_hash) != (reached.sequence, reached.hash):
+    check_seen(connection, fold.head, end)
+    if fold.head == end:
+        return
+    between = {"after": fold.head.sequence, "end": end.sequence}
+    for sequence, kind, content, its_hash in connection.execute(_BETWEEN, between):
+        if kind == "adopted" and fold.head == Head():
+            fold.head = Head(sequence - 1)  # what was before is lost; its number says how much
+        after = Head(sequence, its_hash)
+        if key is not None and after != link(key, fold.head, kind, content):
             raise LedgerRefusedError(
                 f"the ledger was edited: record {sequence} does not follow record "
-                f"{reached.sequence - 1}"
+                f"{fold.head.sequence}"
             )
-        last = json.loads(content)
-        replay.record(kind, last)
-    if reached != end:
+        try:
+            fold.take(after, kind, json.loads(content))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise LedgerRefusedError(
+                f"the ledger was edited: record {sequence} is none that dpicl writes"
+            ) from None
+
+
+def folded_up_to(connection: Connection, key: bytes | None, end: Head) -> Fold:
+    """What all records up to this end say, by the stored parts as far as there are. Without a key
+    nothing is checked, and no part is taken. Raises LedgerRefusedError: as `follow`; or a part was
+    edited.
+    """
+    fold = Fold()
+    if key is not None:
+        for row in connection.execute(_PARTS, {"end": end.sequence}):
+            after = Head(row.sequence, row.hash)
+            if row.code != _code(key, fold.head, after, row.content):
+                raise LedgerRefusedError(
+                    f"the ledger was edited: what is stored of its records up to {row.sequence} is "
+                    f"not what they say"
+                )
+            fold.merge(after, row.content)
+    fold.stored = fold.head
+    follow(connection, key, fold, end)
+    return fold
+
+
+def _code(key: bytes, before: Head, after: Head, content: str) -> str:
+    heads = (before.sequence, before.hash, after.sequence, after.hash)
+    return keyed_hash(key, "fold", *heads, content)
+
+
+def verify(connection: Connection, key: bytes, end: Head) -> Fold:
+    """What all records say, by themselves from the first one on; the stored parts are compared with
+    it. Raises LedgerRefusedError: naming the first that does not fit.
+    """
+    fold = Fold()
+    follow(connection, key, fold, end)
+    if fold != folded_up_to(connection, key, end):
         raise LedgerRefusedError(
-            f"the ledger was edited: its chain ends at record {reached.sequence}, its head says "
-            f"{end.sequence}"
+            "the ledger was edited: what is stored of its records is not what they say"
         )
-    replay.compare(connection)
-    # the root among it: the shape of the tree is the stored one's
-    check_state(connection, end, last)
-    stored = seals.stored(connection)
-    if stored != seals.expected(connection, stored):
-        raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")
+    return fold
+
+
+@dataclass
+class Change:
+    """A transaction that may add to the chain, which is locked: what all records say, and accounts
+    of this user's other ledgers.
+    """
+
+    connection: Connection
+    key: bytes
+    fold: Fold
+    others: Callable[[], list[WitnessedAccount]] = list
+    kinds: list[str] = field(default_factory=list)
+
+    def append(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Add a record after the last."""
+        self.kinds.append(kind)
+        written = canonical(content)
+        after = link(self.key, self.fold.head, kind, written)
+        self.connection.execute(insert(records).values(**vars(after), kind=kind, content=written))
+        self.fold.take(after, kind, json.loads(written))
+
+    def store(self) -> None:
+        """Store what the records say since that was stored, once they are many."""
+        fold = self.fold
+        if not self.kinds or fold.head.sequence - fold.stored.sequence < PART:
+            return
+        last = Head(*(self.connection.execute(_LAST_PART).one_or_none() or ()))
+        if last.sequence < fold.stored.sequence:
+            return  # somebody removed a part: what has changed since the one before is not known
+        fold.stored = last  # another process may have stored one
+        if fold.head.sequence - last.sequence >= PART:
+            content = fold.as_json()
+            code = _code(self.key, last, fold.head, content)
+            row = {**vars(fold.head), "content": content, "code": code}
+            self.connection.execute(insert(folded).values(row))
+            fold.stored = fold.head
+
+
+_followed_before: dict[tuple[str, bytes | None], Fold] = {}
+"""The fold of the ledger that was closed last, by its address and key: where that one is opened
+again in this process, only records that were added since are read.
+"""
+
+
+class Chain:
+    """The chain of an open ledger, and what it says, followed by one thread at a time. Without a
+    key nothing is checked, and nothing can be changed.
+    """
+
+    def __init__(
+        self, url: str | URL, key: bytes | None, anchor_file: Path, witness: Witness | None
+    ) -> None:
+        self.database, self.key = Database(url), key
+        self.anchor, self.witness = Anchor(anchor_file), witness
+        self._alone, self._name = RLock(), (str(url), key)
+        self._fold = _followed_before.pop(self._name, None)
+
+    def close(self) -> None:
+        """Let go of the database; who opens it next in this process goes on from here."""
+        self.database.close()
+        if self._fold is not None and self.key is not None:
+            _followed_before.clear()
+            _followed_before[self._name] = self._fold
+
+    @contextmanager
+    def reading(self) -> Iterator[Fold]:
+        """What all records say that are durable now."""
+        with self._alone, self.database.reading() as connection:
+            self._fold = fold = self._followed(connection, read_end(connection, None))
+            yield fold
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """A durable transaction, all or nothing; anchor and witness move only after what they
+        remember is durable. Raises LedgerRefusedError: the ledger was rolled back or edited.
+        """
+        assert self.key is not None
+        with ExitStack() as until_told:
+            until_told.enter_context(self._alone)
+            held = list[Witness]()
+
+            def hold() -> list[Witness]:
+                """Let no other process of this user write a witness meanwhile."""
+                if self.witness is not None and not held:
+                    until_told.enter_context(self.witness.held())
+                    held.append(self.witness)
+                return held
+
+            change = None
+            try:
+                with self.database.writing() as connection:
+                    lock_chain(connection)
+                    witnessed = None
+                    if self.witness is not None and self.witness.is_there:
+                        hold()
+                        witnessed = self.witness.read()
+                    end = self._end(connection, self.anchor.read(), witnessed)
+                    fold, self._fold = self._followed(connection, end), None
+                    was_unseen = fold.has_spent and witnessed is None
+                    change = Change(
+                        connection,
+                        self.key,
+                        fold,
+                        lambda: [account for witness in hold() for account in witness.others()],
+                    )
+                    yield change
+                    change.store()
+            except BaseException:
+                if change is not None and not change.kinds:  # else it holds what is not durable
+                    self._fold = change.fold
+                raise
+            self._fold = fold
+            if change.kinds:
+                self.anchor.advance(fold.head)
+            if fold.has_spent and {*change.kinds} - _SPEND_NOTHING:
+                for witness in hold():
+                    witness.advance(fold, was_spent=was_unseen)
+
+    def check(self, *, whole: bool = False) -> int:
+        """Compare the end of the chain with everything outside of it, and follow its records, with
+        `whole` all of them from the first one on; gives the number of the last. Blocks no writer.
+        Raises LedgerRefusedError: naming the first that was edited, or that it was rolled back.
+        """
+        seen = self.anchor.read()
+        witnessed = None if self.witness is None else self.witness.read()
+        with self.database.reading() as connection:
+            end = self._end(connection, seen, witnessed)
+            if whole:
+                verify(connection, self.key or b"", end)
+            else:
+                with self._alone:
+                    head = Head() if self._fold is None else self._fold.head
+                    if hash_at(connection, head.sequence) != head.hash:
+                        self._fold = None  # another ledger has come to this address
+                    self._fold = self._followed(connection, end)
+        self.anchor.advance(end)
+        return end.sequence
+
+    def _end(self, connection: Connection, seen: Head, witnessed: Seen | None) -> Head:
+        end = read_end(connection, self.key)
+        check_seen(connection, seen, end)
+        check_witness(connection, witnessed, end)
+        return end
+
+    def _followed(self, connection: Connection, end: Head) -> Fold:
+        """The fold up to this end; nobody has it meanwhile, so that one which fails is dropped."""
+        fold, self._fold = self._fold, None
+        if fold is None:
+            return folded_up_to(connection, self.key, end)
+        follow(connection, self.key, fold, end)
+        return fold

@@ -1,7 +1,7 @@
-"""One way to read and one way to write, on SQLite and on PostgreSQL.
+"""The ledger's tables, and one way to read and one way to write them, on SQLite and on PostgreSQL.
 
 SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a writer sees what it
-will change. PostgreSQL: READ COMMITTED with locks that the callers take. Both: a commit that has
+will change. PostgreSQL: READ COMMITTED with a lock that every writer takes. Both: a commit that has
 returned survives a power cut.
 
 The tables are made inside one transaction: killed anywhere, there are all of them or none. Tables
@@ -15,14 +15,22 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     URL,
+    BigInteger,
+    Column,
     Connection,
     Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
     create_engine,
     event,
     insert,
@@ -32,17 +40,44 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 import dpicl
-from dpicl.accounting.ledger.models import SCHEMA, head, metadata, programs
 from dpicl.errors import LedgerError, LedgerRefusedError
 
-_WAIT_SECONDS = 120
+SCHEMA = 1
+"""Number of this form of the tables: a ledger of another one is refused."""
+metadata = MetaData()
+records = Table(
+    "records",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(20), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+"""The chain, which is all that the ledger knows."""
+folded = Table(
+    "folded",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", String(64), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("code", String(64), nullable=False),
+)
+"""What the records up to this one say, as far as no earlier row says it; and a keyed hash of it."""
+programs = Table(
+    "programs",
+    metadata,
+    Column("schema", Integer, primary_key=True, autoincrement=False),
+    Column("program", String(40), nullable=False),
+)
+"""One row: the form of these tables, and the version of dpicl that made them."""
+_WAIT_SECONDS, _LOOK_SECONDS = 120, 10
 _MAKING_LOCK = 0x6470_6963_6C01
 """PostgreSQL's advisory lock that is taken where the tables are made."""
-_LOCK = text(
-    "LOCK TABLE accounts, assets, totals, entries, drawings, seals IN SHARE ROW EXCLUSIVE MODE"
-)
+_JOURNAL = slice(18, 20)
+"""Bytes of a file that say how it is journalled; memory has no log beside it."""
 
 
 class Database:
@@ -91,23 +126,11 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that changes nothing."""
+        """A transaction that changes nothing, and whose queries see one state; it blocks no
+        writer.
+        """
         with self._translated(), self._engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """The same, and all its queries see one state; it blocks no writer."""
-        options: dict[str, Any] = {
-            "isolation_level": "REPEATABLE READ",
-            "postgresql_readonly": True,
-        }
-        with self.reading() as connection:
-            yield (
-                connection.execution_options(**options)
-                if connection.dialect.name == "postgresql"
-                else connection
-            )
+            yield _frozen(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -129,12 +152,11 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            raise LedgerError(f"{self.name}: {reason}") from None
+            raise LedgerError(f"{self.name}: {_reason(error)}") from None
 
     def _make(self) -> None:
-        """Make the tables, and the end of an empty chain; others that would wait. Raises
-        LedgerRefusedError: there are some of another schema.
+        """Make the tables; others that would wait. Raises LedgerRefusedError: there are some of
+        another schema.
         """
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":
@@ -146,16 +168,29 @@ class Database:
             if found is not None:
                 raise LedgerRefusedError(f"{self.name}: {other_schema(connection)}")
             metadata.create_all(connection, checkfirst=False)
-            connection.execute(insert(head).values(id=1, sequence=0, hash=""))
             connection.execute(insert(programs).values(schema=SCHEMA, program=dpicl.__version__))
 
 
-def lock_rows(connection: Connection) -> None:
-    """Let nobody else write to the rows that a change is checked by, until its transaction ends: on
-    SQLite whoever writes is alone.
+def lock_chain(connection: Connection) -> None:
+    """Let nobody else write to the chain until the transaction ends: on SQLite whoever writes is
+    alone.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK)
+        connection.execute(text("LOCK TABLE records IN SHARE ROW EXCLUSIVE MODE"))
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+
+
+def _frozen(connection: Connection) -> Connection:
+    """The same connection, whose queries see one state."""
+    options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    return (
+        connection.execution_options(**options)
+        if connection.dialect.name == "postgresql"
+        else connection
+    )
 
 
 def _sqlite(path: Path) -> Engine:
@@ -201,8 +236,47 @@ def _prepare(connection: Any, _: Any) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
         time.sleep(0.01)
-    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    connection.execute("PRAGMA synchronous=FULL").close()
+
+
+@contextmanager
+def looking(place: Path | str) -> Iterator[Connection]:
+    """A look at the ledger in a file, or in the database at an address, whatever its schema, that
+    leaves it as it is: nothing is made or remembered. Raises LedgerError: it cannot be read.
+
+    A file is copied into memory as one transaction sees it. A database on a server is read in a
+    transaction that may not write.
+    """
+    try:
+        engine = _in_memory(place) if isinstance(place, Path) else _on_server(place)
+        with engine.connect() as connection:
+            yield _frozen(connection)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        name = place if isinstance(place, Path) else "DPICL_LEDGER"
+        raise LedgerError(f"{name}: {_reason(error)}; expected a ledger that can be read") from None
+
+
+def _in_memory(file: Path) -> Engine:
+    # not mode=ro: that would leave its log behind
+    address = f"file:{quote(str(file))}?mode=rw"
+    with closing(
+        sqlite3.connect(address, uri=True, timeout=_LOOK_SECONDS, isolation_level=None)
+    ) as source:
+        source.execute("BEGIN").close()
+        source.execute("SELECT count(*) FROM sqlite_master").close()
+        content = bytearray(source.serialize())
+    content[_JOURNAL] = b"\x01\x01"
+    memory = sqlite3.connect(":memory:", check_same_thread=False)
+    memory.deserialize(bytes(content))
+    return create_engine("sqlite://", creator=lambda: memory, poolclass=NullPool)
+
+
+def _on_server(url: str) -> Engine:
+    return create_engine(
+        make_url(url).set(drivername="postgresql+psycopg"),
+        poolclass=NullPool,
+        connect_args={"connect_timeout": _LOOK_SECONDS},
+    )
 
 
 def schema_of(connection: Connection) -> int | None:

@@ -11,29 +11,23 @@ Guarantee   a part is accepted only where its horizon is charged to the same acc
 from __future__ import annotations
 
 import json
-from typing import Any
-
-from sqlalchemy import Connection, Row, select
 
 from dpicl.accounting.events import HORIZON_PART, PERIODS, guarantee_as_json
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import check_relation
+from dpicl.accounting.ledger.fold import Charge, Fold
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import entries, records
-from dpicl.accounting.ledger.restoring import RESTORED
-from dpicl.accounting.ledger.rows import find_entry, spent_of
 from dpicl.accounting.ledger.values import Account, Release
 from dpicl.errors import LedgerRefusedError
 
 
-def check_part(connection: Connection, account: Account, release: Release) -> Spent | None:
-    """What the account has spent, which a part leaves as it is; the chain is locked.
+def check_part(fold: Fold, account: Account, release: Release) -> Spent:
+    """What the account has spent, which a part leaves as it is.
     Raises LedgerRefusedError: the part belongs to no horizon of the account that can go on;
     PrivacyError: it protects something else.
     """
     check_relation(account, release.guarantee)
-    horizon = check_goes_on(connection, account, release)
+    horizon = check_goes_on(fold, account, release)
     index, periods = (
         dict(release.guarantee.event.parameters).get("index"),
         json.loads(horizon.parameters).get(PERIODS),
@@ -43,61 +37,44 @@ def check_part(connection: Connection, account: Account, release: Release) -> Sp
             f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to "
             f"{periods}"
         )
-    like = entries.c.guarantee.contains(horizon.release_id, autoescape=True)
-    for row in connection.execute(
-        select(entries.c.guarantee).where(entries.c.account == account.name, like)
-    ):
-        if json.loads(row.guarantee)["event"] == _as_json(release):
+    event = json.loads(canonical(guarantee_as_json(release.guarantee)))["event"]
+    for charge in fold.charges_of(account.name):
+        named = horizon.release_id in charge.guarantee
+        if named and json.loads(charge.guarantee)["event"] == event:
             raise LedgerRefusedError(
                 f"account {account.name!r}: period {index} of this horizon is charged under "
                 f"another name; it is drawn once"
             )
-    return spent_of(connection, account.name)
+    return fold.accounts[account.name].total
 
 
-def check_goes_on(connection: Connection, account: Account, release: Release) -> Row[Any]:
-    """The row of a part's horizon. Raises LedgerRefusedError: it is not charged to the account, or
-    not known to have drawn no more than is here.
+def check_goes_on(fold: Fold, account: Account, release: Release) -> Charge:
+    """The charge of a part's horizon. Raises LedgerRefusedError: there is none on the account, or
+    it is not known to have drawn no more than is here.
     """
     guarantee = release.guarantee
     horizon = dict(guarantee.event.parameters).get("horizon")
     is_free = not guarantee.epsilon and not guarantee.delta and guarantee.event.kind == HORIZON_PART
-    row = _whole(connection, str(horizon)) if is_free else None
+    charge = fold.charges.get(str(horizon)) if is_free else None
     if (
         account.benchmark
-        or row is None
-        or (row.account, row.mechanism) != (account.name, release.mechanism)
+        or charge is None
+        or (charge.account, charge.mechanism) != (account.name, release.mechanism)
     ):
         raise LedgerRefusedError(
             f"account {account.name!r}: a part of a horizon that is not charged to it; expected "
             f"the horizon's charge first"
         )
-    check_kept(connection, row)
-    return row
+    check_kept(fold, charge)
+    return charge
 
 
-def _whole(connection: Connection, horizon: str) -> Row[Any] | None:
-    seals.check(connection, horizon)
-    return find_entry(connection, horizon)
-
-
-def check_kept(connection: Connection, horizon: Row[Any]) -> None:
+def check_kept(fold: Fold, horizon: Charge) -> None:
     """Raises LedgerRefusedError: the ledger came back after this horizon was charged."""
-    if horizon.number < _came_back(connection):
+    if horizon.number < fold.anew.sequence:
         raise LedgerRefusedError(
             f"account {horizon.account!r}: its ledger came back from a backup or from receipts "
             f"after this horizon had begun, and which of its "
             f"periods were drawn since is not known; what stands can be used, and a new horizon "
             f"(`releases.first`) is a new charge"
         )
-
-
-def _as_json(release: Release) -> Any:
-    return json.loads(canonical(guarantee_as_json(release.guarantee)))["event"]
-
-
-def _came_back(connection: Connection) -> int:
-    """The number of the last record that brought the ledger back; 0 where none did."""
-    kinds = records.c.kind.in_((RESTORED, "adopted"))
-    newest = select(records.c.sequence).where(kinds).order_by(records.c.sequence.desc()).limit(1)
-    return int(connection.execute(newest).scalar() or 0)

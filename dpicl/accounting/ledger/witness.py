@@ -18,16 +18,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.fold import Fold
 from dpicl.accounting.ledger.keys import keyed_hash
-from dpicl.accounting.ledger.rows import LedgerState
 from dpicl.errors import LedgerRefusedError
 from dpicl.files.durable import write_whole
 from dpicl.files.locks import locked
@@ -52,7 +51,7 @@ class WitnessedAccount:
     name: str
     spent: str
     delta: float
-    addresses: tuple[str, ...]
+    addresses: Sequence[str]
 
     @property
     def key(self) -> str:
@@ -124,8 +123,11 @@ class Witness:
             content = json.loads(path.read_text("utf-8"))
             head, home = Head(int(content["sequence"]), str(content["hash"])), str(content["home"])
             accounts = tuple(
-                _account(path.stem, home, name, told) for name, told in content["accounts"].items()
+                WitnessedAccount(path.stem, home, name, **told)
+                for name, told in content["accounts"].items()
             )
+            for account in accounts:
+                Spent.from_json(json.loads(account.spent))
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._warn(f"{path}: cannot be read ({error.strerror})")
@@ -150,9 +152,7 @@ class Witness:
                     stack.enter_context(locked(self._folder / ".lock"))
             yield
 
-    def advance(
-        self, head: Head, state: LedgerState, *, replace: bool = False, was_spent: bool = False
-    ) -> None:
+    def advance(self, fold: Fold, *, replace: bool = False, was_spent: bool = False) -> None:
         """Write what a commit has reached, unless it is there already or further, or nothing is
         spent; the lock is held.
 
@@ -162,8 +162,7 @@ class Witness:
             replace: whatever is there, as by a restore.
             was_spent: whether something was spent before: then the witness should have been there.
         """
-        accounts = _accounts(state)
-        if not accounts:
+        if not fold.has_spent:
             return
         if self.path is None:
             self._warn(
@@ -172,11 +171,22 @@ class Witness:
             )
             return
         known = self.read()
-        if known is not None and known.head.sequence >= head.sequence and not replace:
+        if known is not None and known.head.sequence >= fold.head.sequence and not replace:
             return
-        content = json.dumps(
-            {"sequence": head.sequence, "hash": head.hash, "home": self._home, "accounts": accounts}
-        )
+        accounts = {
+            name: {
+                "spent": account.spent,
+                "delta": account.row["delta_cap"],
+                "addresses": [
+                    address
+                    for address, payer in sorted(fold.assets.items())
+                    if payer == name and not address.startswith(_UNPLACED)
+                ],
+            }
+            for name, account in fold.accounts.items()
+            if account.spent
+        }
+        content = json.dumps({**vars(fold.head), "home": self._home, "accounts": accounts})
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(
@@ -203,37 +213,3 @@ def _tell(sentence: str) -> None:
     if sentence not in _told:
         _told.add(sentence)
         log.warning("%s", sentence)
-
-
-def _accounts(state: LedgerState) -> dict[str, dict[str, Any]]:
-    """Of each account that has spent: its total as the ledger writes it, the delta that this is
-    read at, and its addresses.
-    """
-    deltas = {row["name"]: row["delta_cap"] for row in state["accounts"]}
-    bound = [
-        (row["account"], row["address"])
-        for row in state["assets"]
-        if not row["address"].startswith(_UNPLACED)
-    ]
-    return {
-        row["account"]: {
-            "spent": row["spent"],
-            "delta": deltas[row["account"]],
-            "addresses": [address for account, address in bound if account == row["account"]],
-        }
-        for row in state["totals"]
-    }
-
-
-def _account(ledger: str, home: str, name: str, told: Mapping[str, Any]) -> WitnessedAccount:
-    account = WitnessedAccount(
-        ledger,
-        home,
-        name,
-        str(told["spent"]),
-        float(told["delta"]),
-        tuple(map(str, told["addresses"])),
-    )
-    if not isinstance(json.loads(account.spent), dict):
-        raise TypeError
-    return account

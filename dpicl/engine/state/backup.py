@@ -9,7 +9,7 @@ that it knows as published.
                                        in that ledger
 
 No private row, seed or snapshot is in it, and no run. What was charged and not published has
-nothing to copy: a restored ledger gives its name up (`dpicl.accounting.ledger.restoring`).
+nothing to copy: a restored ledger gives its name up (`dpicl.accounting.ledger.anew`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dpicl
-from dpicl.accounting.ledger.reading import LedgerCopy
+from dpicl.accounting.ledger.store import LedgerCopy
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.open_ledger import ledger_file, open_ledger
 from dpicl.engine.receipts import CERTIFICATE, DRAFT, SUFFIX, released_folder

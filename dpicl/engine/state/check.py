@@ -20,22 +20,20 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 import dpicl
 from dpicl.accounting.ledger import chain
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.database import other_schema, schema_of
+from dpicl.accounting.ledger.database import SCHEMA, other_schema, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
-from dpicl.accounting.ledger.models import SCHEMA, totals
 from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.one_release import BEGIN_LOCK, RELEASE_LOCK
 from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
 from dpicl.engine.receipts import check_not_lost, newest
 from dpicl.engine.run_folder import LOCK
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.clean import published
-from dpicl.engine.state.leftovers import DAY, orphans
+from dpicl.engine.state.clean import DAY, not_behind_links, orphans, published
 from dpicl.engine.state.restore import ANCHOR
 from dpicl.engine.state_home import KEY, RESTORE_LOCK, check_restored
 from dpicl.errors import DpiclError, LedgerRefusedError
@@ -64,6 +62,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from look(settings)
 
 
+def _note(path: Path | str, rule: str, do: str = "") -> Finding:
+    return Finding(str(path), rule, do, is_fault=False)
+
+
 def _refused(path: Path | str, error: DpiclError) -> Finding:
     """What any command would say."""
     rule, _, do = str(error).removeprefix(f"{path}: ").partition("; ")
@@ -81,9 +83,7 @@ def _modes(settings: Settings) -> Iterator[Finding]:
         return
     home = settings.home
     if not home.exists():
-        yield Finding(
-            str(home), "no state home so far", "nothing: the first release makes it", is_fault=False
-        )
+        yield _note(home, "no state home so far", "nothing: the first release makes it")
     for folder in (home, settings.runs):
         yield from _open_to_others([folder], f"chmod 700 {shlex.quote(str(folder))}")
     yield from _open_to_others(
@@ -158,13 +158,11 @@ def _intact(
 ) -> Iterator[Finding]:
     schema = schema_of(connection)
     if schema is None:
-        yield Finding(
-            place, "is empty so far", "nothing: the first release opens it", is_fault=False
-        )
+        yield _note(place, "is empty so far", "nothing: the first release opens it")
         return
     if schema != SCHEMA:
         raise LedgerRefusedError(other_schema(connection))
-    end = chain.read_head(connection)
+    end = chain.read_end(connection, None)
     for anchor in (Anchor(settings.home / ANCHOR), newest(settings)):
         try:
             chain.check_seen(connection, anchor.read(), end)
@@ -176,9 +174,7 @@ def _intact(
             )
     yield from _witnessed(connection, witness_of(settings, key), end)
     chain.verify(connection, key, end)
-    yield Finding(
-        place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False
-    )
+    yield _note(place, f"schema {schema}, {end.sequence} records, chain intact")
 
 
 def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[Finding]:
@@ -193,26 +189,19 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
         yield _refused(path, error)
         return
     if seen is not None:
-        yield Finding(
-            path,
-            f"the witness outside the state home has seen record {seen.head.sequence}",
-            "",
-            is_fault=False,
+        yield _note(
+            path, f"the witness outside the state home has seen record {seen.head.sequence}"
         )
     elif witness.path is None:
         do = "set XDG_CONFIG_HOME or HOME to a folder outside of the state home"
-        yield Finding(
-            path,
-            "there is no folder of this user for a witness outside the state home",
-            do,
-            is_fault=False,
+        yield _note(
+            path, "there is no folder of this user for a witness outside the state home", do
         )
-    elif connection.execute(select(totals.c.account).limit(1)).first() is not None:
-        yield Finding(
+    elif chain.folded_up_to(connection, None, end).has_spent:
+        yield _note(
             path,
             "there is no witness outside the state home yet",
             "nothing: the next charge writes it",
-            is_fault=False,
         )
 
 
@@ -240,7 +229,7 @@ def _locks(settings: Settings) -> Iterator[Finding]:
     }
     for lock, sentence in names.items():
         if not is_free(lock):
-            yield Finding(str(lock), sentence, "", is_fault=False)
+            yield _note(lock, sentence)
 
 
 def _leftovers(settings: Settings) -> Iterator[Finding]:
@@ -249,9 +238,8 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
     with suppress(DpiclError):  # told above
         standing = published(settings)
     now = time.time()
-    for one in orphans(
-        settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY
-    ):
+    left = orphans(settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY)
+    for one in not_behind_links(left, settings):
         yield Finding(
             str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private
         )
@@ -259,12 +247,7 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
         path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY
     )
     for path in drafts:  # nothing in released/ is removed by a command
-        yield Finding(
-            str(path),
-            "draft of a process that was killed",
-            f"rm {shlex.quote(str(path))}",
-            is_fault=False,
-        )
+        yield _note(path, "draft of a process that was killed", f"rm {shlex.quote(str(path))}")
 
 
 # Around it.
@@ -273,7 +256,7 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
 def _versions(_settings: Settings) -> Iterator[Finding]:
     """Of this program and Python; installed packages are what it states."""
     ours = f"dpicl {dpicl.__version__}, ledger schema {SCHEMA}, Python {platform.python_version()}"
-    yield Finding("versions", ours, "", is_fault=False)
+    yield _note("versions", ours)
     try:
         from packaging.requirements import Requirement
     except ModuleNotFoundError:
@@ -305,4 +288,4 @@ def _room(settings: Settings) -> Iterator[Finding]:
                 f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected",
             )
         else:
-            yield Finding(str(place), f"{free / 10**9:.1f} GB are free", "", is_fault=False)
+            yield _note(place, f"{free / 10**9:.1f} GB are free")

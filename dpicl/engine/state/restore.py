@@ -25,7 +25,7 @@ from sqlalchemy import URL
 import dpicl
 from dpicl.accounting.ledger import Account, Ledger, load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.restoring import Backup
+from dpicl.accounting.ledger.anew import restore as restore_ledger
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.open_ledger import address_of, ledger_file, witness_of
@@ -82,14 +82,11 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             )
         file = ledger_file(settings)
         attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
-        backup = Backup(
-            manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt
-        )
         if file is None or not file.exists():
             try:
                 _check_alone(file)
                 _compare(settings, source, key)
-                _close(settings, backup, source, key)
+                _close(settings, manifest, attempt, source, key)
             except DpiclError:
                 if is_new:  # nothing was placed
                     (home / RESTORING).unlink()
@@ -97,7 +94,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             _place(settings, source, key)
             if file is not None:
                 _appear(file)
-        restored = _open(settings, manifest, backup)
+        restored = _open(settings, manifest, attempt)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
         (home / RESTORING).unlink()
@@ -196,7 +193,7 @@ def _path(settings: Settings, name: str) -> Path:
     return settings.home.joinpath(*parts)
 
 
-def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None:
+def _close(settings: Settings, manifest: Manifest, attempt: str, source: Path, key: bytes) -> None:
     """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in
     it.
     """
@@ -215,8 +212,16 @@ def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None
         )
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
+    backup = {
+        "identity": manifest.identity,
+        "attempt": attempt,
+        "taken_utc": manifest.taken_utc,
+        "record": manifest.record,
+    }
     try:
-        Ledger.restore(url, contents[KEY.as_posix()], backup, seen)
+        restore_ledger(
+            url, contents[KEY.as_posix()], backup, [Head(manifest.record, manifest.hash), *seen]
+        )
     except LedgerRefusedError as error:
         if file is not None:
             _closed(file).unlink()
@@ -248,7 +253,7 @@ def _appear(file: Path) -> None:
     sync_folder(file.parent)
 
 
-def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
+def _open(settings: Settings, manifest: Manifest, attempt: str) -> Restored:
     """The ledger in its place, after its chain and the record that closes its budgets were
     checked.
     """
@@ -258,10 +263,7 @@ def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     with Ledger.open(address_of(settings), key, settings.home / ANCHOR) as ledger:
         ledger.verify()
         record = ledger.adopted_record()
-        if (
-            json.loads(record.get("content", "{}")).get("backup", {}).get("attempt")
-            != backup.attempt
-        ):
+        if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != attempt:
             raise LedgerError(
                 f"{ledger.place}: does not say that it comes from the backup of "
                 f"{manifest.taken_utc}; {_ASIDE}"

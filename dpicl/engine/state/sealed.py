@@ -18,7 +18,7 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -59,76 +59,61 @@ def made_key(file: Path) -> bool:
     return not file.exists() and write_new(file, os.urandom(KEY_BYTES))
 
 
-class Sealing(io.RawIOBase):
-    """Writes what is sealed to a file; `finish` ends it."""
+class _Sealing:
+    """A file that a tar is written to: sealed chunk by chunk; `seal` with `is_last` ends it."""
 
     def __init__(self, file: BinaryIO, key: bytes) -> None:
-        salt = os.urandom(KEY_BYTES)
-        self._file, self._cipher, self._head = file, _cipher(key, salt), _MAGIC + salt
+        self._head = _MAGIC + os.urandom(KEY_BYTES)
+        self._file, self._cipher = file, _cipher(key, self._head)
         self._open, self._number = bytearray(), 0
         file.write(self._head)
 
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, content: object) -> int:
-        """Seal whole chunks, and keep the rest."""
-        added = bytes(content)  # type: ignore[call-overload]
-        self._open += added
-        # the last one, which may be whole too, waits for `finish`
+    def write(self, content: bytes) -> None:
+        """Seal whole chunks, and keep the rest; the last one, which may be whole too, waits."""
+        self._open += content
         while len(self._open) > _CHUNK_BYTES:
-            self._seal(is_last=False)
-        return len(added)
+            self.seal(is_last=False)
 
-    def finish(self) -> None:
-        """Write the last chunk."""
-        self._seal(is_last=True)
-
-    def _seal(self, *, is_last: bool) -> None:
+    def seal(self, *, is_last: bool) -> None:
+        """Seal the next chunk."""
         chunk = bytes(self._open[:_CHUNK_BYTES])
         del self._open[:_CHUNK_BYTES]
-        self._file.write(
-            self._cipher.encrypt(_nonce(self._number, is_last=is_last), chunk, self._head)
-        )
+        nonce = _nonce(self._number, is_last=is_last)
+        self._file.write(self._cipher.encrypt(nonce, chunk, self._head))
         self._number += 1
 
 
-class _Unsealing(io.RawIOBase):
-    """Reads what was sealed. Raises InvalidTag: another key, or another byte."""
+class _Unsealing:
+    """A file that a tar is read from."""
 
-    def __init__(self, file: BinaryIO, key: bytes) -> None:
-        self._file, self._head = file, file.read(len(_MAGIC) + KEY_BYTES)
-        if len(self._head) != len(_MAGIC) + KEY_BYTES or not self._head.startswith(_MAGIC):
-            raise InvalidTag
-        self._cipher, self._number, self._rest = _cipher(key, self._head[len(_MAGIC) :]), 0, b""
-        self._next: bytes | None = self._sealed()
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, bytearray()
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        """Content of chunks that are all authenticated, and known to be followed by others or to be
-        the last.
-        """
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        while not self._rest and self._next is not None:
-            sealed, following = self._next, self._sealed()
-            self._rest = self._cipher.decrypt(
-                _nonce(self._number, is_last=not following), sealed, self._head
-            )
-            self._number, self._next = self._number + 1, following or None
-        count = min(len(view), len(self._rest))
-        view[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
-
-    def _sealed(self) -> bytes:
-        return self._file.read(_CHUNK_BYTES + _TAG_BYTES)
+    def read(self, size: int) -> bytes:
+        """So many bytes, or all that are left."""
+        while len(self._rest) < size and (chunk := next(self._chunks, b"")):
+            self._rest += chunk
+        content = bytes(self._rest[:size])
+        del self._rest[:size]
+        return content
 
 
-def _cipher(key: bytes, salt: bytes) -> AESGCM:
-    return AESGCM(bytes.fromhex(keyed_hash(key, "backup", salt)))
+def _unsealed(file: BinaryIO, key: bytes) -> Iterator[bytes]:
+    """Chunks that are all authenticated, and known to be followed by others or to be the last.
+    Raises InvalidTag: another key, or another byte.
+    """
+    head = file.read(len(_MAGIC) + KEY_BYTES)
+    if len(head) != len(_MAGIC) + KEY_BYTES or not head.startswith(_MAGIC):
+        raise InvalidTag
+    cipher, number, sealed = _cipher(key, head), 0, file.read(_CHUNK_BYTES + _TAG_BYTES)
+    while sealed or not number:
+        following = file.read(_CHUNK_BYTES + _TAG_BYTES)
+        yield cipher.decrypt(_nonce(number, is_last=not following), sealed, head)
+        sealed, number = following, number + 1
+
+
+def _cipher(key: bytes, head: bytes) -> AESGCM:
+    return AESGCM(bytes.fromhex(keyed_hash(key, "backup", head.removeprefix(_MAGIC))))
 
 
 def _nonce(number: int, *, is_last: bool) -> bytes:
@@ -137,13 +122,15 @@ def _nonce(number: int, *, is_last: bool) -> bytes:
 
 def write_archive(file: BinaryIO, key: bytes, contents: Iterator[tuple[str, bytes]]) -> None:
     """Seal names with their contents, in this order."""
-    sealing = Sealing(file, key)
-    with tarfile.open(fileobj=sealing, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+    sealing = _Sealing(file, key)
+    with tarfile.open(
+        fileobj=cast(BinaryIO, sealing), mode="w|", format=tarfile.PAX_FORMAT
+    ) as archive:
         for name, content in contents:
             about = tarfile.TarInfo(name)
             about.size, about.mode = len(content), 0o600
             archive.addfile(about, io.BytesIO(content))
-    sealing.finish()
+    sealing.seal(is_last=True)
 
 
 def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
@@ -152,8 +139,8 @@ def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
     """
     try:
         with file.open("rb") as sealed:
-            opened = io.BufferedReader(_Unsealing(sealed, key), _CHUNK_BYTES)
-            with tarfile.open(fileobj=opened, mode="r|") as archive:
+            opened = _Unsealing(_unsealed(sealed, key))
+            with tarfile.open(fileobj=cast(BinaryIO, opened), mode="r|") as archive:
                 for about in archive:
                     part = archive.extractfile(about)
                     if part is not None:

@@ -176,7 +176,10 @@ def charged_ids(url: str) -> set[str]:
         poolclass=NullPool,
     )
     with engine.connect() as connection:
-        return set(connection.execute(text("SELECT release_id FROM entries")).scalars())
+        told = map(json.loads, connection.execute(text("SELECT content FROM records")).scalars())
+        charged = [content for content in told if "guarantee" in content]
+        replaced = {content.get("in_place_of") for content in charged}
+        return {content["release_id"] for content in charged} - replaced
 
 
 def _reading_release(function: Callable[..., bytes]) -> Callable[..., bytes]:

@@ -1,6 +1,4 @@
-"""A charge, with its chain, its seals and its anchor, beside two durable inserts into a bare SQLite
-file.
-"""
+"""A charge, with its chain and its anchor, beside two durable inserts into a bare SQLite file."""
 
 from __future__ import annotations
 
