@@ -28,7 +28,7 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.received import NOTHING_CHARGED, counted_of
+from dpicl.engine.received import counted_of
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
@@ -37,6 +37,7 @@ from dpicl.engine.verdicts import Verdicts, validation_file
 from dpicl.errors import DpiclError
 from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
+from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.report.blocks import Report, Text
 from dpicl.report.figures import figures_of
 from dpicl.report.gains import gains_of

@@ -16,7 +16,6 @@ from dpicl.engine.failures import StageFailed
 from dpicl.engine.plan import check_plan, plan_for
 from dpicl.engine.plan_asked import settled_plan
 from dpicl.engine.quote import check_quotes
-from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.remembered import day_of, remember, remembered
 from dpicl.engine.run_folder import Plan, run_folder, write_plan
 from dpicl.engine.run_quote import plan_accounts, quote_plan
@@ -25,6 +24,7 @@ from dpicl.engine.stages.probe import probe
 from dpicl.errors import RunError
 from dpicl.leaving import passing
 from dpicl.lm.asking import AskedBy
+from dpicl.release.collected import NOTHING_CHARGED
 
 
 def print_dry_run(

@@ -11,9 +11,9 @@ from dpicl.engine.caps import refused_contracts
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.pipelines import Pipeline, load_pipelines, override
-from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.release.collected import NOTHING_CHARGED
 
 
 def print_forecasts(*, as_json: bool) -> None:

@@ -23,13 +23,7 @@ from dpicl.engine.models import DESCRIPTIONS, beside_file, describe_model
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan_asked import ASKED
 from dpicl.engine.quote import spending_sentence
-from dpicl.engine.received import (
-    NO_TRUE_ROWS,
-    NOTHING_CHARGED,
-    collections_of,
-    counted_of,
-    typed_places,
-)
+from dpicl.engine.received import NO_TRUE_ROWS, collections_of, counted_of, typed_places
 from dpicl.engine.rows import TEST
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.running_time import not_run
@@ -42,6 +36,7 @@ from dpicl.methods.common import Cost
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.row_method import RowMethod
 from dpicl.pipeline import Cell, Unit
+from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.tabular.reading.encode import label_codes
 
 PACKAGES = (

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
@@ -37,15 +37,10 @@ from dpicl.methods import tabular
 from dpicl.methods.collection import Collection
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Counts, Received, count_open
+from dpicl.tabular.reports.count import Received
 from dpicl.tabular.reports.files import report_files
 from dpicl.yaml_file import validate
 
-NOTHING_CHARGED = (
-    "No account is charged: clients pay from their own wallets, and rows of reports are "
-    "post-processing."
-)
 NO_TRUE_ROWS = (
     "Nobody holds true rows here: baselines on these, which would show what privacy costs, are "
     "left out."
@@ -238,22 +233,6 @@ def _check_closing(close: str, period: str) -> None:
             period,
             "one that is over, where `close` says that what comes afterwards is late",
         )
-
-
-def count_collection(
-    collection: Collection,
-    place: str,
-    period: str = ONCE,
-    *,
-    close: Path | None = None,
-    folder: Path | None = None,
-    progress: Callable[[int, int], Any] = lambda done, total: None,
-) -> Counts:
-    """The counts of the reports to a collection, perhaps none; the arguments are those of
-    `count_open`.
-    """
-    checker = Checker(collection.name, collection.sent_questions, period)
-    return count_open(place, checker, close=close, folder=folder, progress=progress)
 
 
 def write_counted(

@@ -21,7 +21,6 @@ from typing import Any, BinaryIO, NoReturn
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.engine.files import publish
 from dpicl.engine.one_release import Published
-from dpicl.engine.received import NOTHING_CHARGED, count_collection
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods import Options, unit_of
@@ -31,8 +30,14 @@ from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_method import SHOWN
 from dpicl.pipeline import Cell, Unit
 from dpicl.release.release import Release
-from dpicl.tabular.reports.count import Received
+from dpicl.tabular.reports.check import Checker
+from dpicl.tabular.reports.count import Counts, Received, count_open
 from dpicl.types import DEFAULT_DESIGN, Estimator
+
+NOTHING_CHARGED = (
+    "No account is charged: clients pay from their own wallets, and rows of reports are "
+    "post-processing."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +86,22 @@ class CollectedRelease(Release):
         if os.path.lexists(path):
             raise ParameterError("out", path.name, "a new file; another one stands there")
         publish(path, write)
+
+
+def count_collection(
+    collection: Collection,
+    place: str,
+    period: str = ONCE,
+    *,
+    close: Path | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int, int], Any] = lambda done, total: None,
+) -> Counts:
+    """The counts of the reports to a collection, perhaps none; the arguments are those of
+    `count_open`.
+    """
+    checker = Checker(collection.name, collection.sent_questions, period)
+    return count_open(place, checker, close=close, folder=folder, progress=progress)
 
 
 def collect(

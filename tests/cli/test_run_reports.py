@@ -21,13 +21,14 @@ from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import Reports, load_pipelines
 from dpicl.engine.plan import make_plan, plan_for
-from dpicl.engine.received import NOTHING_CHARGED, counted_of, typed_places
+from dpicl.engine.received import counted_of, typed_places
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.draw import derive_stage
 from dpicl.engine.stages.receive import receive
 from dpicl.errors import ParameterError
 from dpicl.methods.collection import DESIGNS
+from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.report.clients import sentences_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session

@@ -26,7 +26,8 @@ runs.chain report.opening report.sentences report.stages report.tables report.wo
 MEASURED = """
 baselines yaml_file certificate.issue certificate.signing cli.app cli.protect
 engine.one_release engine.record_spending engine.request engine.series engine.stages.charge
-engine.stages.consult engine.stages.draw engine.stages.generate engine.stages.score engine.state.clean engine.table_files
+engine.stages.consult engine.stages.draw engine.stages.generate engine.stages.score
+engine.state.clean engine.table_files
 files.remote files.visit planning.judge planning.outlook planning.populations planning.simulate
 planning.table_plan
 """

@@ -22,7 +22,6 @@ from dpicl.engine.received import (
     Counted,
     closing_file,
     collections_of,
-    count_collection,
     counted_of,
     read_tallies,
     write_counted,
@@ -32,6 +31,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import ParameterError
 from dpicl.methods.collection import Collection
+from dpicl.release.collected import count_collection
 from dpicl.tabular.reports.count import Counts
 
 

@@ -33,8 +33,8 @@ from dpicl.accounting.ledger.database import SCHEMA, schema_of
 from dpicl.accounting.ledger.fold import Fold
 from dpicl.contract.periods import was_over
 from dpicl.engine.frozen import FOLDER
-from dpicl.engine.open_ledger import ledger_file, looked_at
 from dpicl.engine.one_release import RELEASE_LOCK
+from dpicl.engine.open_ledger import ledger_file, looked_at
 from dpicl.engine.run_folder import LOCK, PLAN
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_restored
