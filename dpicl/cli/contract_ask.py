@@ -11,8 +11,10 @@ from typing import Any, TypeVar, cast
 import typer
 
 from dpicl.cli.terminal import split_values
-from dpicl.contract.categories import FALSE, TRUE, written_type
-from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
+from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
+from dpicl.contract.columns.date import DateColumn
+from dpicl.contract.columns.integer import IntegerColumn
+from dpicl.contract.columns.real import RealColumn
 from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import DATES, LISTED, UNNAMED, Draft, DraftColumn, assemble, can_be_named
 from dpicl.errors import DeclarationError, DpiclError

@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from dpicl.contract.base import NAME
-from dpicl.contract.categories import BOOLEANS, ValueType, value_of
+from dpicl.contract.columns.category import BOOLEANS, ValueType, value_of
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, written_type
-from dpicl.contract.columns import MISSING, moment
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, written_type
+from dpicl.contract.columns.date import moment
 from dpicl.contract.draft import UNNAMED, DraftColumn, Kind, can_be_named, tidy
 from dpicl.errors import ParameterError
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pa_parquet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from dpicl.contract.base import as_written
-from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, type_of
-from dpicl.contract.columns import moment
+from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
+from dpicl.contract.columns.date import moment
 from dpicl.contract.draft import DATES, UNNAMED, DraftColumn, Kind, can_be_named
 from dpicl.errors import DataError, DeclarationError
 from dpicl.files.bounded import read_bytes

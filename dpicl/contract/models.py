@@ -14,9 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from dpicl.contract.base import Frozen, Name
-from dpicl.contract.columns import Attribute, Column, GroupKey, Label, Prompts
+from dpicl.contract.columns import Column
+from dpicl.contract.columns.category import CategoryColumn
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import Target, Wording, attributes_of, groups_of, target_of, wording_of
+from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 
 
@@ -118,9 +121,37 @@ class Contract(Declared):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, from which everything is derived anew."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("target", "attributes", "wording", "group_keys"):
+        for name in ("numbers", "listed", "target", "attributes", "wording", "group_keys"):
             vars(copied).pop(name, None)
         return copied
+
+    @cached_property
+    def numbers(self) -> dict[str, NumberColumn]:
+        """Columns of numbers, which are averaged."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if isinstance(column, NumberColumn)
+        }
+
+    @cached_property
+    def listed(self) -> dict[str, CategoryColumn]:
+        """Columns of categories, which are counted."""
+        columns = self.columns.items()
+        return {name: column for name, column in columns if isinstance(column, CategoryColumn)}
+
+    def cuts_of(self, column: str) -> list[float]:
+        """Where stated attributes and sentences cut a column."""
+        words = self.prompts.central.words.values() if self.prompts else ()
+        return [
+            *(
+                cut
+                for attribute in self.local
+                if attribute.column == column
+                for cut in attribute.cuts
+            ),
+            *(cut for word in words if word.field == column for cut in word.cuts),
+        ]
 
     @cached_property
     def target(self) -> Target:

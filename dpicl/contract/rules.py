@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
-from itertools import pairwise
-from math import ceil, prod
+from math import prod
 from pathlib import PurePosixPath
 
-from dpicl.contract.categories import category_of
-from dpicl.contract.columns import (
-    MISSING,
-    Attribute,
-    CategoryColumn,
-    Column,
-    GroupKey,
-    IntegerColumn,
-    Label,
-    Prompts,
-    RealColumn,
-    Rule,
-    Template,
-    Word,
-    number_meant,
-)
+from dpicl.contract.columns import Column
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template
 from dpicl.contract.sources import QueryFile
 from dpicl.contract.text_source import TextFile
 from dpicl.errors import DeclarationError
@@ -109,8 +94,9 @@ def _check_stated(contract: Contract, file: str) -> None:
                 "`nullable: true` beside it",
             )
         _check_missing(contract, name, column, file)
-        if not isinstance(column, CategoryColumn) and column.bins is not None:
-            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
+        number = contract.numbers.get(name)
+        if number is not None and number.bins is not None:
+            number.check_bins(f"columns.{name}.bins", file)
             if name not in contract.features and (
                 name != contract.label_column or contract.target.kind != "number"
             ):
@@ -127,33 +113,17 @@ def _check_missing(contract: Contract, name: str, column: Column, file: str) -> 
     without a word.
     """
     for word in contract.missing_words(name):
-        if isinstance(column, CategoryColumn):
-            is_value, values = (
-                word != MISSING
-                and (
-                    word in column.categories
-                    or category_of(word, column.categories, column.value_type) is not None
-                ),
-                "categories",
-            )
-        else:
-            is_value, values = _lies_within(word, column), "bounds"
-        if is_value:
+        if column.holds(word):
             stated = f"columns.{name}.missing" if column.missing is not None else "source.missing"
             rule = (
                 f"has {word!r} among its values, and {stated} says that it stands for a missing one"
             )
             raise DeclarationError(
                 file,
-                f"columns.{name}.{values}",
+                f"columns.{name}.{column.stated_in}",
                 rule,
-                f"other {values}, or `missing: [...]` in this column, perhaps none",
+                f"other {column.stated_in}, or `missing: [...]` in this column, perhaps none",
             )
-
-
-def _lies_within(word: str, column: IntegerColumn | RealColumn) -> bool:
-    value = number_meant(word, column.type)
-    return value is not None and column.bounds[0] <= value <= column.bounds[1]
 
 
 def _check_rules(contract: Contract, file: str) -> None:
@@ -161,24 +131,19 @@ def _check_rules(contract: Contract, file: str) -> None:
     label = contract.label
     if label is not None:
         column, target = _column(contract, label.column, "label.column", file), contract.target
-        if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
+        if label.answers and not label.has_rule and label.column in contract.numbers:
             raise DeclarationError(
                 file,
                 "label.answers",
                 "word a number",
                 "`cuts` with an answer for each part, or no answers",
             )
-        if (
-            label.answers
-            and isinstance(column, CategoryColumn)
-            and not label.has_rule
-            and target.count != len(column.categories)
-        ):
+        if label.answers and not label.has_rule and target.count != column.count():
             raise DeclarationError(
                 file,
                 "label.answers",
                 f"has {target.count} answers",
-                f"{len(column.categories)}: one per category",
+                f"{column.count()}: one per category",
             )
         if target.count < 2 or len(set(target.answers)) != target.count:
             raise DeclarationError(
@@ -202,7 +167,7 @@ def _check_rules(contract: Contract, file: str) -> None:
     for key, rule in (
         rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}
     ).items():
-        _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
+        _column(contract, rule.column, f"{key}.column", file).check_rule(rule, key, file)
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:
@@ -214,78 +179,6 @@ def _column(contract: Contract, name: str, key: str, file: str) -> Column:
             "one of: " + ", ".join(contract.columns),
         )
     return contract.columns[name]
-
-
-def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
-    if isinstance(column, CategoryColumn):
-        if rule.missing:
-            raise DeclarationError(
-                file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}"
-            )
-        if rule.cuts:
-            raise DeclarationError(
-                file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories"
-            )
-        resolve_parts(rule.parts, column.categories, key, file)
-        return
-    if rule.missing != column.nullable:
-        expected = (
-            "`missing: true`, and a part more, the last"
-            if column.nullable
-            else "no `missing`: the column is not nullable"
-        )
-        raise DeclarationError(file, f"{key}.missing", "does not fit the column", expected)
-    if rule.parts:
-        raise DeclarationError(
-            file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers"
-        )
-    _check_cuts(rule.cuts, column, f"{key}.cuts", file)
-
-
-def _check_cuts(
-    stated: tuple[float, ...], column: IntegerColumn | RealColumn, key: str, file: str
-) -> None:
-    low, high = column.bounds
-    cuts = [ceil(cut) for cut in stated] if isinstance(column, IntegerColumn) else stated
-    if not all(low < cut <= high for cut in cuts) or any(
-        later <= earlier for earlier, later in pairwise(cuts)
-    ):
-        raise DeclarationError(
-            file,
-            key,
-            f"{list(stated)} leaves a part empty",
-            f"rising cuts above {low} and up to {high}",
-        )
-
-
-def resolve_parts(
-    parts: tuple[tuple[str, ...] | str, ...], categories: tuple[str, ...], key: str, file: str
-) -> tuple[tuple[str, ...], ...]:
-    """The categories of every part, with `rest` filled in; they must partition the column's."""
-    named = [category for part in parts if part != "rest" for category in part]
-    unknown = [category for category in named if category not in categories]
-    if unknown:
-        raise DeclarationError(
-            file,
-            f"{key}.parts",
-            f"names {unknown[0]!r}, which is not a category",
-            "one of: " + ", ".join(categories),
-        )
-    if len(set(named)) != len(named):
-        raise DeclarationError(file, f"{key}.parts", "a category is in two parts", "disjoint parts")
-    rest = tuple(category for category in categories if category not in named)
-    if rest and "rest" not in parts:
-        raise DeclarationError(
-            file,
-            f"{key}.parts",
-            f"leaves out {rest[0]!r}",
-            "every category in a part, or a part `rest`",
-        )
-    if parts.count("rest") > 1 or ("rest" in parts and not rest) or () in parts:
-        raise DeclarationError(
-            file, f"{key}.parts", "has an empty part", "at least one category in every part"
-        )
-    return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
 def check_public_queries(
@@ -347,10 +240,9 @@ def _check_held_out(contract: Contract, file: str) -> None:
             "one of both to measure on",
         )
     if split is not None and split.column is not None:
-        column = _column(contract, split.column, "split.column", file)
-        if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(
-            column.categories
-        ):
+        _column(contract, split.column, "split.column", file)
+        listed = contract.listed.get(split.column)
+        if listed is None or not {split.train, split.test} <= set(listed.categories):
             expected = "a category column with the train and test values"
             raise DeclarationError(
                 file, "split.column", "lacks the train or the test value", expected
@@ -425,7 +317,7 @@ def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
             raise DeclarationError(
                 file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`"
             )
-        _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
+        columns[word.field].check_rule(word, f"prompts.central.words.{name}", file)
         if len(word.texts) != max(
             len(word.cuts) + 1 + word.missing if word.cuts else 0, len(word.parts)
         ):

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import CategoryColumn, Rule
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.columns.number import bin_codes
+from dpicl.contract.parts import Rule
 from dpicl.tabular.reading.encode import (
     UNKNOWN,
     LocalEncoding,
-    bin_codes,
     encode_clients,
     encode_queries,
     label_codes,
