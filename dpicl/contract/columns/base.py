@@ -67,7 +67,3 @@ class AnyColumn(Frozen):
     def compact(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Equal values in as few bytes as the contract allows."""
         return values
-
-    def shown(self, value: float | str) -> float | str:
-        """A released value as tables for people have it."""
-        return value

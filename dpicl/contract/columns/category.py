@@ -303,6 +303,10 @@ class CategoryColumn(AnyColumn):
         """Of rows that are put to a model."""
         return [self.categories[code] for code in codes.tolist()]
 
+    def shown(self, value: float | str) -> float | str:
+        """A released value as tables for people have it."""
+        return value
+
     @property
     def answers(self) -> tuple[str, ...]:
         """Of a label: the categories."""

@@ -75,15 +75,6 @@ class DateColumn(IntegerColumn):
             return (date(1970, 1, 1) + timedelta(days=round(value))).isoformat()
         return (datetime(1970, 1, 1) + timedelta(seconds=round(value))).isoformat()
 
-    def shown(self, value: float | str) -> float | str:
-        """As people write it."""
-        return self.worded(value)
-
-    @property
-    def any_value(self) -> str:
-        """The lower bound, as text."""
-        return self.text(self.bounds[0])
-
     def number(self, text: str) -> float | None:
         """Days or seconds."""
         try:

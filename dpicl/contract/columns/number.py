@@ -116,7 +116,8 @@ class NumberColumn(AnyColumn):
     @property
     def any_value(self) -> str:
         """The lower bound, as text."""
-        return str(self.bounds[0])
+        low = self.bounds[0]
+        return str(low) if self.plain else self.text(low)
 
     def restored(self, numbers: np.ndarray) -> np.ndarray:
         """Float64 as values that leave: shape (rows,), of a type that Arrow has an equal of."""
@@ -220,6 +221,10 @@ class NumberColumn(AnyColumn):
     def values(self, numbers: np.ndarray) -> list[float | str]:
         """Of rows that are put to a model."""
         return [MISSING if isnan(number) else number for number in numbers.tolist()]
+
+    def shown(self, value: float | str) -> float | str:
+        """A released value as tables for people have it."""
+        return value if self.plain else self.worded(value)
 
     @property
     def answers(self) -> tuple[str, ...]:
