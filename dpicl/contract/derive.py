@@ -1,20 +1,18 @@
-"""What a contract predicts, and what it does not state, from its columns: bins, answers, local
-attributes, templates and groups.
+"""What a contract predicts, and the templates of its rows, as they are stated or derived from its
+columns.
 
 Guarantee   none spent: columns are public, and no row is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from string import Formatter
 from typing import Literal
 
-from dpicl.contract.columns import Column
-from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template, Word
-from dpicl.types import LABEL
+from dpicl.contract.parts import Template, Word
 
 VERSION = 1
 """Raised when other bins, answers, attributes or groups are derived from the same columns: in
@@ -22,7 +20,6 @@ version 2 of contracts they are part of what a release is, and of its name.
 """
 YES_OR_NO = "Yes or No? Answer:"
 """Cue of a binary label."""
-_MOST_SHOTS = 64
 
 
 @dataclass(frozen=True)
@@ -45,29 +42,6 @@ class Target:
     def count(self) -> int:
         """Number of codes; 1 where nothing is predicted."""
         return len(self.answers)
-
-
-def target_of(columns: Mapping[str, Column], label: Label | None) -> Target:
-    """What is predicted, as codes and answers; of a column that is not there, nothing yet."""
-    if label is None:
-        return Target("none", ("",))
-    question = label.question or f"What is the {label.column.replace('_', ' ')}?"
-    if label.has_rule and not label.answers:
-        return Target("binary", ("No", "Yes"), question, YES_OR_NO)
-    if label.column not in columns:
-        return Target("none", ("",))
-    column = columns[label.column]
-    if label.answers:
-        return Target("classes", label.answers, question, "Answer:")
-    return Target(column.target, column.answers, question, "Answer:")
-
-
-def attributes_of(features: Mapping[str, Column]) -> tuple[Attribute, ...]:
-    """One attribute of every column."""
-    return tuple(
-        column.attribute(name, name if name != LABEL else f"{name}_")
-        for name, column in features.items()
-    )
 
 
 @dataclass(frozen=True)
@@ -109,31 +83,3 @@ def places_of(text: str) -> tuple[tuple[str, str | None], ...]:
     attribute.
     """
     return tuple((literal, name) for literal, name, _, _ in Formatter().parse(text))
-
-
-def wording_of(
-    features: Iterable[str], attributes: Sequence[Attribute], prompts: Prompts | None
-) -> tuple[Wording, Wording]:
-    """The local and the central template: as stated, else a sentence for each column."""
-    if prompts is not None:
-        return Wording.stated(prompts.local), Wording.stated(prompts.central)
-    return Wording.derived({one.name: one.column for one in attributes}), Wording.derived(
-        {name: name for name in features}
-    )
-
-
-def groups_of(
-    features: Mapping[str, Column], target: Target
-) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
-    """Groups by the label, then by halves of one column after another, up to 64."""
-    keys: tuple[GroupKey | Literal["label"], ...] = (
-        ("label",) if 1 < target.count <= _MOST_SHOTS else ()
-    )
-    count = target.count if keys else 1
-    groups = {count: keys} if keys else {}
-    for name, column in features.items():
-        key = column.halves(name)
-        if key is not None and 2 * count <= _MOST_SHOTS:
-            keys, count = (*keys, key), 2 * count
-            groups[count] = keys
-    return groups

@@ -16,8 +16,6 @@ MISSING = "(missing)"
 """A missing value of a released or public row; the last category of a nullable column of them."""
 EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 """What is wrong with a missing value where none may be."""
-LONGEST_TEXT = 1 << 16
-"""Bytes of a cell."""
 Extent = tuple[Any, ...]
 """The values that a predicate allows: a number's least and greatest, or categories."""
 Refuse = Callable[[Any, str], None]
@@ -35,6 +33,8 @@ class AnyColumn(Frozen):
     unsaid: ClassVar[tuple[str, ...]] = ("invalid", "missing")
     gap: ClassVar[str | None] = None
     """What a missing value is read as."""
+    plain: ClassVar[bool] = True
+    """Whether a cell and a bound hold the value itself, so that 0 is none of it."""
 
     invalid: Literal["refuse", "leave-out", "missing"] | None = None
     """What becomes of a row whose value is none of this column's (no such number or category, or

@@ -26,10 +26,9 @@ from pydantic import (
 )
 from pydantic.json_schema import WithJsonSchema
 
-from dpicl.contract.base import IN_FULL, Category, CategoryName, Text, as_written
-from dpicl.contract.columns.base import LONGEST_TEXT, MISSING, AnyColumn, Extent, Refuse, is_text
+from dpicl.contract.base import IN_FULL, Category, CategoryName, Problems, Text, as_written
+from dpicl.contract.columns.base import MISSING, AnyColumn, Extent, Refuse, is_text
 from dpicl.contract.parts import Attribute, GroupKey, Rule, Word
-from dpicl.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,11 +193,6 @@ class CategoryColumn(AnyColumn):
         categories, chunks = pa.array(self.categories), []
         for chunk in values.chunks:
             texts = chunk.dictionary.cast(pa.string())
-            if (
-                texts.null_count
-                or pc.any(pc.greater(pc.binary_length(texts), LONGEST_TEXT)).as_py()
-            ):
-                return None
             codes = pc.index_in(texts, value_set=categories).cast(pa.int16()).take(chunk.indices)
             if self.nullable:
                 codes = pc.if_else(
@@ -338,50 +332,43 @@ class CategoryColumn(AnyColumn):
         """Its own check for Great Expectations."""
         return "expect_column_values_to_be_in_set", {"value_set": list(self.categories)}
 
-    def check_rule(self, rule: Rule | Word, key: str, file: str) -> None:
-        """Raises DeclarationError: a rule does not part these categories."""
+    def check_rule(self, rule: Rule | Word, key: str) -> Problems:
+        """A rule parts these categories."""
         if rule.missing:
-            raise DeclarationError(
-                file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}"
-            )
+            yield f"{key}.missing", "is of categories", f"a part with {MISSING!r}"
         if rule.cuts:
-            raise DeclarationError(
-                file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories"
-            )
-        self.resolve_parts(rule.parts, f"{key}.parts", file)
+            yield f"{key}.cuts", "cuts a category column", "`parts` with lists of categories"
+        try:
+            self.resolve_parts(rule.parts)
+        except ValueError as error:
+            wrong, expected = error.args
+            yield f"{key}.parts", wrong, expected
 
     def resolve_parts(
-        self, parts: tuple[tuple[str, ...] | str, ...], key: str = "", file: str = ""
+        self, parts: tuple[tuple[str, ...] | str, ...]
     ) -> tuple[tuple[str, ...], ...]:
         """The categories of every part, with `rest` filled in.
 
         Raises:
-            DeclarationError: they do not partition the column's, which a checked contract's do.
+            ValueError: they do not partition the column's, as those of a checked contract do; with
+                what is wrong and what is expected.
         """
         categories = self.categories
         named = [category for part in parts if part != "rest" for category in part]
         unknown = [category for category in named if category not in categories]
         if unknown:
-            raise DeclarationError(
-                file,
-                key,
-                f"names {unknown[0]!r}, which is not a category",
-                "one of: " + ", ".join(categories),
+            raise ValueError(
+                f"names {unknown[0]!r}, which is not a category", "one of: " + ", ".join(categories)
             )
         if len(set(named)) != len(named):
-            raise DeclarationError(file, key, "a category is in two parts", "disjoint parts")
+            raise ValueError("a category is in two parts", "disjoint parts")
         rest = tuple(category for category in categories if category not in named)
         if rest and "rest" not in parts:
-            raise DeclarationError(
-                file,
-                key,
-                f"leaves out {rest[0]!r}",
-                "every category in a part, or a part `rest`",
+            raise ValueError(
+                f"leaves out {rest[0]!r}", "every category in a part, or a part `rest`"
             )
         if parts.count("rest") > 1 or ("rest" in parts and not rest) or () in parts:
-            raise DeclarationError(
-                file, key, "has an empty part", "at least one category in every part"
-            )
+            raise ValueError("has an empty part", "at least one category in every part")
         return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 

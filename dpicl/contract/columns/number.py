@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from dpicl.contract.base import Problems
 from dpicl.contract.columns.base import MISSING, AnyColumn, Extent, Refuse
 from dpicl.contract.columns.category import NUMBER
 from dpicl.contract.parts import Attribute, GroupKey, Rule, Word
-from dpicl.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +50,6 @@ class NumberColumn(AnyColumn):
     """The key that says which values there are."""
     target: ClassVar[Literal["number"]] = "number"
     """The kind of a label of all its values."""
-    plain: ClassVar[bool] = True
-    """Whether a cell and a bound hold the number itself, so that 0 is none of it."""
 
     nullable: bool = False
     """Whether a value may be missing: such rows have a bin of their own, the last one."""
@@ -277,33 +275,30 @@ class NumberColumn(AnyColumn):
         low, high = self.bounds
         return "expect_column_values_to_be_between", {"min_value": low, "max_value": high}
 
-    def check_rule(self, rule: Rule | Word, key: str, file: str) -> None:
-        """Raises DeclarationError: a rule does not part these numbers."""
+    def check_rule(self, rule: Rule | Word, key: str) -> Problems:
+        """A rule parts these numbers."""
         if rule.missing != self.nullable:
             expected = (
                 "`missing: true`, and a part more, the last"
                 if self.nullable
                 else "no `missing`: the column is not nullable"
             )
-            raise DeclarationError(file, f"{key}.missing", "does not fit the column", expected)
+            yield f"{key}.missing", "does not fit the column", expected
         if rule.parts:
-            raise DeclarationError(
-                file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers"
-            )
-        self._check_cuts(rule.cuts, f"{key}.cuts", file)
+            yield f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers"
+        yield from self._check_cuts(rule.cuts, f"{key}.cuts")
 
-    def check_bins(self, key: str, file: str) -> None:
-        """Raises DeclarationError: as `check_rule`, of its own bins."""
-        self._check_cuts(self.bins or (), key, file)
+    def check_bins(self, key: str) -> Problems:
+        """Its bins part them."""
+        yield from self._check_cuts(self.bins or (), key)
 
-    def _check_cuts(self, stated: tuple[float, ...], key: str, file: str) -> None:
+    def _check_cuts(self, stated: tuple[float, ...], key: str) -> Problems:
         low, high = self.bounds
         cuts = self.at(stated)
         if not all(low < cut <= high for cut in cuts) or any(
             later <= earlier for earlier, later in pairwise(cuts)
         ):
-            raise DeclarationError(
-                file,
+            yield (
                 key,
                 f"{list(stated)} leaves a part empty",
                 f"rising cuts above {low} and up to {high}",

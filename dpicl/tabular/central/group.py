@@ -85,7 +85,7 @@ def assign(
     )
     for key in keys:
         if isinstance(key, GroupKey):
-            numbers = numbers * key.part_count + part_codes(table, key.column, key, contract, rows)
+            numbers = numbers * key.part_count + part_codes(table, key, contract, rows)
         else:
             numbers = numbers * contract.target.count + (
                 contract.target.count - 1 - label_codes(table, contract, rows)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.contract.parts import Rule, Word
+from dpicl.contract.parts import Attribute, GroupKey, Label
 from dpicl.types import (
     LABEL,
     EncodedQueries,
@@ -30,15 +30,14 @@ UNKNOWN = -1
 
 def part_codes(
     table: Table,
-    column: str,
-    rule: Rule | Word,
+    rule: Attribute | GroupKey | Label,
     contract: Contract,
     rows: np.ndarray | slice = slice(None),
 ) -> np.ndarray:
     """The part of a rule that each row (or some, by their positions) falls into: shape (rows,),
     whole numbers.
     """
-    return contract.columns[column].part_codes(table.stored(column)[rows], rule)
+    return contract.columns[rule.column].part_codes(table.stored(rule.column)[rows], rule)
 
 
 def label_codes(
@@ -49,7 +48,7 @@ def label_codes(
     if label is None:
         return np.zeros(table.row_count, dtype=np.int64)[rows]
     if label.has_rule:
-        return part_codes(table, label.column, label, contract, rows).astype(np.int64)
+        return part_codes(table, label, contract, rows).astype(np.int64)
     values = table.stored(label.column)[rows]
     return contract.columns[label.column].codes(values).astype(np.int64)
 
@@ -143,7 +142,7 @@ def _bins(table: Table, contract: Contract, kind: type[np.integer[Any]]) -> np.n
     """Shape (rows, attributes and label), column after column."""
     bins = np.empty((len(contract.attributes) + 1, table.row_count), dtype=kind)
     for place, attribute in enumerate(contract.attributes):
-        bins[place] = part_codes(table, attribute.column, attribute, contract)
+        bins[place] = part_codes(table, attribute, contract)
     bins[-1] = label_codes(table, contract)
     return bins.T
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.columns import Column
-from dpicl.contract.columns.base import EMPTY, LONGEST_TEXT, is_text
+from dpicl.contract.columns.base import EMPTY, is_text
 from dpicl.contract.columns.date import DateColumn
 from dpicl.contract.columns.integer import IntegerColumn
 from dpicl.contract.models import Contract
@@ -25,7 +25,8 @@ from dpicl.holder import tell_left_out
 from dpicl.tabular.reading.arrow_types import check_taken, check_types, is_bytes
 from dpicl.tabular.reading.cells import NO_VALUE, NO_VALUE_RULE, as_utf8
 
-_TOO_LONG = f"has more than {LONGEST_TEXT} bytes"
+_LONGEST_TEXT = 1 << 16
+_TOO_LONG = f"has more than {_LONGEST_TEXT} bytes"
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
 _SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
@@ -253,7 +254,7 @@ def _is_long(values: pa.Array) -> pa.Array:
         or pa.types.is_binary(values.type)
         or pa.types.is_large_string(values.type)
     ):
-        return pc.greater(pc.binary_length(values), LONGEST_TEXT)
+        return pc.greater(pc.binary_length(values), _LONGEST_TEXT)
     return pa.repeat(False, len(values))
 
 

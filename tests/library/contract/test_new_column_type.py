@@ -20,7 +20,7 @@ import yaml
 from tests.harness import Place, new_place
 from tests.library.examples import ROOT
 
-CLOCK = ROOT / "tests" / "packages" / "clock" / "clock.py"
+CLOCK = ROOT / "tests" / "library" / "contract" / "clock.py"
 TYPES = "dpicl/contract/columns"
 CONTRACT = {
     "version": 2,
