@@ -142,15 +142,11 @@ class Contract(Declared):
     def cuts_of(self, column: str) -> list[float]:
         """Where stated attributes and sentences cut a column."""
         words = self.prompts.central.words.values() if self.prompts else ()
-        return [
-            *(
-                cut
-                for attribute in self.local
-                if attribute.column == column
-                for cut in attribute.cuts
-            ),
-            *(cut for word in words if word.field == column for cut in word.cuts),
+        rules = [
+            *(rule.cuts for rule in self.local if rule.column == column),
+            *(word.cuts for word in words if word.field == column),
         ]
+        return [cut for cuts in rules for cut in cuts]
 
     @cached_property
     def target(self) -> Target:
