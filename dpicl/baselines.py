@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics, measure, no_confidence
 from dpicl.randomness import Stream
@@ -78,17 +77,11 @@ def central_design(table: Table, contract: Contract, *, one_hot: bool) -> Design
     """
     columns, low, high = [], [], []
     for name in contract.features:
-        declared = contract.columns[name]
-        if not isinstance(declared, CategoryColumn):
-            values = table.numbers(name)[:, None]
-            columns.append(np.where(np.isnan(values), sum(declared.bounds) / 2, values))
-            low.append(declared.bounds[0])
-            high.append(declared.bounds[1])
-            continue
-        size, codes = len(declared.categories), table.codes(name)
-        columns.append(codes[:, None] == np.arange(size) if one_hot else codes[:, None])
-        low += [0] * (size if one_hot else 1)
-        high += [1] * size if one_hot else [max(size - 1, 1)]
+        design = contract.columns[name].design
+        values, least, most = design(table.stored(name), one_hot=one_hot)
+        columns.append(values)
+        low += least
+        high += most
     largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
     return Design(
         np.hstack(columns).astype(np.float64),

@@ -52,6 +52,11 @@ class Table:
             _one_chunk(self.data.column(column)).indices.to_numpy(zero_copy_only=False)
         )
 
+    def stored(self, column: str) -> np.ndarray:
+        """`codes` of a column of categories, `numbers` of any other."""
+        is_coded = hasattr(self.data.schema.field(column).type, "value_type")
+        return self.codes(column) if is_coded else self.numbers(column)
+
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Without a copy where there is one already."""

@@ -18,7 +18,6 @@ import pandas as pd
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
-from dpicl.contract.columns import CategoryColumn
 from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable
 from tasks.expectations import RARER_LABEL, Expectation
@@ -87,9 +86,8 @@ def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     if isinstance(contract, TextContract):
         return table.to_pandas()
     frame = table.to_pandas(categories=[], strings_to_categorical=False)
-    for name, column in contract.columns.items():
-        if isinstance(column, CategoryColumn):
-            frame[name] = table.column(name).cast(pa.string()).to_pandas()
+    for name in contract.listed:
+        frame[name] = table.column(name).cast(pa.string()).to_pandas()
     if contract.label is None:
         return frame
     labelled = table.column(contract.label.column).is_valid()

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field
 
 from dpicl.checks import Rule
 from dpicl.contract import Contract, TextContract
-from dpicl.contract.columns import CategoryColumn
 from dpicl.engine.files import write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError
@@ -94,17 +93,8 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
         }
     if rule.rule == "unique":
         return "expect_column_values_to_be_unique", column
-    declared = contract.columns[rule.column]
-    if isinstance(declared, CategoryColumn):
-        return "expect_column_values_to_be_in_set", {
-            **column,
-            "value_set": list(declared.categories),
-        }
-    return "expect_column_values_to_be_between", {
-        **column,
-        "min_value": declared.bounds[0],
-        "max_value": declared.bounds[1],
-    }
+    kind, values = contract.columns[rule.column].expectation
+    return kind, {**column, **values}
 
 
 def _file(settings: Settings, name: str) -> Path:

@@ -11,20 +11,15 @@ from typing import Any, TypeVar, cast
 import typer
 
 from dpicl.cli.terminal import split_values
-from dpicl.contract.categories import FALSE, TRUE, written_type
-from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
+from dpicl.contract.columns import TYPES
+from dpicl.contract.columns.category import FALSE, TRUE, CategoryColumn, written_type
 from dpicl.contract.declared import Budget, Person
-from dpicl.contract.draft import DATES, LISTED, UNNAMED, Draft, DraftColumn, assemble, can_be_named
+from dpicl.contract.draft import UNNAMED, Draft, DraftColumn, assemble, can_be_named
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import typed_value, validate
 
 Answer = TypeVar("Answer")
-_NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {
-    "integer": IntegerColumn,
-    "real": RealColumn,
-    **dict.fromkeys(DATES, DateColumn),
-}
-_TYPES = (*LISTED, *_NUMBERS, "ignored")
+_TYPES = (*sorted(TYPES, key=lambda name: TYPES[name].stated_in == "bounds"), "ignored")
 _GAPS = "?"
 
 
@@ -119,11 +114,11 @@ def _ask_label(
         return _one_of(text, described) if text else None
 
     label = _ask("column to predict, or empty for none", outcome, label or "")
-    if label is not None and positive and described[label].type not in LISTED:
+    if label is not None and positive and not described[label].is_listed:
         described[label] = _ask_values(
             DraftColumn(label, "category", nullable=described[label].nullable)
         )
-    if label is None or described[label].type not in LISTED:
+    if label is None or not described[label].is_listed:
         return label, ()
     categories = described[label].categories
 
@@ -189,12 +184,12 @@ def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | N
     )
     if kind.startswith("ignored"):
         return None
-    return _ask_values(
-        DraftColumn(name, cast(Any, kind.removesuffix(_GAPS)), nullable=kind.endswith(_GAPS))
-    )
+    return _ask_values(DraftColumn(name, kind.removesuffix(_GAPS), nullable=kind.endswith(_GAPS)))
 
 
 def _ask_values(column: DraftColumn) -> DraftColumn:
+    kind: Any = TYPES[column.type]
+
     def categories(text: str) -> DraftColumn:
         read = validate(
             CategoryColumn, {"type": "category", "categories": split_values(text)}, column.name
@@ -204,15 +199,10 @@ def _ask_values(column: DraftColumn) -> DraftColumn:
     def bounds(text: str) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
-            raise typer.BadParameter(
-                f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, "
-                f"the lowest first"
-            )
-        values = stated if column.type in DATES else [typed_value(one) for one in stated]
-        read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": values}, column.name)
-        return replace(
-            column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds
-        )
+            raise typer.BadParameter(f"expected two comma-separated {kind.takes}, the lowest first")
+        values = [typed_value(one) for one in stated] if kind.plain else stated
+        read = validate(kind, {"type": column.type, "bounds": values}, column.name)
+        return replace(column, bounds=read.bounds if kind.plain else (stated[0], stated[1]))
 
     if column.type == "boolean":
         return replace(column, categories=(FALSE, TRUE))

@@ -12,8 +12,6 @@ from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
 from dpicl.contract.base import IN_FULL
-from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
-from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
 from dpicl.contract.editions import accepted
 from dpicl.contract.text_source import PUBLISHED
@@ -61,12 +59,7 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
     say(f"question   {contract.target.question or 'none: nothing is predicted'}")
     table = new_table("column", "type", "public bounds or categories")
     for name, column in contract.columns.items():
-        values = ", ".join(
-            column.categories
-            if isinstance(column, CategoryColumn)
-            else [f"{_bound(column, 0)} to {_bound(column, 1)}"]
-        )
-        table.add_row(name, column.type, values)
+        table.add_row(name, column.type, column.described)
     console.print(table)
     _print_derived(contract)
 
@@ -133,18 +126,15 @@ def _unreplaced(content: bytes) -> list[str]:
 def _print_derived(contract: Contract) -> None:
     """Bins, answers, attributes, groups and prompts, and whether they are stated."""
     table, target = new_table("", "", "from the columns, or stated"), contract.target
-    columns, cut = (
-        {name: contract.columns[name] for name in contract.features},
-        {one.column for one in contract.local},
-    )
+    cut = {one.column for one in contract.local}
     stated = sum(
-        not isinstance(column, CategoryColumn) and (column.bins is not None or name in cut)
-        for name, column in columns.items()
+        name in contract.features and (column.bins is not None or name in cut)
+        for name, column in contract.numbers.items()
     )
     table.add_row(
         "bins",
-        _origin(stated, len(columns)),
-        _few([f"{name} {bin_count(contract, name)}" for name in columns]),
+        _origin(stated, len(contract.features)),
+        _few([f"{name} {bin_count(contract, name)}" for name in contract.features]),
     )
     answers = (
         f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}"
@@ -172,14 +162,6 @@ def _print_derived(contract: Contract) -> None:
         text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…",
     )
     console.print(table)
-
-
-def _bound(column: IntegerColumn | RealColumn, end: int) -> str:
-    return (
-        as_text(column.bounds[end], column)
-        if isinstance(column, DateColumn)
-        else f"{column.bounds[end]:g}"
-    )
 
 
 def _few(values: Sequence[str], between: str = ", ", most: int = 12) -> str:

@@ -29,7 +29,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
 from dpicl.tabular.reading.header import check_columns
-from dpicl.tabular.reading.parse import allowed_values, any_value, typed_table
+from dpicl.tabular.reading.parse import allowed_values, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"
@@ -81,7 +81,7 @@ class Records:
 
 def stand_in(column: Column) -> str:
     """What a missing or disallowed value is answered with; equation (1)."""
-    return "" if column.nullable else any_value(column)
+    return "" if column.nullable else column.any_value
 
 
 def _ids(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpicl.contract.columns import CategoryColumn, DateColumn
-from dpicl.contract.derive import inner_edges
 from dpicl.contract.models import Contract
 
 _PARTS, _CLASSES = 30, 20
@@ -50,9 +48,9 @@ def advice(contract: Contract) -> Iterator[str]:
 
 def _bins(contract: Contract) -> Iterator[str]:
     cut = {one.column for one in contract.local}
-    for name, column in contract.columns.items():
+    for name, column in contract.numbers.items():
         if (
-            isinstance(column, CategoryColumn | DateColumn)
+            not column.plain
             or column.bins is not None
             or name in cut
             or name == contract.split_column
@@ -63,7 +61,7 @@ def _bins(contract: Contract) -> Iterator[str]:
         span = high / low if low > 0 else low / high if high < 0 else high - low
         if (
             span > _SPAN
-            and len(inner_edges(column)) > 1
+            and len(column.edges()) > 1
             and not (name == contract.label_column and contract.target.kind != "number")
         ):
             edges = [

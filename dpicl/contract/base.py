@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from math import isfinite
 from typing import Annotated, Any, ClassVar, cast
@@ -91,6 +92,10 @@ def _as_fraction(value: Any) -> Any:
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
 
 
+Problems = Iterator[tuple[str, str, str]]
+"""What is wrong with a contract, the first of which is told: (key, rule that is broken, what is
+expected).
+"""
 _MOST = 2**63
 
 

@@ -15,10 +15,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from dpicl.contract.base import NAME
-from dpicl.contract.categories import BOOLEANS, ValueType, value_of
+from dpicl.contract.columns import TYPES
+from dpicl.contract.columns.category import BOOLEANS, ValueType, value_of
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError
@@ -27,10 +28,6 @@ from dpicl.yaml_file import parse_yaml
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
 UNNAMED = "a name that a contract cannot write; rename it in the file"
-DATES = ("date", "datetime")
-Kind = Literal["integer", "real", "date", "datetime", "category", "boolean"]
-LISTED = ("category", "boolean")
-"""Types whose values are listed, and not between bounds."""
 _BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
@@ -45,7 +42,8 @@ class DraftColumn:
     """
 
     name: str
-    type: Kind
+    type: str
+    """As a contract has it."""
     bounds: tuple[float | str | None, float | str | None] = (None, None)
     """Numbers; ISO texts of dates."""
     categories: tuple[str, ...] = ()
@@ -56,9 +54,14 @@ class DraftColumn:
     """What its publisher says of it, for the person who fills it in."""
 
     @property
+    def is_listed(self) -> bool:
+        """Whether its values are listed, and not between bounds."""
+        return TYPES[self.type].stated_in == "categories"
+
+    @property
     def is_open(self) -> bool:
         """Whether something has to be filled in."""
-        return not self.categories if self.type in LISTED else None in self.bounds
+        return not self.categories if self.is_listed else None in self.bounds
 
     @property
     def line(self) -> str:
@@ -76,7 +79,7 @@ class DraftColumn:
             else _plain(math.ceil(high) if whole else tidy(high))
         )
         values = f", bounds: [{least}, {most}]"
-        if self.type in LISTED:
+        if self.is_listed:
             stated = [value_of(one, self.value_type) for one in self.categories] or None
             values = f", categories: {_json(stated)}" if self.type == "category" else ""
         # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
@@ -102,7 +105,7 @@ class DraftColumn:
         holds.
         """
         low, high = self.bounds
-        if self.type in DATES:
+        if not TYPES[self.type].plain:
             return replace(self, bounds=(low or "1000-01-01", high or "9000-01-01"))
         low = (0 if high is None else float(high) - 1) if low is None else low
         return replace(

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, written_type
-from dpicl.contract.columns import MISSING, moment
-from dpicl.contract.draft import UNNAMED, DraftColumn, Kind, can_be_named, tidy
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, written_type
+from dpicl.contract.columns.date import moment
+from dpicl.contract.draft import UNNAMED, DraftColumn, can_be_named, tidy
 from dpicl.errors import ParameterError
 
 MOST_CATEGORIES = 256
@@ -230,7 +231,7 @@ def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | N
         seconds = [moment(one, "datetime") for one in pc.unique(filled).to_pylist()]
     except ValueError:
         return None
-    kind: Kind = "datetime" if any(one % _DAY for one in seconds) else "date"
+    kind = "datetime" if any(one % _DAY for one in seconds) else "date"
     low, high = (
         date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds))
     )

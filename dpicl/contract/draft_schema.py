@@ -18,9 +18,10 @@ import pyarrow.parquet as pa_parquet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from dpicl.contract.base import as_written
-from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, type_of
-from dpicl.contract.columns import moment
-from dpicl.contract.draft import DATES, UNNAMED, DraftColumn, Kind, can_be_named
+from dpicl.contract.columns import TYPES
+from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of
+from dpicl.contract.columns.date import moment
+from dpicl.contract.draft import UNNAMED, DraftColumn, can_be_named
 from dpicl.errors import DataError, DeclarationError
 from dpicl.files.bounded import read_bytes
 from dpicl.yaml_file import validate
@@ -28,7 +29,7 @@ from dpicl.yaml_file import validate
 _SHAPES = (
     "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
 )
-_TYPES: dict[str, Kind] = {
+_TYPES = {
     "integer": "integer",
     "year": "integer",
     "number": "real",
@@ -216,7 +217,7 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
             truth = field.false_values + field.true_values
             kind = (
                 f"{field.type} in another format"
-                if field.type in DATES and field.format not in ("default", "any")
+                if field.type in ("date", "datetime") and field.format not in ("default", "any")
                 else field.type
             )
             yield (
@@ -277,7 +278,8 @@ def _column(
             name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note
         )
     low, high = (
-        _bound(stated, is_date=_TYPES[kind] in DATES) for stated in (limits.minimum, limits.maximum)
+        _bound(stated, is_date=not TYPES[_TYPES[kind]].plain)
+        for stated in (limits.minimum, limits.maximum)
     )
     return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
 

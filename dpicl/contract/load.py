@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dpicl.contract.base import Problems
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import VERSION
 from dpicl.contract.editions import edition, edition_names
@@ -33,29 +35,25 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it says, one contract stops no command on others
         rule = f"cannot be followed ({type(error).__name__})"
-        raise DeclarationError(
-            file,
-            "",
-            rule,
-            "a contract as docs/reference/contract.md has it; please report this one",
-        ) from None
+        expected = "a contract as docs/reference/contract.md has it; please report this one"
+        raise DeclarationError(file, "", rule, expected) from None
 
 
 def _checked(content: Any, file: str) -> Contract | TextContract:
     kind = content.get("kind") if isinstance(content, dict) else None
+    contract: Contract | TextContract
     if kind is None:
-        table = validate(Contract, content, file)
-        check_series(table, file)
-        check_references(table, file)
-        return table
-    if kind != "text":
-        raise DeclarationError(
-            file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table"
-        )
-    texts = validate(TextContract, content, file)
-    _check_text_references(texts, file)
-    check_text_series(texts, file)
-    return texts
+        contract = validate(Contract, content, file)
+        problems = chain(check_series(contract), check_references(contract))
+    elif kind == "text":
+        contract = validate(TextContract, content, file)
+        problems = chain(_check_text_references(contract), check_text_series(contract))
+    else:
+        expected = "text, or no such key for a table"
+        raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", expected)
+    for key, rule, wanted in problems:
+        raise DeclarationError(file, key, rule, wanted)
+    return contract
 
 
 def load_contract(path: Path) -> Contract | TextContract:
@@ -97,19 +95,18 @@ def contract_digest(contract: Declared) -> str:
     ).hexdigest()
 
 
-def _check_text_references(contract: TextContract, file: str) -> None:
+def _check_text_references(contract: TextContract) -> Problems:
     if contract.privacy.unit != "row" and contract.generation is not None:
         expected = (
             "row, or `ensemble` alone: demonstrations are written from texts one by one, not from "
             "persons"
         )
-        raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", expected)
+        yield "privacy.unit", f"is {contract.privacy.unit}", expected
     if "sampling_rate" in contract.privacy.model_fields_set:
         expected = "no such key: subsets x examples / rows is the rate of every label"
-        raise DeclarationError(file, "privacy.sampling_rate", "has no meaning for texts", expected)
+        yield "privacy.sampling_rate", "has no meaning for texts", expected
     if contract.calibrate and not contract.is_classification:
-        raise DeclarationError(
-            file,
+        yield (
             "calibrate",
             "is true for open answers",
             "true only with a task of kind classification",
@@ -118,14 +115,13 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         "label",
         "text",
     }:
-        raise DeclarationError(
-            file,
+        yield (
             "source.bundled",
             "has the fields label and text",
             '`text: "{text}"` and `field: label`',
         )
     if contract.source.published is not None:
-        _check_editions(contract, file)
+        yield from _check_editions(contract)
         return
     # A benchmark's held-out texts are its queries; texts with something at stake have public ones,
     # or none.
@@ -134,15 +130,13 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         and contract.source.bundled is None
         and contract.source.test is None
     ):
-        raise DeclarationError(
-            file,
+        yield (
             "source.test",
             "is missing",
             "a file of held-out texts, which a benchmark is measured on",
         )
     if contract.privacy.budget.benchmark and contract.source.queries is not None:
-        raise DeclarationError(
-            file,
+        yield (
             "source.queries",
             "has no meaning for a benchmark",
             "no such key: its held-out texts are public",
@@ -151,52 +145,44 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         contract.source.train.file if contract.source.train else None,
         contract.source.deliveries,
     ]
-    check_public_queries(contract.source.queries, private, "source.queries", file)
+    yield from check_public_queries(contract.source.queries, private, "source.queries")
     for split, source in (("train", contract.source.train), ("test", contract.source.test)):
         if source is not None and source.sha256 is not None:
-            check_public_digest(contract, f"source.{split}.sha256", file)
-    _check_methods(contract, file)
+            yield from check_public_digest(contract, f"source.{split}.sha256")
+    yield from _check_methods(contract)
 
 
-def _check_editions(contract: TextContract, file: str) -> None:
+def _check_editions(contract: TextContract) -> Problems:
     """Editions are of public texts, and every one of them has the rows that the methods need."""
     if not contract.privacy.budget.benchmark:
         expected = (
             "`benchmark: true`, or `train`: which files hold private texts must not follow from "
             "what is in them"
         )
-        raise DeclarationError(
-            file, "source.published", "has no meaning for texts with something at stake", expected
-        )
+        yield "source.published", "has no meaning for texts with something at stake", expected
     for name in edition_names(contract):
         try:
             chosen = edition(contract, name)
         except ValueError as error:
             rule, _, expected = str(error).partition("; expected ")
-            raise DeclarationError(file, f"source.slices.{name}.bounds", rule, expected) from None
-        _check_methods(chosen, file, "" if name == PUBLISHED else f"source.slices.{name}.")
+            yield f"source.slices.{name}.bounds", rule, expected
+        yield from _check_methods(chosen, "" if name == PUBLISHED else f"source.slices.{name}.")
 
 
-def _check_methods(contract: TextContract, file: str, within: str = "") -> None:
+def _check_methods(contract: TextContract, within: str = "") -> Problems:
     """There is a method for the contract, with the words and the rows that it needs."""
     if contract.generation is None and contract.ensemble is None:
-        raise DeclarationError(
-            file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method"
-        )
+        yield "generation", "and `ensemble` are missing", "one of them: the sizes of a method"
     if (contract.generation is None) != (contract.prompts.generation is None):
-        raise DeclarationError(
-            file, "prompts.generation", "and `generation` go together", "both of them, or neither"
-        )
+        yield "prompts.generation", "and `generation` go together", "both of them, or neither"
     if contract.generation is not None and isinstance(contract.task, FreeText):
-        raise DeclarationError(
-            file,
+        yield (
             "generation",
             "needs labels to write texts for",
             "`ensemble` only, with a task of kind generation",
         )
     if (contract.prompts.answering.keywords is not None) and contract.is_classification:
-        raise DeclarationError(
-            file,
+        yield (
             "prompts.answering.keywords",
             "has no meaning for labels",
             "no such key with a task of kind classification",
@@ -214,8 +200,7 @@ def _check_methods(contract: TextContract, file: str, within: str = "") -> None:
                 else "task.min_rows"
             )
             needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
-            raise DeclarationError(
-                file,
+            yield (
                 key,
                 f"is {rows}, fewer than {needed}",
                 f"at least {subsets * examples}, or smaller generation sizes",

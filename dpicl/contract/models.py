@@ -14,10 +14,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from dpicl.contract.base import Frozen, Name
-from dpicl.contract.columns import Attribute, Column, GroupKey, Label, Prompts
+from dpicl.contract.columns import Column
+from dpicl.contract.columns.category import CategoryColumn
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.declared import Declared
-from dpicl.contract.derive import Target, Wording, attributes_of, groups_of, target_of, wording_of
+from dpicl.contract.derive import YES_OR_NO, Target, Wording
+from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
+from dpicl.types import LABEL
+
+_MOST_SHOTS = 64
 
 
 def _as_label(value: Any) -> Any:
@@ -107,10 +113,6 @@ class Contract(Declared):
         )
 
     @property
-    def _described(self) -> dict[str, Column]:
-        return {name: self.columns[name] for name in self.features}
-
-    @property
     def label_column(self) -> str | None:
         """The column that is predicted."""
         return self.label.column if self.label else None
@@ -118,35 +120,88 @@ class Contract(Declared):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, from which everything is derived anew."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("target", "attributes", "wording", "group_keys"):
+        for name in ("numbers", "listed", "target", "attributes", "wording", "group_keys"):
             vars(copied).pop(name, None)
         return copied
 
     @cached_property
+    def numbers(self) -> dict[str, NumberColumn]:
+        """Columns of numbers, which are averaged."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if isinstance(column, NumberColumn)
+        }
+
+    @cached_property
+    def listed(self) -> dict[str, CategoryColumn]:
+        """Columns of categories, which are counted."""
+        columns = self.columns.items()
+        return {name: column for name, column in columns if isinstance(column, CategoryColumn)}
+
+    def cuts_of(self, column: str) -> list[float]:
+        """Where stated attributes and sentences cut a column."""
+        words = self.prompts.central.words.values() if self.prompts else ()
+        rules = [
+            *(rule.cuts for rule in self.local if rule.column == column),
+            *(word.cuts for word in words if word.field == column),
+        ]
+        return [cut for cuts in rules for cut in cuts]
+
+    @cached_property
     def target(self) -> Target:
         """What is predicted, as codes and answers."""
-        return target_of(self.columns, self.label)
+        label = self.label
+        if label is None:
+            return Target("none", ("",))
+        question = label.question or f"What is the {label.column.replace('_', ' ')}?"
+        if label.has_rule and not label.answers:
+            return Target("binary", ("No", "Yes"), question, YES_OR_NO)
+        if label.column not in self.columns:  # which is about to be refused
+            return Target("none", ("",))
+        column = self.columns[label.column]
+        if label.answers:
+            return Target("classes", label.answers, question, "Answer:")
+        return Target(column.target, column.answers, question, "Answer:")
 
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
         """The attributes that clients report: as stated, else derived."""
-        return self.local or attributes_of(self._described)
+        return self.local or tuple(
+            self.columns[name].attribute(name, name if name != LABEL else f"{name}_")
+            for name in self.features
+        )
 
     @cached_property
     def wording(self) -> tuple[Wording, Wording]:
         """How rows are written as text, for the local and the central method: as stated, else
         derived.
         """
-        return wording_of(self.features, self.attributes, self.prompts)
+        if self.prompts is not None:
+            return Wording.stated(self.prompts.local), Wording.stated(self.prompts.central)
+        return Wording.derived(
+            {attribute.name: attribute.column for attribute in self.attributes}
+        ), Wording.derived({name: name for name in self.features})
 
     @cached_property
     def group_keys(self) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
-        """{number of demonstrations: keys of GROUP BY}: as stated, else derived."""
-        return (
-            self.groups
-            if self.groups or self.version == 1
-            else groups_of(self._described, self.target)
-        )
+        """{number of demonstrations: keys of GROUP BY}: as stated, else by the label, then by
+        halves of one column after another, up to 64.
+        """
+        if self.groups or self.version == 1:
+            return self.groups
+        keys: tuple[GroupKey | Literal["label"], ...] = ()
+        groups: dict[int, tuple[GroupKey | Literal["label"], ...]] = {}
+        count = 1
+        if 1 < self.target.count <= _MOST_SHOTS:
+            count, keys = self.target.count, ("label",)
+            groups[count] = keys
+        for name in self.features:
+            key = self.columns[name].halves(name)
+            if key is not None and 2 * count <= _MOST_SHOTS:
+                keys, count = (*keys, key), 2 * count
+                groups[count] = keys
+        return groups
 
     @property
     def split_column(self) -> str | None:
@@ -209,26 +264,18 @@ class Contract(Declared):
 
     def refusing(self) -> Contract:
         """The same for public rows, of which none is left out or mended."""
-        columns = {
-            name: column.model_copy(update={"invalid": None})
-            for name, column in self.columns.items()
-        }
-        return self.model_copy(
-            update={
-                "columns": columns,
-                "source": self.source.model_copy(update={"invalid": "refuse"}),
-            }
-        )
+        return self._reading("invalid", "refuse")
 
     def without_missing_words(self) -> Contract:
         """The same for rows in which an empty cell alone is a missing value."""
+        return self._reading("missing", None)
+
+    def _reading(self, key: str, of_source: str | None) -> Contract:
         columns = {
-            name: column.model_copy(update={"missing": None})
-            for name, column in self.columns.items()
+            name: column.model_copy(update={key: None}) for name, column in self.columns.items()
         }
-        return self.model_copy(
-            update={"columns": columns, "source": self.source.model_copy(update={"missing": None})}
-        )
+        source = self.source.model_copy(update={key: of_source})
+        return self.model_copy(update={"columns": columns, "source": source})
 
     @property
     def takes_back(self) -> bool:

@@ -4,193 +4,132 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
-from itertools import pairwise
-from math import ceil, prod
+from math import prod
 from pathlib import PurePosixPath
 
-from dpicl.contract.categories import category_of
-from dpicl.contract.columns import (
-    MISSING,
-    Attribute,
-    CategoryColumn,
-    Column,
-    GroupKey,
-    IntegerColumn,
-    Label,
-    Prompts,
-    RealColumn,
-    Rule,
-    Template,
-    Word,
-    number_meant,
-)
+from dpicl.contract.base import Problems
+from dpicl.contract.columns import Column
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import Attribute, GroupKey, Label, Prompts, Template
 from dpicl.contract.sources import QueryFile
 from dpicl.contract.text_source import TextFile
-from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
 MAX_LEVELS = 256
 """Of one attribute: its codes are bytes."""
 
 
-def check_references(contract: Contract, file: str) -> None:
-    """Every name, cut and category that one part uses exists in another.
-
-    Raises:
-        DeclarationError: names file, key and expected shape.
-    """
-    _check_stated(contract, file)
-    _check_rules(contract, file)
-    _check_held_out(contract, file)
+def check_references(contract: Contract) -> Problems:
+    """Every name, cut and category that one part uses exists in another."""
+    yield from _check_stated(contract)
+    yield from _check_rules(contract)
+    yield from _check_held_out(contract)
     person = contract.privacy.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
         expected = "a column of the source that is used nowhere else in the contract"
-        raise DeclarationError(
-            file, "privacy.person.id_column", "is also declared or ignored", expected
-        )
+        yield "privacy.person.id_column", "is also declared or ignored", expected
     if contract.source.content_sha256 is not None:
-        check_public_digest(contract, "source.content_sha256", file)
-    _check_groups(contract, file)
+        yield from check_public_digest(contract, "source.content_sha256")
+    yield from _check_groups(contract)
     names = [attribute.name for attribute in contract.attributes]
     if len(set(names)) != len(names) or LABEL in names:
-        raise DeclarationError(
-            file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}"
-        )
+        yield "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}"
     for attribute in contract.attributes:
         if attribute.part_count > MAX_LEVELS:
-            raise DeclarationError(
-                file,
+            yield (
                 f"local.{attribute.name}",
                 f"has {attribute.part_count} parts",
                 f"at most {MAX_LEVELS}",
             )
         if attribute.column in (contract.label_column, contract.split_column):
-            raise DeclarationError(
-                file,
-                f"local.{attribute.name}.column",
-                "is the label or the split",
-                "a feature column",
-            )
+            yield f"local.{attribute.name}.column", "is the label or the split", "a feature column"
     if contract.prompts is not None:
-        _check_templates(contract, contract.prompts, file)
+        yield from _check_templates(contract, contract.prompts)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
-            _column(contract, check.column, f"checks.{index}.column", file)
+            yield from _check_column(contract, check.column, f"checks.{index}.column")
 
 
-def _check_stated(contract: Contract, file: str) -> None:
+def _check_stated(contract: Contract) -> Problems:
     """What cannot be derived is there, and bins, from which much is derived, lie within the
     bounds.
     """
     for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
         if contract.version == 1 and not stated:
-            raise DeclarationError(
-                file, key, "is missing", "this key, or `version: 2`, in which it is derived"
-            )
+            yield key, "is missing", "this key, or `version: 2`, in which it is derived"
     if contract.source.frame and contract.account is None:
-        raise DeclarationError(
-            file, "account", "is missing", "the name of the account that pays for rows of a program"
-        )
+        yield "account", "is missing", "the name of the account that pays for rows of a program"
     if not contract.features:
-        raise DeclarationError(
-            file,
+        yield (
             "columns",
             "has no column beside the label",
             "at least one column to describe a row by",
         )
     for name, column in contract.columns.items():
         if column.invalid == "missing" and not column.nullable:
-            raise DeclarationError(
-                file,
+            yield (
                 f"columns.{name}.invalid",
                 "is missing of a column without missing values",
                 "`nullable: true` beside it",
             )
-        _check_missing(contract, name, column, file)
-        if not isinstance(column, CategoryColumn) and column.bins is not None:
-            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
+        yield from _check_missing(contract, name, column)
+        number = contract.numbers.get(name)
+        if number is not None and number.bins is not None:
+            yield from number.check_bins(f"columns.{name}.bins")
             if name not in contract.features and (
                 name != contract.label_column or contract.target.kind != "number"
             ):
-                raise DeclarationError(
-                    file,
+                yield (
                     f"columns.{name}.bins",
                     "is of no feature",
                     "bins of features, or of a number to predict",
                 )
 
 
-def _check_missing(contract: Contract, name: str, column: Column, file: str) -> None:
+def _check_missing(contract: Contract, name: str, column: Column) -> Problems:
     """No word means that a value is missing, and a value: rows that have it would be dropped
     without a word.
     """
     for word in contract.missing_words(name):
-        if isinstance(column, CategoryColumn):
-            is_value, values = (
-                word != MISSING
-                and (
-                    word in column.categories
-                    or category_of(word, column.categories, column.value_type) is not None
-                ),
-                "categories",
-            )
-        else:
-            is_value, values = _lies_within(word, column), "bounds"
-        if is_value:
+        if column.holds(word):
             stated = f"columns.{name}.missing" if column.missing is not None else "source.missing"
             rule = (
                 f"has {word!r} among its values, and {stated} says that it stands for a missing one"
             )
-            raise DeclarationError(
-                file,
-                f"columns.{name}.{values}",
+            yield (
+                f"columns.{name}.{column.stated_in}",
                 rule,
-                f"other {values}, or `missing: [...]` in this column, perhaps none",
+                f"other {column.stated_in}, or `missing: [...]` in this column, perhaps none",
             )
 
 
-def _lies_within(word: str, column: IntegerColumn | RealColumn) -> bool:
-    value = number_meant(word, column.type)
-    return value is not None and column.bounds[0] <= value <= column.bounds[1]
-
-
-def _check_rules(contract: Contract, file: str) -> None:
+def _check_rules(contract: Contract) -> Problems:
     rules: dict[str, Label | GroupKey | Attribute] = {}
     label = contract.label
     if label is not None:
-        column, target = _column(contract, label.column, "label.column", file), contract.target
-        if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
-            raise DeclarationError(
-                file,
+        yield from _check_column(contract, label.column, "label.column")
+        column, target = contract.columns[label.column], contract.target
+        if label.answers and not label.has_rule and label.column in contract.numbers:
+            yield (
                 "label.answers",
                 "word a number",
                 "`cuts` with an answer for each part, or no answers",
             )
-        if (
-            label.answers
-            and isinstance(column, CategoryColumn)
-            and not label.has_rule
-            and target.count != len(column.categories)
-        ):
-            raise DeclarationError(
-                file,
+        if label.answers and not label.has_rule and target.count != column.count():
+            yield (
                 "label.answers",
                 f"has {target.count} answers",
-                f"{len(column.categories)}: one per category",
+                f"{column.count()}: one per category",
             )
         if target.count < 2 or len(set(target.answers)) != target.count:
-            raise DeclarationError(
-                file,
+            yield (
                 "label",
                 "has one answer, or one that stands twice",
                 "a column with two values or more, worded differently",
             )
         if target.count > MAX_LEVELS:
-            raise DeclarationError(
-                file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}"
-            )
+            yield "label", f"has {target.count} classes", f"at most {MAX_LEVELS}"
         if label.has_rule:
             rules["label"] = label
     for k, keys in contract.group_keys.items():
@@ -202,113 +141,38 @@ def _check_rules(contract: Contract, file: str) -> None:
     for key, rule in (
         rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}
     ).items():
-        _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
+        yield from _check_column(contract, rule.column, f"{key}.column")
+        yield from contract.columns[rule.column].check_rule(rule, key)
 
 
-def _column(contract: Contract, name: str, key: str, file: str) -> Column:
+def _check_column(contract: Contract, name: str, key: str) -> Problems:
     if name not in contract.columns:
-        raise DeclarationError(
-            file,
+        yield (
             key,
             f"names {name!r}, which is not a column",
             "one of: " + ", ".join(contract.columns),
         )
-    return contract.columns[name]
-
-
-def _check_rule(rule: Rule | Word, column: Column, key: str, file: str) -> None:
-    if isinstance(column, CategoryColumn):
-        if rule.missing:
-            raise DeclarationError(
-                file, f"{key}.missing", "is of categories", f"a part with {MISSING!r}"
-            )
-        if rule.cuts:
-            raise DeclarationError(
-                file, f"{key}.cuts", "cuts a category column", "`parts` with lists of categories"
-            )
-        resolve_parts(rule.parts, column.categories, key, file)
-        return
-    if rule.missing != column.nullable:
-        expected = (
-            "`missing: true`, and a part more, the last"
-            if column.nullable
-            else "no `missing`: the column is not nullable"
-        )
-        raise DeclarationError(file, f"{key}.missing", "does not fit the column", expected)
-    if rule.parts:
-        raise DeclarationError(
-            file, f"{key}.parts", "lists categories of a numeric column", "`cuts` with numbers"
-        )
-    _check_cuts(rule.cuts, column, f"{key}.cuts", file)
-
-
-def _check_cuts(
-    stated: tuple[float, ...], column: IntegerColumn | RealColumn, key: str, file: str
-) -> None:
-    low, high = column.bounds
-    cuts = [ceil(cut) for cut in stated] if isinstance(column, IntegerColumn) else stated
-    if not all(low < cut <= high for cut in cuts) or any(
-        later <= earlier for earlier, later in pairwise(cuts)
-    ):
-        raise DeclarationError(
-            file,
-            key,
-            f"{list(stated)} leaves a part empty",
-            f"rising cuts above {low} and up to {high}",
-        )
-
-
-def resolve_parts(
-    parts: tuple[tuple[str, ...] | str, ...], categories: tuple[str, ...], key: str, file: str
-) -> tuple[tuple[str, ...], ...]:
-    """The categories of every part, with `rest` filled in; they must partition the column's."""
-    named = [category for part in parts if part != "rest" for category in part]
-    unknown = [category for category in named if category not in categories]
-    if unknown:
-        raise DeclarationError(
-            file,
-            f"{key}.parts",
-            f"names {unknown[0]!r}, which is not a category",
-            "one of: " + ", ".join(categories),
-        )
-    if len(set(named)) != len(named):
-        raise DeclarationError(file, f"{key}.parts", "a category is in two parts", "disjoint parts")
-    rest = tuple(category for category in categories if category not in named)
-    if rest and "rest" not in parts:
-        raise DeclarationError(
-            file,
-            f"{key}.parts",
-            f"leaves out {rest[0]!r}",
-            "every category in a part, or a part `rest`",
-        )
-    if parts.count("rest") > 1 or ("rest" in parts and not rest) or () in parts:
-        raise DeclarationError(
-            file, f"{key}.parts", "has an empty part", "at least one category in every part"
-        )
-    return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
 def check_public_queries(
-    queries: QueryFile | TextFile | None, private: Iterable[str | None], key: str, file: str
-) -> None:
-    """Raises DeclarationError: the file of queries is, or lies in, one of the private places, whose
-    rows any model would see.
+    queries: QueryFile | TextFile | None, private: Iterable[str | None], key: str
+) -> Problems:
+    """The file of queries neither is nor lies in one of the private places, whose rows any model
+    would see.
     """
     if queries is not None and any(
         PurePosixPath(queries.file).is_relative_to(place) for place in private if place
     ):
-        raise DeclarationError(
-            file, key, "is one of the private files", "a public file, which any model may see"
-        )
+        yield key, "is one of the private files", "a public file, which any model may see"
 
 
-def _check_held_out(contract: Contract, file: str) -> None:
+def _check_held_out(contract: Contract) -> Problems:
     """A benchmark holds rows out; any other table may name public rows to measure on, or charge for
     held-out ones.
     """
     split, source = contract.split, contract.source
-    check_public_queries(
-        contract.queries, [source.file, source.folder, source.deliveries], "queries", file
+    yield from check_public_queries(
+        contract.queries, [source.file, source.folder, source.deliveries], "queries"
     )
     charged = split is not None and split.evaluation_epsilon is not None
     for key, stated in (
@@ -316,72 +180,53 @@ def _check_held_out(contract: Contract, file: str) -> None:
         ("split.evaluation_epsilon", charged),
     ):
         if stated and contract.label is None:
-            raise DeclarationError(
-                file, key, "has no meaning without a label", "no such key, or `label`"
-            )
+            yield key, "has no meaning without a label", "no such key, or `label`"
     if contract.privacy.budget.benchmark:
         if split is None:
             expected = (
                 "how a benchmark's rows are held out: column, train and test, or test_fraction"
             )
-            raise DeclarationError(file, "split", "is missing", expected)
+            yield "split", "is missing", expected
         if contract.queries is not None:
-            raise DeclarationError(
-                file,
+            yield (
                 "queries",
                 "has no meaning for a benchmark",
                 "no such key: its held-out rows are public",
             )
         if charged:
-            raise DeclarationError(
-                file,
+            yield (
                 "split.evaluation_epsilon",
                 "has no meaning for a benchmark",
                 "no such key: nothing is charged",
             )
     if contract.queries is not None and charged:
-        raise DeclarationError(
-            file,
-            "queries",
-            "is given beside `split.evaluation_epsilon`",
-            "one of both to measure on",
-        )
+        yield "queries", "is given beside `split.evaluation_epsilon`", "one of both to measure on"
     if split is not None and split.column is not None:
-        column = _column(contract, split.column, "split.column", file)
-        if not isinstance(column, CategoryColumn) or not {split.train, split.test} <= set(
-            column.categories
-        ):
+        yield from _check_column(contract, split.column, "split.column")
+        listed = contract.listed.get(split.column)
+        if listed is None or not {split.train, split.test} <= set(listed.categories):
             expected = "a category column with the train and test values"
-            raise DeclarationError(
-                file, "split.column", "lacks the train or the test value", expected
-            )
+            yield "split.column", "lacks the train or the test value", expected
 
 
-def check_public_digest(contract: Declared, key: str, file: str) -> None:
-    """A plain hash of rows stands in a contract of public rows alone.
-
-    Raises:
-        DeclarationError: the contract is no benchmark: who knows all rows but one can test guesses
-            of that one against the hash.
+def check_public_digest(contract: Declared, key: str) -> Problems:
+    """A plain hash of rows stands in a contract of public rows alone: who knows all rows but one
+    can test guesses of that one against it.
     """
     if not contract.privacy.budget.benchmark:
-        raise DeclarationError(
-            file,
+        yield (
             key,
             "is a hash of private rows, against which guesses can be tried",
             "no such key but in a benchmark",
         )
 
 
-def _check_groups(contract: Contract, file: str) -> None:
+def _check_groups(contract: Contract) -> Problems:
     for k, keys in contract.group_keys.items():
         if contract.target.kind == "none" and "label" in keys:
-            raise DeclarationError(
-                file, f"groups.{k}", "groups by a label that is not declared", "keys with columns"
-            )
+            yield f"groups.{k}", "groups by a label that is not declared", "keys with columns"
         if any(isinstance(key, GroupKey) and key.missing for key in keys):
-            raise DeclarationError(
-                file,
+            yield (
                 f"groups.{k}",
                 "groups by a number that may be missing",
                 "columns that are not nullable, or of categories",
@@ -389,48 +234,35 @@ def _check_groups(contract: Contract, file: str) -> None:
         sizes = [contract.target.count if key == "label" else key.part_count for key in keys]
         if prod(sizes) != k:
             product = " x ".join(map(str, sizes)) or "none"
-            raise DeclarationError(
-                file,
-                f"groups.{k}",
-                f"the keys make {product} = {prod(sizes)} groups",
-                f"{k} groups",
-            )
+            yield f"groups.{k}", f"the keys make {product} = {prod(sizes)} groups", f"{k} groups"
         columns = [contract.label_column if key == "label" else key.column for key in keys]
         if len(set(columns)) != len(columns):
-            raise DeclarationError(
-                file, f"groups.{k}", "two keys use one column", "distinct columns"
-            )
+            yield f"groups.{k}", "two keys use one column", "distinct columns"
         if "label" not in keys and contract.label_column in columns:
-            raise DeclarationError(
-                file, f"groups.{k}", "splits the label's column by another rule", "the key `label`"
-            )
+            yield f"groups.{k}", "splits the label's column by another rule", "the key `label`"
 
 
-def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
+def _check_templates(contract: Contract, prompts: Prompts) -> Problems:
     attributes = {attribute.name: attribute for attribute in contract.attributes}
-    _check_template(prompts.local, attributes, "prompts.local", file)
+    yield from _check_template(prompts.local, attributes, "prompts.local")
     for name, word in prompts.local.words.items():
         expected = attributes[word.field].part_count
         if word.cuts or word.missing or word.parts or len(word.texts) != expected:
-            raise DeclarationError(
-                file,
+            yield (
                 f"prompts.local.words.{name}",
                 f"has {len(word.texts)} texts",
                 f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts",
             )
     columns = {name: contract.columns[name] for name in contract.features}
-    _check_template(prompts.central, columns, "prompts.central", file)
+    yield from _check_template(prompts.central, columns, "prompts.central")
     for name, word in prompts.central.words.items():
         if not (word.cuts or word.parts):
-            raise DeclarationError(
-                file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`"
-            )
-        _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)
+            yield f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`"
+        yield from columns[word.field].check_rule(word, f"prompts.central.words.{name}")
         if len(word.texts) != max(
             len(word.cuts) + 1 + word.missing if word.cuts else 0, len(word.parts)
         ):
-            raise DeclarationError(
-                file,
+            yield (
                 f"prompts.central.words.{name}.texts",
                 f"has {len(word.texts)} texts",
                 "one text per part",
@@ -438,25 +270,22 @@ def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
 
 
 def _check_template(
-    template: Template, fields: dict[str, Attribute] | dict[str, Column], key: str, file: str
-) -> None:
+    template: Template, fields: dict[str, Attribute] | dict[str, Column], key: str
+) -> Problems:
     for name, word in template.words.items():
         if name in fields:
-            raise DeclarationError(
-                file, f"{key}.words.{name}", "hides a field of the same name", "another name"
-            )
+            yield f"{key}.words.{name}", "hides a field of the same name", "another name"
         if word.field not in fields:
-            raise DeclarationError(
-                file,
+            yield (
                 f"{key}.words.{name}.field",
                 f"names {word.field!r}, which is not there",
                 "one of: " + ", ".join(fields),
             )
-        _check_places(word.texts, set(fields), f"{key}.words.{name}.texts", file)
-    _check_places([template.text], set(fields) | set(template.words), f"{key}.text", file)
+        yield from _check_places(word.texts, set(fields), f"{key}.words.{name}.texts")
+    yield from _check_places([template.text], set(fields) | set(template.words), f"{key}.text")
 
 
-def _check_places(texts: Iterable[str], known: set[str], key: str, file: str) -> None:
+def _check_places(texts: Iterable[str], known: set[str], key: str) -> Problems:
     for text in texts:
         try:
             places = [
@@ -465,14 +294,7 @@ def _check_places(texts: Iterable[str], known: set[str], key: str, file: str) ->
                 if name is not None
             ]
         except ValueError:
-            raise DeclarationError(
-                file, key, "has an unmatched brace", "places written {field}"
-            ) from None
+            yield key, "has an unmatched brace", "places written {field}"
         for name, spec, conversion in places:
             if name not in known or spec or conversion:
-                raise DeclarationError(
-                    file,
-                    key,
-                    f"place {{{name}}} names no field",
-                    "one of: " + ", ".join(sorted(known)),
-                )
+                yield key, f"place {{{name}}} names no field", "one of: " + ", ".join(sorted(known))

@@ -6,64 +6,56 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from dpicl.contract.base import Problems
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
-from dpicl.errors import DeclarationError, ParameterError
+from dpicl.errors import ParameterError
 
 OF_ALL_ROWS = ("row_count", "both_labels", "unique")
 """Rules that no row by itself keeps or breaks."""
 
 
-def check_no_series(contract: Declared, file: str) -> None:
-    """What is no table with a time of arrival has no horizon. Raises DeclarationError: it states
-    one.
-    """
+def check_no_series(contract: Declared) -> Problems:
+    """What is no table with a time of arrival has no horizon."""
     if contract.releases.horizon is not None:
-        raise DeclarationError(
-            file,
+        yield (
             "releases.horizon",
             "is of rows that say when they arrived, or come in deliveries",
             "no such key",
         )
     if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
-        raise DeclarationError(
-            file,
+        yield (
             "privacy.person.max_rows_in_horizon",
             "has no meaning without a horizon",
             "no such key",
         )
 
 
-def check_text_series(contract: TextContract, file: str) -> None:
+def check_text_series(contract: TextContract) -> Problems:
     """Texts with a horizon come in deliveries, each of which is used in its period alone: so all
-    periods cost what one does (`few_shot.plan`). Raises DeclarationError: names file, key and
-    expected shape.
+    periods cost what one does (`few_shot.plan`).
     """
     source, privacy = contract.source, contract.privacy
     if source.deliveries is None and "undelivered" in source.model_fields_set:
-        raise DeclarationError(
-            file, "source.undelivered", "has no meaning without `deliveries`", "no such key"
-        )
+        yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
         if source.deliveries is not None:
-            raise DeclarationError(
-                file,
+            yield (
                 "source.deliveries",
                 "has no meaning without a horizon",
                 "no such key, or `releases.horizon`",
             )
-        check_no_series(contract, file)
+        yield from check_no_series(contract)
         return
     if source.deliveries is None:
         expected = "a folder with a file for each period: it says when a text arrived"
-        raise DeclarationError(file, "source.deliveries", "is missing", expected)
+        yield "source.deliveries", "is missing", expected
     if contract.generation is None or contract.ensemble is not None:
         expected = "`generation` alone: ensembles answer queries, and have no periods"
-        raise DeclarationError(file, "releases.horizon", "is of demonstrations", expected)
+        yield "releases.horizon", "is of demonstrations", expected
     if privacy.budget.benchmark:
-        raise DeclarationError(
-            file,
+        yield (
             "releases.horizon",
             "has no meaning for a benchmark",
             "no such key: its texts stay as they are",
@@ -71,43 +63,34 @@ def check_text_series(contract: TextContract, file: str) -> None:
     # a text may go in one period, and another come in another one
     if privacy.neighbours != "add-or-remove-one":
         expected = "add-or-remove-one: a text that is replaced may come in another period"
-        raise DeclarationError(
-            file, "privacy.neighbours", f"is {privacy.neighbours} of a horizon of texts", expected
-        )
+        yield "privacy.neighbours", f"is {privacy.neighbours} of a horizon of texts", expected
 
 
-def check_series(contract: Contract, file: str) -> None:
-    """A horizon comes with all that its guarantee goes by, and none of it comes alone.
-    Raises DeclarationError: names file, key and expected shape.
-    """
+def check_series(contract: Contract) -> Problems:
+    """A horizon comes with all that its guarantee goes by, and none of it comes alone."""
     privacy, person = contract.privacy, contract.privacy.person
     if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
-        raise DeclarationError(
-            file, "source.undelivered", "has no meaning without `deliveries`", "no such key"
-        )
+        yield "source.undelivered", "has no meaning without `deliveries`", "no such key"
     if contract.releases.horizon is None:
         for key in ("arrived", "sign", "deliveries"):
             if getattr(contract.source, key) is not None:
-                raise DeclarationError(
-                    file,
+                yield (
                     f"source.{key}",
                     "has no meaning without a horizon",
                     "no such key, or `releases.horizon`",
                 )
-        check_no_series(contract, file)
+        yield from check_no_series(contract)
         return
-    _check_arrival(contract, file)
-    _check_columns(contract, file)
+    yield from _check_arrival(contract)
+    yield from _check_columns(contract)
     if privacy.budget.benchmark:
-        raise DeclarationError(
-            file,
+        yield (
             "releases.horizon",
             "has no meaning for a benchmark",
             "no such key: its rows stay as they are",
         )
     if not privacy.budget.delta:
-        raise DeclarationError(
-            file,
+        yield (
             "privacy.budget.delta",
             "is missing",
             "a delta, which the Gaussian noise of a horizon needs",
@@ -116,12 +99,12 @@ def check_series(contract: Contract, file: str) -> None:
         expected = (
             "no such key: a series holds no rows out; `queries` names public rows to measure on"
         )
-        raise DeclarationError(file, "split", "is given beside a horizon", expected)
+        yield "split", "is given beside a horizon", expected
     if person is not None:
-        _check_person(person.max_rows, person.max_rows_in_horizon, file)
+        yield from _check_person(person.max_rows, person.max_rows_in_horizon)
 
 
-def _check_columns(contract: Contract, file: str) -> None:
+def _check_columns(contract: Contract) -> Problems:
     """What says when a row arrived, and whether it takes another one back, is used for nothing
     else.
     """
@@ -132,31 +115,28 @@ def _check_columns(contract: Contract, file: str) -> None:
         ("sign", contract.source.sign, (*used, contract.source.arrived)),
     ):
         if column is not None and column in others:
-            raise DeclarationError(
-                file,
+            yield (
                 f"source.{key}",
                 "is also used otherwise",
                 "a column of the source that is used nowhere else",
             )
     # a row and its correction would be two units, each protected by itself
     if contract.source.sign is not None and person is None:
-        raise DeclarationError(
-            file,
+        yield (
             "source.sign",
             "is given where rows are protected",
             "`unit: person`, whose rows and corrections count together",
         )
     # of both rows of a correction one would enter
     if contract.source.sign is not None and person is not None and person.max_rows < 2:
-        raise DeclarationError(
-            file,
+        yield (
             "privacy.person.max_rows",
             "is 1, and a correction is two rows of one period",
             "2 or more",
         )
 
 
-def _check_arrival(contract: Contract, file: str) -> None:
+def _check_arrival(contract: Contract) -> Problems:
     """A row's period is said, and once. No rule is about how many rows a delivery has: that it was
     refused would tell.
     """
@@ -167,11 +147,10 @@ def _check_arrival(contract: Contract, file: str) -> None:
                 "the column with the day on which a row arrived, or `source.deliveries`, a folder "
                 "with a file for each period"
             )
-            raise DeclarationError(file, "source.arrived", "is missing", expected)
+            yield "source.arrived", "is missing", expected
         return
     if source.arrived is not None:
-        raise DeclarationError(
-            file,
+        yield (
             "source.arrived",
             "is given beside `deliveries`",
             "one of them: either says when a row arrived",
@@ -182,21 +161,15 @@ def _check_arrival(contract: Contract, file: str) -> None:
                 f"none of {', '.join(OF_ALL_ROWS)}: a delivery is read alone, and may have any "
                 f"number of rows"
             )
-            raise DeclarationError(
-                file, f"checks.{number}.rule", f"is {check.rule} of deliveries", expected
-            )
+            yield f"checks.{number}.rule", f"is {check.rule} of deliveries", expected
 
 
-def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
+def _check_person(per_period: int, in_horizon: int | None) -> Problems:
     key = "privacy.person.max_rows_in_horizon"
     if in_horizon is None:
-        raise DeclarationError(
-            file, key, "is missing", "how many rows of a person enter in all periods together"
-        )
-    if in_horizon < per_period:
-        raise DeclarationError(
-            file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more"
-        )
+        yield key, "is missing", "how many rows of a person enter in all periods together"
+    elif in_horizon < per_period:
+        yield key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more"
 
 
 def window_places(

@@ -31,8 +31,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpicl.accounting.amplification import amplify, epsilon_before
-from dpicl.contract.columns import DateColumn
-from dpicl.contract.derive import as_text
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics
@@ -377,18 +375,12 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         self, released: Released[ReleasedGroups], contract: Contract, unit: Unit
     ) -> list[dict[str, Any]]:
         """One row per group, dates as people write them."""
-        dates = {
-            name: column
-            for name in contract.features
-            if isinstance(column := contract.columns[name], DateColumn)
-        }
         return [
             {
                 "cell": cell.key,
                 "group": " & ".join(group.key),
                 **({"label": contract.target.answers[group.label]} if contract.label else {}),
-                **group.values,
-                **{name: as_text(group.values[name], column) for name, column in dates.items()},
+                **{name: contract.columns[name].shown(one) for name, one in group.values.items()},
             }
             for cell, groups in released.draws.items()
             for group in groups.groups

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.baselines import local_design
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.evaluation import rank_auc
 from dpicl.tabular.reading.encode import LocalEncoding
@@ -70,17 +69,9 @@ def voting_quality(
     """Of averages that vote for their labels."""
     likeness = np.zeros((fresh.row_count, len(groups.groups)))
     for name in contract.features:
-        column, values = contract.columns[name], [group.values[name] for group in groups.groups]
-        if isinstance(column, CategoryColumn):
-            likeness += fresh.codes(name)[:, np.newaxis] == np.array(
-                [column.categories.index(str(value)) for value in values]
-            )
-        else:
-            width = column.bounds[1] - column.bounds[0]
-            apart = (
-                np.abs(fresh.numbers(name)[:, np.newaxis] - np.array(values, dtype=float)) / width
-            )
-            likeness += 1 - np.nan_to_num(np.minimum(apart, 1), nan=1.0)
+        column = contract.columns[name]
+        values = column.coded([group.values[name] for group in groups.groups])
+        likeness += 1 - column.distance(fresh.stored(name)[:, np.newaxis], values)
     weights, scores = np.exp(likeness), np.zeros((fresh.row_count, contract.target.count))
     for place, group in enumerate(groups.groups):
         scores[:, group.label] += weights[:, place]

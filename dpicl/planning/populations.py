@@ -29,7 +29,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtri, softmax
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.planning.judge import Quality, fitted_quality
 from dpicl.tabular.central.bins import row_encoding
@@ -70,9 +69,7 @@ def population(
             several.
     """
     encoding = row_encoding(contract)
-    is_ordered = [
-        not isinstance(contract.columns[name], CategoryColumn) for name in contract.features
-    ]
+    is_ordered = [name in contract.numbers for name in contract.features]
     columns, shares = _columns(encoding.sizes[:-1], is_ordered, rows + FRESH, rng)
     if contract.target.count == 1:
         codes, truth = np.column_stack([columns, np.zeros(len(columns), np.uint8)]), None
@@ -90,8 +87,7 @@ def population(
     values = central_form(contract).table(codes, contract, rng)
     for name, column in contract.columns.items():  # that of a published split says nothing
         if name not in values.column_names:
-            assert isinstance(column, CategoryColumn)
-            values = values.append_column(name, [[column.categories[0]] * len(codes)])
+            values = values.append_column(name, [[column.any_value] * len(codes)])
     if contract.privacy.person:  # of whom each has one row
         values = values.append_column(
             contract.privacy.person.id_column, [list(map(str, range(len(codes))))]

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS, Options, tabular, unit_of
@@ -207,17 +206,11 @@ def _moved(released: ReleasedGroups, truth: ReleasedGroups, contract: Contract) 
     errors: dict[str, float] = {}
     for name in contract.features:
         column = contract.columns[name]
-        both = [
-            (one.values[name], other.values[name])
-            for one, other in zip(released.groups, truth.groups, strict=True)
-        ]
-        if isinstance(column, CategoryColumn):
-            errors[name] = float(np.mean([one != other for one, other in both]))
-        else:
-            apart = np.abs(np.subtract(*np.array(both, dtype=float).T)) / (
-                column.bounds[1] - column.bounds[0]
-            )
-            errors[name] = float(np.nan_to_num(apart, nan=1.0).mean())
+        released_values, true_values = (
+            column.coded([group.values[name] for group in groups.groups])
+            for groups in (released, truth)
+        )
+        errors[name] = float(column.distance(released_values, true_values).mean())
     return errors
 
 

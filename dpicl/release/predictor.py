@@ -32,18 +32,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 
-from dpicl.contract.columns import CategoryColumn
-from dpicl.contract.derive import bin_middles, inner_edges
+from dpicl.contract.columns.base import is_text
 from dpicl.contract.models import Contract
 from dpicl.engine.given import as_arrow, column_of
 from dpicl.errors import DataError, DpiclError
-from dpicl.tabular.reading.arrow_types import is_text
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.tabular.values import Meaning, RowForm
 from dpicl.types import ReleasedRows
 
 _LEAVES, _SHOWN = 8, 9
-_UNITS = {"date": "D", "datetime": "s"}
 
 
 class RowsError(DataError, ValueError):
@@ -162,10 +159,9 @@ class Labels:
     @staticmethod
     def of(meaning: Meaning, contract: Contract) -> Labels:
         """Of the contract's label."""
-        column, is_number = contract.columns[meaning.column], contract.target.kind == "number"
+        is_number = contract.target.kind == "number"
         if is_number:
-            assert not isinstance(column, CategoryColumn)
-            middles = bin_middles(column, inner_edges(column))
+            middles = contract.numbers[meaning.column].middles()
             return Labels(
                 meaning, tuple(None if isinstance(one, str) else one for one in middles), is_number
             )
@@ -299,9 +295,10 @@ class Predictor(Pipeline):  # type: ignore[misc]
     def predict(self, X: Any) -> np.ndarray:
         """Numbers, days or seconds as numpy's datetime64, or classes."""
         predicted = np.asarray(super().predict(X))
-        if unit := _UNITS.get(self.labels.meaning.type if self.labels.is_number else ""):
-            return np.rint(predicted).astype(f"datetime64[{unit}]")
-        return predicted if self.labels.is_number else self.labels.classes[predicted]
+        if not self.labels.is_number:
+            return self.labels.classes[predicted]
+        number = self.labels.meaning.number
+        return predicted if number.plain else number.restored(np.rint(predicted))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, or R2 of a number."""

@@ -13,45 +13,35 @@ Guarantee   none spent: post-processing of released rows, by the contract's bins
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.categories import ValueType, value_of
-from dpicl.contract.columns import (
-    MISSING,
-    CategoryColumn,
-    Column,
-    DateColumn,
-    IntegerColumn,
-    Rule,
-    number_meant,
-)
-from dpicl.contract.derive import inner_edges
+from dpicl.contract.columns import AnyNumber, number_like
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import ValueType, category_codes, is_word, value_of
+from dpicl.contract.columns.number import placed
 from dpicl.contract.models import Contract
-from dpicl.contract.rules import resolve_parts
+from dpicl.contract.parts import Rule
 from dpicl.errors import DataError
-from dpicl.tabular.central.bins import feature_edges, row_encoding
+from dpicl.tabular.central.bins import row_encoding
 from dpicl.tabular.reading.arrow_types import check_taken
 from dpicl.tabular.reading.encode import UNKNOWN, Encoding, LocalEncoding
-from dpicl.tabular.reading.parse import as_text, category_codes, is_word, typed_column
+from dpicl.tabular.reading.parse import as_text, typed_column
 
 _WHERE = "rows"
 """Where values are that a program asks about, in messages."""
-_MOST_DIGITS, _NUMBERS_IN_A_BIN = 12, 10
 _TYPES = {
     "category": pa.string(),
     "boolean": pa.bool_(),
     "integer": pa.int64(),
     "real": pa.float64(),
-    "date": pa.date32(),
-    "datetime": pa.timestamp("s"),
 }
+"""Of values of categories."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +74,9 @@ class Meaning:
         return len(self.categories) or len(self.edges) - 1 + self.nullable
 
     @property
-    def arrow_type(self) -> pa.DataType:
-        """Of its values in a table."""
-        return _TYPES[self.type]
+    def number(self) -> AnyNumber:
+        """Some column of this type of numbers."""
+        return number_like(self.type)
 
     def drawn(self, codes: np.ndarray, chance: np.random.Generator) -> pa.Array:
         """A value for each code, null where there is none: shape (rows,)."""
@@ -96,32 +86,11 @@ class Meaning:
             places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
             return pa.array(
                 [self.value(category) for some in self.categories for category in some],
-                self.arrow_type,
+                _TYPES[self.type],
             ).take(pa.array(places))
         missing = codes == len(self.edges) - 1
-        numbers = self.placed(np.where(missing, 0, codes), share)
-        whole = numbers if self.type == "real" else numbers.astype(np.int64)
-        return (
-            pa.array(whole, mask=missing)
-            .cast(pa.int32() if self.type == "date" else whole.dtype.name)
-            .cast(self.arrow_type)
-        )
-
-    def placed(self, bins: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """The number at this share, in [0, 1), of what each bin holds: float64 of shape (rows,).
-
-        The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of
-        any size in it.
-        """
-        scale = 10.0**self.digits
-        first, last = _multiples(np.array(self.edges), scale)
-        numbers = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
-        low, high = np.array(self.edges[:-1])[bins], np.array(self.edges[1:])[bins]
-        return np.where(
-            (last < first)[bins],
-            low + share * (high - low) if self.type == "real" else low,
-            numbers,
-        )
+        numbers = placed(self.edges, self.digits, np.where(missing, 0, codes), share)
+        return pa.array(self.number.restored(numbers), mask=missing)
 
     def value(self, category: str) -> str | bool | int | float | None:
         """A category as a value of the column."""
@@ -166,8 +135,7 @@ class Meaning:
         Raises:
             DataError: one is no number or date.
         """
-        is_date = self.type in ("date", "datetime")
-        check_taken(values.type, "dates" if is_date else "numbers", self.column, _WHERE)
+        check_taken(values.type, self.number.takes, self.column, _WHERE)
         if self.missing or not (
             pa.types.is_temporal(values.type)
             or pa.types.is_integer(values.type)
@@ -178,30 +146,15 @@ class Meaning:
                 pc.is_in(text, value_set=pa.array(["", "nan", *self.missing])), None, text
             )
         try:
-            if is_date:
-                of_calendar = {
-                    "type": self.type,
-                    "bounds": ["0001-01-01", "9999-12-31"],
-                    "nullable": True,
-                }
-                values = typed_column(
-                    values, DateColumn.model_validate(of_calendar), self.column, _WHERE
-                )
+            if not self.number.plain:
+                values = typed_column(values, self.number, self.column, _WHERE)
             numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         except pa.ArrowException:
             raise DataError(_WHERE, "holds what is no number", column=self.column) from None
         meant = [
-            number for word in self.missing if (number := number_meant(word, self.type)) is not None
+            number for word in self.missing if (number := self.number.number(word)) is not None
         ]
         return np.where(np.isin(numbers, meant), np.nan, numbers)
-
-
-def _multiples(edges: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last multiple of 1 / scale in every bin, times scale."""
-    scaled = np.round(edges * scale, 6)
-    first, last = np.ceil(scaled[:-1]), np.ceil(scaled[1:]) - 1
-    last[-1] = np.floor(scaled[-1])
-    return first, last
 
 
 @dataclass(frozen=True)
@@ -229,12 +182,15 @@ class RowForm:
             )
             if meaning.column not in columns:
                 columns[meaning.column] = (
-                    pa.field(meaning.column, meaning.arrow_type, meaning.nullable),
+                    meaning.nullable,
                     meaning.drawn(known, chance),
                 )
-        named = [columns[name] for name in contract.columns if name in columns]
+        named = [(name, *columns[name]) for name in contract.columns if name in columns]
         return pa.Table.from_arrays(
-            [values for _, values in named], schema=pa.schema([field for field, _ in named])
+            [values for *_, values in named],
+            schema=pa.schema(
+                [pa.field(name, values.type, nullable) for name, nullable, values in named]
+            ),
         )
 
 
@@ -266,62 +222,25 @@ def _label(contract: Contract) -> Meaning | None:
 
 def _whole(contract: Contract, name: str) -> Meaning:
     """All values of a column: each category, or the bins of a number."""
-    column = contract.columns[name]
-    if isinstance(column, CategoryColumn):
-        return _listed(contract, name, column, tuple((category,) for category in column.categories))
-    inner = (
-        feature_edges(contract, name, column) if name in contract.features else inner_edges(column)
-    )
-    return _number(contract, name, column, inner.tolist(), column.nullable)
+    if name in contract.numbers:
+        return _number(contract, name, contract.numbers[name].edges(contract.cuts_of(name)))
+    return _listed(contract, name, [(category,) for category in contract.listed[name].categories])
 
 
 def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
     """What the parts of a rule stand for."""
-    column = contract.columns[name]
-    if isinstance(column, CategoryColumn):
-        return _listed(
-            contract,
-            name,
-            column,
-            tuple(resolve_parts(rule.parts, column.categories, name, contract.name)),
-        )
-    return _number(contract, name, column, rule.cuts, rule.missing)
+    if name in contract.numbers:
+        return _number(contract, name, rule.cuts)
+    return _listed(contract, name, contract.listed[name].resolve_parts(rule.parts))
 
 
-def _listed(
-    contract: Contract, name: str, column: CategoryColumn, categories: tuple[tuple[str, ...], ...]
-) -> Meaning:
-    return Meaning(
-        name, column.value_type, column.nullable, categories, missing=contract.missing_words(name)
-    )
+def _listed(contract: Contract, name: str, categories: Sequence[tuple[str, ...]]) -> Meaning:
+    column, words = contract.listed[name], contract.missing_words(name)
+    return Meaning(name, column.value_type, column.nullable, tuple(categories), missing=words)
 
 
-def _number(
-    contract: Contract, name: str, column: Column, inner: Sequence[float], nullable: bool
-) -> Meaning:
-    assert not isinstance(column, CategoryColumn)
-    if isinstance(column, IntegerColumn):  # a bin of whole numbers begins at one
-        edges = (column.bounds[0], *np.ceil(inner).tolist(), column.bounds[1])
-        kind = column.type if isinstance(column, DateColumn) else "integer"
-        return Meaning(name, kind, nullable, edges=edges, missing=contract.missing_words(name))
-    stated = column.model_fields_set & {"decimals", "step"}
-    digits = (
-        column.decimals
-        if "decimals" in stated or not stated
-        else max(0, -int(Decimal(str(column.step)).as_tuple().exponent))
-    )
-    least = 1 if stated else _NUMBERS_IN_A_BIN
-    edges = (column.bounds[0], *inner, column.bounds[1])
-    while digits < _MOST_DIGITS:
-        first, last = _multiples(np.array(edges), 10.0**digits)
-        if (last - first + 1).min() >= least:
-            break
-        digits += 1
-    return Meaning(
-        name,
-        column.type,
-        nullable,
-        edges=edges,
-        digits=digits,
-        missing=contract.missing_words(name),
-    )
+def _number(contract: Contract, name: str, inner: Iterable[float]) -> Meaning:
+    column, words = contract.numbers[name], contract.missing_words(name)
+    edges = (column.bounds[0], *column.at(inner), column.bounds[1])
+    digits = column.digits(edges)
+    return Meaning(name, column.type, column.nullable, (), edges, digits, words)

@@ -349,6 +349,11 @@ def count_house(figures: Figures) -> None:
     )
     shown = [path for path in tracked("tests/packages") if path.suffix == ".py"]
     figures.at_most("files-of-a-new-method", len(shown), 1)
+    dispatch = re.compile(
+        r"isinstance\([^()]*\b(Any|Number|Integer|Real|Date|Category|Boolean)Column"
+    )
+    asks = [path for path in house.trees if dispatch.search((ROOT / path).read_text("utf-8"))]
+    figures.at_most("files-that-ask-for-a-column-s-type", len(asks), 2)
     words = sum(
         len((ROOT / path).read_text("utf-8").split())
         for path in tracked("docs")

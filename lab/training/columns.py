@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.contract.derive import format_number
+from dpicl.contract.columns.number import format_number
 from lab.training.words import word, words
 
 _THRESHOLDS = (

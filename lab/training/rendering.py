@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpicl.contract.columns import Attribute, CategoryColumn, Label, Prompts, RealColumn, Template
+from dpicl.contract.columns.category import CategoryColumn
+from dpicl.contract.columns.real import RealColumn
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import Attribute, Label, Prompts, Template
 from dpicl.tabular.prompts.serialize import central_demonstrations, local_demonstrations
 from dpicl.types import ReleasedGroup, ReleasedGroups, ReleasedRows
 from lab.training.columns import Column, NumberColumn, PartsColumn

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import MISSING, DateColumn
+from dpicl.contract.columns import DateColumn
+from dpicl.contract.columns.base import MISSING
 from dpicl.contract.load import parse_contract
 from tests.library.examples import random_table
 

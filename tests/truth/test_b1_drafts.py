@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.categories import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.draft import Draft, DraftColumn
 from dpicl.contract.draft_rows import columns_of_rows
 from dpicl.contract.draft_schema import columns_of_schema

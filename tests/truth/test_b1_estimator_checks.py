@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from dpicl.contract.base import as_written
-from dpicl.contract.categories import ValueType
+from dpicl.contract.columns.category import ValueType
 from dpicl.release.predictor import Bins, Labels, Predictor
 from dpicl.tabular.values import Meaning
 

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 import pytest
 
 import dpicl
+from dpicl.contract.columns import DateColumn, category
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.engine.given import as_arrow
 from dpicl.errors import DataError, DpiclError
 from dpicl.tabular import values
-from dpicl.tabular.reading import parse
 from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 
@@ -316,8 +317,9 @@ def test_mutant_rows_that_a_predictor_reads_without_the_contract_s_words_are_not
 def test_mutant_words_that_are_compared_as_texts_alone_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (parse, values):
-        monkeypatch.setattr(module, "number_meant", lambda *_: None)
+    for kind in (NumberColumn, DateColumn):
+        monkeypatch.setattr(kind, "number", lambda *_: None)
+    for module in (category, values):
         monkeypatch.setattr(
             module,
             "is_word",

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import dpicl
 from dpicl.contract import Contract, parse_contract
-from dpicl.contract.categories import CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.load import contract_digest
 from dpicl.engine.given import schema_contract
 from dpicl.errors import DataError, DeclarationError, DpiclError

@@ -20,8 +20,9 @@ from pydantic import ValidationError
 
 import dpicl
 from dpicl.contract import derive, load, parse_contract
-from dpicl.contract.columns import Template
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import Template
 from dpicl.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.printable import printable
 from tests.command import run_forked
@@ -435,7 +436,7 @@ def test_mutants_are_caught(monkeypatch: pytest.MonkeyPatch, folder: Path) -> No
         with pytest.raises(ValidationError):
             _ = contract.wording
     with monkeypatch.context() as mutant:
-        mutant.setattr(derive, "as_text", lambda value, column: str(1 // 0))
+        mutant.setattr(NumberColumn, "worded", lambda column, value: str(1 // 0))
         with pytest.raises(AssertionError, match="the net is for what nobody knows of"):
             refused_or_made(300)
         with pytest.raises(

@@ -39,7 +39,6 @@ from dpicl.accounting.guarantee import (
     compose_parallel,
     compose_sequential,
 )
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid, Origin
@@ -108,7 +107,7 @@ def expected_errors(
             default=0.0,
         )
         # the sum has half of it, and D of the mean's equation (2) is a half
-        if not isinstance(contract.columns[name], CategoryColumn):
+        if name in contract.numbers:
             noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
         errors[name] = min(1.0, noise)
     return errors
@@ -144,11 +143,10 @@ def exact_sums(
     """What `noised` needs to know of the rows at these positions, each in the group that `members`
     says; private.
     """
-    numbers = [
-        name for name in contract.features if not isinstance(contract.columns[name], CategoryColumn)
-    ]
     grids = {
-        name: [_open_grid(name, group, contract, options) for group in groups] for name in numbers
+        name: [_open_grid(name, group, contract, options) for group in groups]
+        for name in contract.features
+        if name in contract.numbers
     }
     return group_sums(table, rows, members, len(groups), contract, grids)
 
@@ -210,20 +208,15 @@ def _column(
     stream: Stream,
 ) -> list[float | str]:
     """Equations (2) and (3), or what is known."""
-    known, declared = (
-        [known_value(name, group, contract) for group in groups],
-        contract.columns[name],
-    )
+    known = [known_value(name, group, contract) for group in groups]
     found: dict[int, float | str] = {}
-    if isinstance(declared, CategoryColumn):
-        categories = declared.categories
-        open_codes = [
-            tuple(map(categories.index, open_categories(name, group, contract)))
-            if value is None
-            else None
+    if name in contract.listed:
+        categories = contract.listed[name].categories
+        ways = [
+            open_codes(name, group, contract) if value is None else None
             for value, group in zip(known, groups, strict=True)
         ]
-        modes = _modes(sums.arrays[f"count {name}"], open_codes, shares, stream)
+        modes = _modes(sums.arrays[f"count {name}"], ways, shares, stream)
         found = {i: categories[mode] for i, mode in modes.items()}
     else:
         grids = [_open_grid(name, group, contract, options) for group in groups]
@@ -272,7 +265,7 @@ def _alike(
 def _paid(group: Group, contract: Contract) -> tuple[list[str], list[str]]:
     """Columns that the group's predicate leaves open, and the numbers among them."""
     paid = [name for name in contract.features if known_value(name, group, contract) is None]
-    return paid, [name for name in paid if not isinstance(contract.columns[name], CategoryColumn)]
+    return paid, [name for name in paid if name in contract.numbers]
 
 
 def _share(
@@ -294,21 +287,13 @@ def _share(
 def known_value(name: str, group: Group, contract: Contract) -> float | str | None:
     """The one value of a column that the group's predicate allows; None where it allows several."""
     declared = contract.columns[name]
-    if isinstance(declared, CategoryColumn):
-        categories = open_categories(name, group, contract)
-        return categories[0] if len(categories) == 1 else None
-    low, high = group.bounds.get(name, declared.bounds)
-    return low if high - low < declared.step else None
+    return declared.only(group.open.get(name, declared.extent))
 
 
-def open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
-    """Those of a category column that the group's predicate allows; none of a number column."""
-    declared = contract.columns[name]
-    return (
-        group.categories.get(name, declared.categories)
-        if isinstance(declared, CategoryColumn)
-        else ()
-    )
+def open_codes(name: str, group: Group, contract: Contract) -> tuple[int, ...]:
+    """Those of a category column that the group's predicate allows."""
+    categories = contract.listed[name].categories
+    return tuple(map(categories.index, group.open.get(name, categories)))
 
 
 def _open_grid(
@@ -323,8 +308,6 @@ def _open_grid(
 
 
 def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:
-    declared = contract.columns[name]
-    assert not isinstance(declared, CategoryColumn)
-    return Grid(
-        *group.bounds.get(name, declared.bounds), step=declared.step, origin=options.sum_origin
-    )
+    declared = contract.numbers[name]
+    low, high = group.open.get(name, declared.bounds)
+    return Grid(low, high, step=declared.step, origin=options.sum_origin)

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn, IntegerColumn, RealColumn
-from dpicl.contract.derive import inner_edges
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
-from dpicl.tabular.reading.encode import LocalEncoding, bin_codes, label_codes
+from dpicl.tabular.reading.encode import LocalEncoding, label_codes
 from dpicl.types import LABEL, Table
 
 _MOST = 256
@@ -43,30 +41,9 @@ def row_bins(table: Table, contract: Contract) -> np.ndarray:
 
 def column_bins(table: Table, contract: Contract, name: str) -> np.ndarray:
     """The bin of one column in each row: shape (rows,)."""
-    column = contract.columns[name]
-    if isinstance(column, CategoryColumn):
-        return table.codes(name)
-    return bin_codes(
-        table.numbers(name), feature_edges(contract, name, column), nullable=column.nullable
-    )
+    return contract.columns[name].codes(table.stored(name), contract.cuts_of(name))
 
 
 def bin_count(contract: Contract, name: str) -> int:
     """How many bins a column has."""
-    column = contract.columns[name]
-    if isinstance(column, CategoryColumn):
-        return len(column.categories)
-    return len(feature_edges(contract, name, column)) + 1 + column.nullable
-
-
-def feature_edges(contract: Contract, name: str, column: IntegerColumn | RealColumn) -> np.ndarray:
-    """Rising edges between the bins of a feature: its own, else those that stated attributes and
-    sentences make, else equal ones.
-    """
-    stated = [
-        cut for attribute in contract.local if attribute.column == name for cut in attribute.cuts
-    ]
-    words = contract.prompts.central.words.values() if contract.prompts else ()
-    return inner_edges(
-        column, [*stated, *(cut for word in words if word.field == name for cut in word.cuts)]
-    )
+    return contract.columns[name].count(contract.cuts_of(name))

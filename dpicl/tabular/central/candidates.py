@@ -24,7 +24,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_encoding
@@ -50,13 +49,10 @@ class Space:
     @staticmethod
     def of(contract: Contract) -> Space:
         """By the bins of `central.bins`."""
-        columns, sizes = (
-            [contract.columns[name] for name in contract.features],
-            row_encoding(contract).sizes,
-        )
+        sizes = row_encoding(contract).sizes
         ordered = [
-            0 if isinstance(one, CategoryColumn) else size - one.nullable
-            for one, size in zip(columns, sizes[:-1], strict=True)
+            size - contract.numbers[name].nullable if name in contract.numbers else 0
+            for name, size in zip(contract.features, sizes[:-1], strict=True)
         ]
         return Space(sizes, tuple(ordered))
 

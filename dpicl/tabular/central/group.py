@@ -7,17 +7,16 @@ Paper       DP-TabICL section V-E and table VII.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn, GroupKey, IntegerColumn
+from dpicl.contract.columns.base import Extent
 from dpicl.contract.models import Contract
-from dpicl.contract.rules import resolve_parts
+from dpicl.contract.parts import GroupKey
 from dpicl.errors import ParameterError
 from dpicl.tabular.reading.encode import label_codes, part_codes
 from dpicl.types import Table
@@ -31,12 +30,12 @@ class Group:
 
     Attributes:
         label: the code of all its rows' answers; None where they differ.
+        open: {column of a key: the values that the predicate allows}.
     """
 
     key: tuple[str, ...]
     label: int | None
-    bounds: dict[str, tuple[float, float]]
-    categories: dict[str, tuple[str, ...]]
+    open: Mapping[str, Extent]
 
 
 def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
@@ -62,34 +61,16 @@ def partition(contract: Contract, shots: int) -> tuple[Group, ...]:
 
 
 def _group(contract: Contract, keys: Sequence[Key], parts: tuple[int, ...]) -> Group:
-    label, bounds, categories, names = None if contract.label else 0, {}, {}, []
+    label, names = None if contract.label else 0, []
+    allowed: dict[str, Extent] = {}
     for key, part in zip(keys, parts, strict=True):
         if not isinstance(key, GroupKey):
             label = part
             names.append(f"label={contract.target.answers[part]}")
             continue
-        rule, column = key, key.column
-        declared = contract.columns[column]
-        if isinstance(declared, CategoryColumn):
-            categories[column] = resolve_parts(
-                rule.parts, declared.categories, column, contract.name
-            )[part]
-            names.append(f"{column} in {{{', '.join(categories[column])}}}")
-        else:
-            # Whole numbers below 17.5 reach up to 17.
-            cuts = (
-                tuple(map(math.ceil, rule.cuts))
-                if isinstance(declared, IntegerColumn)
-                else rule.cuts
-            )
-            edges = (declared.bounds[0], *cuts, declared.bounds[1] + declared.step)
-            bounds[column] = (edges[part], edges[part + 1] - declared.step)
-            names.append(
-                f"{column} in [{edges[part]:g}, {edges[part + 1]:g})"
-                if part < len(rule.cuts)
-                else f"{column} >= {edges[part]:g}"
-            )
-    return Group(tuple(names) or ("all",), label, bounds, categories)
+        allowed[key.column], name = contract.columns[key.column].part(key, part, key.column)
+        names.append(name)
+    return Group(tuple(names) or ("all",), label, allowed)
 
 
 def assign(
@@ -104,7 +85,7 @@ def assign(
     )
     for key in keys:
         if isinstance(key, GroupKey):
-            numbers = numbers * key.part_count + part_codes(table, key.column, key, contract, rows)
+            numbers = numbers * key.part_count + part_codes(table, key, contract, rows)
         else:
             numbers = numbers * contract.target.count + (
                 contract.target.count - 1 - label_codes(table, contract, rows)

@@ -49,10 +49,9 @@ from math import floor, sqrt
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.noisy_mean import Grid, Origin, mean_of
-from dpicl.tabular.central.aggregate import known_value, open_categories
+from dpicl.tabular.central.aggregate import known_value, open_codes
 from dpicl.tabular.central.group import Group
 from dpicl.tabular.central.sums import GroupSums, group_sums
 from dpicl.types import PrivateTable, ReleasedGroup, ReleasedGroups
@@ -169,7 +168,7 @@ class GroupVectors:
                 for one in self.cells
             ]
             for name in self.contract.features
-            if not isinstance(self.contract.columns[name], CategoryColumn)
+            if name in self.contract.numbers
         }
         sums = group_sums(table, rows, members, len(self.groups), self.contract, grids)
         vector = np.zeros(self.size, dtype=np.int64)
@@ -258,23 +257,19 @@ class GroupVectors:
             for name in self.contract.features
             if known_value(name, group, self.contract) is None
         ]
-        histograms = {}
-        for name in unknown:
-            declared = self.contract.columns[name]
-            if isinstance(declared, CategoryColumn):
-                histograms[name] = tuple(
-                    map(declared.categories.index, open_categories(name, group, self.contract))
-                )
-        numbers = [name for name in unknown if name not in histograms]
+        histograms = {
+            name: open_codes(name, group, self.contract)
+            for name in unknown
+            if name in self.contract.listed
+        }
+        numbers = [name for name in unknown if name in self.contract.numbers]
         if group.label is None:
             histograms[OF_LABEL] = tuple(range(self.contract.target.count))
         return numbers, histograms
 
     def _grid(self, name: str, group: Group, weight: int) -> Grid:
         """Equation (2)."""
-        declared = self.contract.columns[name]
-        assert not isinstance(declared, CategoryColumn)
-        low, high = group.bounds.get(name, declared.bounds)
+        low, high = group.open.get(name, self.contract.numbers[name].bounds)
         grid = Grid(
             low,
             high,
@@ -290,8 +285,8 @@ class GroupVectors:
             known = count - float(noisy[1]) / weight if part.size > 1 else count
             return mean_of(float(noisy[0]), known, part.grid)
         code = part.codes[int(np.argmax(noisy))]
-        declared = self.contract.columns.get(part.column)
-        return declared.categories[code] if isinstance(declared, CategoryColumn) else float(code)
+        declared = self.contract.listed.get(part.column)
+        return float(code) if declared is None else declared.categories[code]
 
     def _stated(self, name: str, group: Group) -> float | str:
         """What the predicate says."""

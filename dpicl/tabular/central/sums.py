@@ -20,7 +20,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.tabular.reading.encode import label_codes
@@ -79,12 +78,10 @@ def group_sums(
     sums = {"rows": np.diff(bounds), "labels": _histograms(labels, bounds, contract.target.count)}
     for name in contract.features:
         declared = contract.columns[name]
-        if isinstance(declared, CategoryColumn):
-            sums[f"count {name}"] = _histograms(
-                table.codes(name)[taken], bounds, len(declared.categories)
-            )
+        values = table.stored(name)[taken]
+        if name in contract.listed:
+            sums[f"count {name}"] = _histograms(values, bounds, declared.count())
         else:
-            values = table.numbers(name)[taken]
             inside = [values[start:stop] for start, stop in pairwise(bounds)]
             totals = [
                 0 if grid is None else grid.total(part)

@@ -10,13 +10,11 @@ Guarantee   none spent: post-processing of released rows, by the contract's bins
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from dpicl.contract.columns import MISSING, CategoryColumn
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.number import placed
 from dpicl.contract.models import Contract
-from dpicl.tabular.central.bins import feature_edges
 from dpicl.tabular.prompts.serialize import central_demonstrations, longest_text
 from dpicl.tabular.values import Meaning, central_form
 from dpicl.types import ReleasedGroup, ReleasedGroups
@@ -63,17 +61,16 @@ def _texts(columns: list[list[float | str]], labels: list[int], contract: Contra
 def _values(
     meaning: Meaning, codes: np.ndarray, shares: np.ndarray, contract: Contract
 ) -> list[float | str]:
-    column = contract.columns[meaning.column]
-    if isinstance(column, CategoryColumn):
-        return [column.categories[code] for code in codes.tolist()]
+    if meaning.categories:
+        return contract.columns[meaning.column].values(codes)
+    column = contract.numbers[meaning.column]
     edges = list(meaning.edges)
     edges[0], edges[-1] = (
         max(edges[0], 3 * edges[1] - 2 * edges[2]),
         min(edges[-1], 3 * edges[-2] - 2 * edges[-3]),
     )
-    shown = replace(meaning, edges=tuple(edges), digits=min(meaning.digits, column.decimals))
-    missing = codes == len(edges) - 1
-    numbers = shown.placed(np.where(missing, 0, codes), shares).tolist()
+    missing, digits = codes == len(edges) - 1, min(meaning.digits, column.decimals)
+    numbers = placed(edges, digits, np.where(missing, 0, codes), shares).tolist()
     return [
         MISSING if none else number for none, number in zip(missing.tolist(), numbers, strict=True)
     ]
@@ -83,13 +80,13 @@ def _choices(contract: Contract, name: str) -> list[float | str]:
     """Among what a column may hold, of every text that a number leads to one of the longest: at
     ends and cuts, and one last digit beside them.
     """
-    column = contract.columns[name]
-    if isinstance(column, CategoryColumn):
-        return list(column.categories)
+    column = contract.numbers.get(name)
+    if column is None:
+        return list(contract.listed[name].categories)
     words = contract.prompts.central.words.values() if contract.prompts else ()
     cuts = [
         *column.bounds,
-        *feature_edges(contract, name, column),
+        *column.edges(contract.cuts_of(name)),
         *(cut for word in words if word.field == name for cut in word.cuts),
     ]
     beside = np.add.outer(cuts, np.array([-1, 0, 1]) * 10.0**-column.decimals)

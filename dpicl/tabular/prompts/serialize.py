@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from math import isnan
 
 import numpy as np
 
-from dpicl.contract.columns import MISSING, CategoryColumn
-from dpicl.contract.derive import Wording, as_text, places_of
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.derive import Wording, places_of
 from dpicl.contract.models import Contract
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
@@ -72,19 +71,16 @@ def local_queries(queries: EncodedQueries, contract: Contract) -> list[str]:
 
 
 def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
-    wording, fields = contract.wording[1], {}
-    for name, value in values.items():
-        fields[name] = as_text(value, contract.columns[name])
+    wording = contract.wording[1]
+    fields = {name: contract.columns[name].worded(value) for name, value in values.items()}
 
     def part_of(word: str, field: str) -> int:
         value, rule = values[field], wording.words[word]
-        if value == MISSING and not isinstance(contract.columns[field], CategoryColumn):
+        if rule.parts:
+            return _category_part(rule.parts, str(value))
+        if value == MISSING:
             return len(rule.cuts) + 1
-        return (
-            _category_part(rule.parts, value)
-            if isinstance(value, str)
-            else int(np.searchsorted(rule.cuts, value, side="right"))
-        )
+        return int(np.searchsorted(rule.cuts, value, side="right"))
 
     return _with_question(_fill(wording, fields, part_of), contract, label)
 
@@ -102,17 +98,12 @@ def central_demonstrations(groups: ReleasedGroups, contract: Contract) -> list[s
 
 def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
     """One query per held-out row, ending in the answer cue."""
-    columns: dict[str, list[float | str]] = {}
-    for name in contract.features:
-        declared = contract.columns[name]
-        if isinstance(declared, CategoryColumn):
-            columns[name] = [declared.categories[code] for code in queries.codes(name)]
-        else:
-            columns[name] = [
-                MISSING if isnan(value) else value for value in queries.numbers(name).tolist()
-            ]
-    rows = zip(*columns.values(), strict=True)
-    return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]
+    columns = [contract.columns[name].values(queries.stored(name)) for name in contract.features]
+    rows = zip(*columns, strict=True)
+    return [
+        _central_text(dict(zip(contract.features, row, strict=True)), contract, None)
+        for row in rows
+    ]
 
 
 def longest_text(counts: Sequence[int], texts: Callable[[np.ndarray], list[str]]) -> str:

@@ -20,7 +20,7 @@ import re
 
 import pyarrow as pa
 
-from dpicl.contract.columns import CategoryColumn, Column, DateColumn
+from dpicl.contract.columns.base import is_text
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 
@@ -42,13 +42,6 @@ _INSTEAD = (
 """What may help whose column is of such a type."""
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Text in any of Arrow's layouts: pandas, polars and Parquet prefer one each."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
 def is_bytes(kind: pa.DataType) -> bool:
     """Bytes of any length."""
     return any(test(kind) for test in _BYTES)
@@ -67,19 +60,13 @@ def check_types(schema: pa.Schema, contract: Contract, where: str) -> None:
     """
     for name, column in contract.columns.items():
         if name in schema.names:
-            check_type(schema.field(name).type, column, name, where)
-
-
-def check_type(kind: pa.DataType, column: Column, name: str, where: str) -> None:
-    """Raises DataError: the column does not take this type."""
-    of_number = "dates" if isinstance(column, DateColumn) else "numbers"
-    check_taken(
-        kind, "categories" if isinstance(column, CategoryColumn) else of_number, name, where
-    )
+            check_taken(schema.field(name).type, column.takes, name, where)
 
 
 def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
-    """The same of `categories`, `numbers` or `dates`."""
+    """Raises DataError: columns that take `categories`, `numbers` or `dates` do not take this
+    type.
+    """
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
     if (
         pa.types.is_null(stored)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
@@ -21,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.checks import Violation
-from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.models import Contract
 from dpicl.randomness import stream
 from dpicl.tabular.reading.checks import label_counts, rules_of, violations
@@ -36,10 +34,6 @@ from dpicl.tabular.reading.split import (
     sides_by_column,
 )
 
-_SHORT = tuple(
-    (kind, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    for bits, kind in ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()))
-)
 _BY_ROWS = ("row_count", "both_labels")
 """Rules on counts that are met by all batches together."""
 
@@ -134,22 +128,10 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
 
 
 def compact(table: pa.Table, contract: Contract) -> pa.Table:
-    """Whole numbers in as few bytes as their bounds need, codes in one where the list allows; equal
-    values, same columns. A column with numbers that leave the type of their bounds stays as it is;
-    real numbers stay doubles.
-    """
-    columns = {}
-    for name in table.column_names:
-        values, column = table.column(name), contract.columns.get(name)
-        if isinstance(column, CategoryColumn) and len(column.categories) <= 128:
-            values = values.cast(pa.dictionary(pa.int8(), pa.string()))
-        elif isinstance(column, IntegerColumn):
-            low, high = column.bounds
-            fitting = (kind for kind, least, most in _SHORT if least <= low and high <= most)
-            # numbers beyond their bounds are clipped by the mechanisms, not here
-            with suppress(pa.ArrowInvalid):
-                values = values.cast(next(fitting, pa.int64()))
-        columns[name] = values
+    """Equal values and the same columns in fewer bytes."""
+    columns = {name: table.column(name) for name in table.column_names}
+    for name, column in contract.columns.items():
+        columns[name] = column.compact(columns[name])
     return pa.table(columns)
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.checks import Rule, Violation
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Check, Contract
 from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.encode import label_codes
@@ -94,36 +93,24 @@ def label_counts(table: pa.Table, contract: Contract) -> np.ndarray:
 
 def _suited(rule: str, contract: Contract) -> list[str | None]:
     """What a rule can be about: columns, or `None` for the table."""
-    categories: list[str | None] = [
-        name for name, column in contract.columns.items() if isinstance(column, CategoryColumn)
+    if rule in ("row_count", "both_labels"):
+        return [None]
+    suited = [
+        name
+        for name, column in contract.columns.items()
+        if rule in ("no_missing", "unique", column.rule)
     ]
-    numbers: list[str | None] = [name for name in contract.columns if name not in categories]
-    every: list[str | None] = list(contract.columns)
-    by_rule = {
-        "no_missing": every,
-        "known_categories": categories,
-        "in_bounds": numbers,
-        "unique": [None, *every],
-    }
-    return by_rule.get(rule, [None])
+    return [None, *suited] if rule == "unique" else list(suited)
 
 
 def _rule(check: Check, column: str | None, contract: Contract) -> Rule:
     at_least = check.at_least or {"row_count": 2, "both_labels": 1}.get(check.rule)
-    declared = contract.columns.get(column or "")
-    bounds = (
-        ""
-        if declared is None or isinstance(declared, CategoryColumn)
-        else f"{declared.bounds[0]:g} and {declared.bounds[1]:g}"
-    )
     description = {
         "no_missing": f"{column} is never empty",
-        "known_categories": f"{column} holds only categories of the contract",
-        "in_bounds": f"{column} lies between {bounds}; values outside are clipped",
         "row_count": f"the table has at least {at_least} rows",
         "both_labels": f"each label has at least {at_least} {'row' if at_least == 1 else 'rows'}",
         "unique": f"{column or 'a row'} never repeats",
-    }[check.rule]
+    }.get(check.rule) or f"{column} {contract.columns[str(column)].rule_text}"
     return Rule(check.rule, column, check.severity, at_least, description)
 
 
@@ -136,18 +123,12 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     if rule.rule == "unique":
         columns = table.select([rule.column] if rule.column else table.column_names)
         return int(table.num_rows - columns.group_by(columns.column_names).aggregate([]).num_rows)
-    values, declared = table.column(rule.column), contract.columns[str(rule.column)]
+    name = str(rule.column)
+    values, declared = table.column(name), contract.numbers.get(name)
     if rule.rule == "no_missing":
         return int(values.null_count)
-    # known_categories: every text of the dictionary is looked up once
-    if isinstance(declared, CategoryColumn):
-        categories, count = pa.array(declared.categories), 0
-        for chunk in values.chunks:
-            known = pc.is_in(chunk.dictionary, categories)
-            if not pc.all(known).as_py():
-                of_rows = known.take(chunk.indices.drop_null())
-                count += len(of_rows) - (pc.sum(of_rows).as_py() or 0)
-        return int(count)
+    if declared is None:
+        return contract.listed[name].unlisted(values)
     # one look at what nearly always lies between its bounds
     low, high = pc.min_max(values).values()
     if low.as_py() is None or (

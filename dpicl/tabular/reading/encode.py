@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn, Rule, Word
-from dpicl.contract.derive import bin_middles, inner_edges
 from dpicl.contract.models import Contract
-from dpicl.contract.rules import resolve_parts
+from dpicl.contract.parts import Attribute, GroupKey, Label
 from dpicl.types import (
     LABEL,
     EncodedQueries,
@@ -29,79 +26,31 @@ from dpicl.types import (
 Encoding = Literal["k-ary", "one-hot"]
 UNKNOWN = -1
 """Bin of a one-hot attribute of which no bit is set."""
-_FEW_EDGES = 16
-"""So many comparisons of a whole column take less time than a search for each of its numbers."""
-_ROWS_PER_BLOCK = 1 << 14
-
-
-def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.ndarray:
-    """The bin of every number between rising inner edges; where they may be missing, a bin of their
-    own, the last.
-
-    Returns:
-        Shape (rows,), whole numbers.
-    """
-    missing = np.isnan(numbers) if nullable and numbers.dtype.kind == "f" else None
-    if len(edges) > _FEW_EDGES:
-        codes = np.searchsorted(edges, numbers, side="right")
-        return codes if missing is None else codes + missing
-    codes = np.zeros(len(numbers), dtype=np.uint8)
-    bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
-    # which stay in the cache from edge to edge
-    for start in range(0, len(numbers), _ROWS_PER_BLOCK):
-        block, counts = (
-            numbers[start : start + _ROWS_PER_BLOCK],
-            codes[start : start + _ROWS_PER_BLOCK],
-        )
-        for bound in bounds:
-            np.add(counts, (block >= bound).view(np.uint8), out=counts)
-    if missing is not None:
-        codes[missing] = len(edges) + 1
-    return codes
 
 
 def part_codes(
     table: Table,
-    column: str,
-    rule: Rule | Word,
+    rule: Attribute | GroupKey | Label,
     contract: Contract,
     rows: np.ndarray | slice = slice(None),
 ) -> np.ndarray:
     """The part of a rule that each row (or some, by their positions) falls into: shape (rows,),
     whole numbers.
     """
-    declared = contract.columns[column]
-    if not isinstance(declared, CategoryColumn):
-        return bin_codes(
-            table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable
-        )
-    parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
-    part_of = {category: index for index, part in enumerate(parts) for category in part}
-    codes, places = (
-        table.codes(column)[rows],
-        [part_of[category] for category in declared.categories],
-    )
-    if places == list(range(len(places))):
-        return codes
-    return np.array(places, dtype=np.uint8 if len(parts) <= 256 else np.int64)[codes]
+    return contract.columns[rule.column].part_codes(table.stored(rule.column)[rows], rule)
 
 
 def label_codes(
     table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)
 ) -> np.ndarray:
     """The code of each row's answer, as `contract.target` lists them: shape (rows,), int64."""
-    label, target = contract.label, contract.target
+    label = contract.label
     if label is None:
         return np.zeros(table.row_count, dtype=np.int64)[rows]
     if label.has_rule:
-        return part_codes(table, label.column, label, contract, rows).astype(np.int64)
-    column = contract.columns[label.column]
-    if isinstance(column, CategoryColumn):
-        return table.codes(label.column)[rows].astype(np.int64)
-    assert target.kind == "number"
-    return bin_codes(
-        table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable
-    ).astype(np.int64)
+        return part_codes(table, label, contract, rows).astype(np.int64)
+    values = table.stored(label.column)[rows]
+    return contract.columns[label.column].codes(values).astype(np.int64)
 
 
 def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
@@ -110,10 +59,9 @@ def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
     """
     if contract.target.kind != "number" or contract.label is None:
         return None
-    column = contract.columns[contract.label.column]
-    assert not isinstance(column, CategoryColumn)
-    middles = [one for one in bin_middles(column, inner_edges(column)) if not isinstance(one, str)]
-    of_code = [*middles, *([sum(column.bounds) / 2] if column.nullable else [])]
+    column = contract.numbers[contract.label.column]
+    centre = sum(column.bounds) / 2
+    of_code = [centre if isinstance(middle, str) else middle for middle in column.middles()]
     return LabelNumbers(np.array(of_code), table.numbers(contract.label.column).astype(np.float64))
 
 
@@ -194,7 +142,7 @@ def _bins(table: Table, contract: Contract, kind: type[np.integer[Any]]) -> np.n
     """Shape (rows, attributes and label), column after column."""
     bins = np.empty((len(contract.attributes) + 1, table.row_count), dtype=kind)
     for place, attribute in enumerate(contract.attributes):
-        bins[place] = part_codes(table, attribute.column, attribute, contract)
+        bins[place] = part_codes(table, attribute, contract)
     bins[-1] = label_codes(table, contract)
     return bins.T
 

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.types import NO_NUMBER
 
@@ -113,7 +112,7 @@ def multiset_digest(total: np.ndarray, rows: int, contract: Contract) -> str:
     digits.
     """
     header = [
-        [name, column.categories if isinstance(column, CategoryColumn) else column.type]
+        [name, contract.listed[name].categories if name in contract.listed else column.type]
         for name, column in contract.columns.items()
     ]
     return hashlib.sha256(json.dumps([2, rows, header, total.tolist()]).encode()).hexdigest()

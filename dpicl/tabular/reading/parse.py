@@ -9,40 +9,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from decimal import Decimal
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.contract.categories import ValueType, category_of
-from dpicl.contract.columns import (
-    MISSING,
-    CategoryColumn,
-    Column,
-    DateColumn,
-    IntegerColumn,
-    moment,
-    number_meant,
-)
+from dpicl.contract.columns import Column
+from dpicl.contract.columns.base import EMPTY, is_text
+from dpicl.contract.columns.date import DateColumn
+from dpicl.contract.columns.integer import IntegerColumn
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.holder import tell_left_out
-from dpicl.tabular.reading.arrow_types import check_type, check_types, is_bytes, is_text
+from dpicl.tabular.reading.arrow_types import check_taken, check_types, is_bytes
 from dpicl.tabular.reading.cells import NO_VALUE, NO_VALUE_RULE, as_utf8
-from dpicl.tabular.reading.quick import quick_column
-from dpicl.types import NO_NUMBER
 
-_WHOLE = r"^-?\d+(\.0+)?$"
-_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_LEADING_ZERO = r"^-?0\d"
-_ZEROS = (
-    "has leading zeros, which a number would lose; expected `type: category` for codes such as "
-    "00501, or numbers without them"
-)
 _LONGEST_TEXT = 1 << 16
-_EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 _TOO_LONG = f"has more than {_LONGEST_TEXT} bytes"
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
@@ -110,7 +93,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
         if fate == "leave-out" and not valid.all():
             table, values = table.filter(pa.array(valid)), values.filter(pa.array(valid))
         elif column is not None and not valid.all():
-            values, mended = _mended(values, column), mended + int((~valid).sum())
+            values, mended = column.mended(values), mended + int((~valid).sum())
         table = table.set_column(table.column_names.index(name), name, values)
     tell_left_out(where, left_out=unmarked - table.num_rows, mended=mended)
     return table
@@ -149,20 +132,10 @@ def _marked(
     """Which values are a word for a missing one, in any way of writing it that the column reads as
     the same: -9.0 for -9.
     """
-    if isinstance(column, CategoryColumn):
-        return is_word(text, words, column.value_type)
-    is_marked = pc.is_in(text, value_set=pa.array(words))
-    meant = (
-        []
-        if column is None
-        else [number for word in words if (number := number_meant(word, column.type)) is not None]
-    )
-    if column is None or not meant:
-        return is_marked
-    numbers = _valid(text, partial(_typed, column=column, name=name, where=where), refuse=False)[
-        0
-    ].cast(pa.float64(), safe=False)
-    return pc.or_(is_marked, pc.is_in(numbers, value_set=pa.array(meant)))
+    if column is None:
+        return pc.is_in(text, value_set=pa.array(words))
+    read = partial(_typed, column=column, name=name, where=where)
+    return column.marked(text, words, lambda: _valid(text, read, refuse=False)[0])
 
 
 def _reader(
@@ -205,21 +178,6 @@ def _signs(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     return signs
 
 
-def _mended(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    """Missing where a column can miss values, else its first category or lower bound, in the place
-    of what is nothing.
-    """
-    if isinstance(column, CategoryColumn):
-        code = pa.scalar(len(column.categories) - 1 if column.nullable else 0, pa.int16())
-        return pa.chunked_array(
-            [
-                pa.DictionaryArray.from_arrays(pc.fill_null(one.indices, code), one.dictionary)
-                for one in values.chunks
-            ]
-        )
-    return values if column.nullable else pc.fill_null(values, column.bounds[0])
-
-
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """One column by its rule. Raises DataError: a value breaks the rule."""
     return _valid(values, partial(_typed, column=column, name=name, where=where), refuse=True)[0]
@@ -232,114 +190,17 @@ def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
 
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
-    check_type(values.type, column, name, where)
+    check_taken(values.type, column.takes, name, where)
+    refuse = partial(_refuse, name=name, where=where)
     # a day beyond the calendar has no text, and is not to be made one
     if not column.nullable and pa.types.is_temporal(values.type):
-        _refuse(values.is_null(), _EMPTY, name, where)
-    quick = quick_column(values, column, _LONGEST_TEXT)
-    if quick is None:
-        quick = _from_text(values, column, name, where)
-    # which stands for a missing number where rows are told apart
-    if isinstance(column, IntegerColumn) and column.nullable:
-        _refuse(pc.equal(quick, NO_NUMBER), "is beyond 64 bits", name, where)
-    return quick
-
-
-def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    text = _as_text(
-        pc.if_else(pc.is_nan(values), None, values)
-        if column.nullable and pa.types.is_floating(values.type)
-        else values,
-        name,
-        where,
-    )
-    if column.nullable:
-        text = pc.if_else(
-            pc.equal(text, ""), MISSING if isinstance(column, CategoryColumn) else None, text
-        )
-    _refuse(pc.equal(text, ""), _EMPTY, name, where)
-    if isinstance(column, DateColumn):
-        return _moments(text, column, name, where)
-    if isinstance(column, IntegerColumn):
-        _refuse(
-            pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where
-        )
-        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
-        digits = pc.replace_substring_regex(text, r"\.0+$", "")
-        long = pc.fill_null(pc.greater(pc.binary_length(digits), 18), False)
-        if pc.any(long).as_py():
-            beyond = {
-                text: not -(2**63) <= Decimal(text) < 2**63
-                for text in digits.filter(long).unique().to_pylist()
-            }
-            _refuse(
-                pa.array([beyond.get(text, False) for text in digits.to_pylist()]),
-                "is beyond 64 bits",
-                name,
-                where,
-            )
-        return digits.cast(pa.int64())
-    if not isinstance(column, CategoryColumn):
-        rule = "is not a finite number"
-        _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
-        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
-        numbers = text.cast(pa.float64())
-        _refuse(pc.invert(pc.is_finite(numbers)), rule, name, where)
-        return pc.add(numbers, 0.0)  # turns -0.0 into 0.0
-    codes = category_codes(text, column.categories, column.value_type)
-    _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
-    return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))]
-    )
-
-
-def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: ValueType) -> pa.Array:
-    """The place of each text's category, null where it is none: int32 of shape (rows,). Another
-    text than a category's is read once.
-    """
-    listed = pa.array(categories, pa.string())
-    codes = pc.index_in(text, value_set=listed).combine_chunks()
-    if codes.null_count:
-        others = pc.unique(text.filter(codes.is_null()))
-        meant = pc.index_in(
-            pa.array(
-                [category_of(one, categories, kind) for one in others.to_pylist()], pa.string()
-            ),
-            value_set=listed,
-        )
-        codes = pc.coalesce(codes, meant.take(pc.index_in(text, value_set=others).combine_chunks()))
-    return codes
-
-
-def is_word(text: pa.ChunkedArray, words: tuple[str, ...], kind: ValueType) -> pa.Array:
-    """Which texts of a column of categories are one of the words, in any way of writing it: bool of
-    shape (rows,).
-    """
-    return category_codes(text, words, "integer" if kind == "boolean" else kind).is_valid()
-
-
-def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -> pa.ChunkedArray:
-    """Every distinct text is read once."""
-    coded = text.combine_chunks().dictionary_encode()
-    counted: list[int | None] = []
-    for one in coded.dictionary.to_pylist():
-        try:
-            counted.append(moment(one, column.type))
-        except (ValueError, OverflowError):  # also a time zone beyond the calendar's end
-            counted.append(None)
-    wrong = pc.is_null(pa.array(counted, pa.int64())).take(coded.indices)
-    expected = "2026-11-25" if column.type == "date" else "2026-11-25T12:30:00"
-    _refuse(wrong, f"is no {column.type} such as {expected}", name, where)
-    return pa.chunked_array([pa.array(counted, pa.int64()).take(coded.indices)])
-
-
-def any_value(column: Column) -> str:
-    """The first category or the lower bound, as text."""
-    if isinstance(column, CategoryColumn):
-        return column.categories[0]
-    return (
-        column.text(column.bounds[0]) if isinstance(column, DateColumn) else str(column.bounds[0])
-    )
+        refuse(values.is_null(), EMPTY)
+    if column.nullable and pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+    quick = None
+    if column.nullable or not values.null_count:
+        quick = column.quick(values, refuse)
+    return column.read(_as_text(values, name, where), refuse) if quick is None else quick
 
 
 def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:

@@ -16,7 +16,7 @@ from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.csv_text import read_csv
 from dpicl.tabular.reading.header import check_distinct
-from dpicl.tabular.reading.parse import any_value, typed_table
+from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.types import QueryTable
 
@@ -97,7 +97,7 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
         # any value will do for a column that no prompt shows, such as the label
         if name not in filled:
             column = contract.columns.get(name)
-            bound = "nobody" if column is None else any_value(column)
+            bound = "nobody" if column is None else column.any_value
             filled[name] = pa.array([bound] * columns.num_rows)
     if not columns.num_rows:
         raise DataError(where, "has no rows; expected at least one")

@@ -32,7 +32,6 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import stream
@@ -230,11 +229,9 @@ def sides_by_column(table: pa.Table, contract: Contract) -> tuple[np.ndarray, np
     """
     assert contract.split is not None
     column = str(contract.split.column)
-    declared = contract.columns[column]
-    assert isinstance(declared, CategoryColumn)
     codes = Table(table).codes(column)
     train, test = (
-        codes == declared.categories.index(str(part))
+        codes == contract.listed[column].categories.index(str(part))
         for part in (contract.split.train, contract.split.test)
     )
     return train, test

@@ -21,7 +21,6 @@ from sklearn import datasets
 
 from dpicl.baselines import central_design
 from dpicl.contract import Contract
-from dpicl.contract.columns import CategoryColumn
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import PrivateTable, QueryTable
@@ -87,8 +86,8 @@ def _write_contract(path: Path, name: str, seed: int) -> None:
     contract, split = contract_split(name, seed)
     codes = [row_bins(part, contract).astype(np.int64) for part in (split.train, split.test)]
     designs = [central_design(part, contract, one_hot=False) for part in (split.train, split.test)]
-    declared = [contract.columns[column] for column in contract.features]
-    categories = [len(one.categories) if isinstance(one, CategoryColumn) else 0 for one in declared]
+    listed = contract.listed
+    categories = [listed[name].count() if name in listed else 0 for name in contract.features]
     columns = Columns(designs[0].low, designs[0].high, np.array(categories))
     _save(path, columns, [design.matrix for design in designs], codes, row_encoding(contract).sizes)
 

@@ -15,7 +15,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.contract.columns import CategoryColumn
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
@@ -70,12 +69,9 @@ class Year:
         numbers, categories = [], []
         for one, true in zip(shown.groups, truth.groups, strict=True):
             for name, value in one.values.items():
-                declared = contract.columns[name]
-                if isinstance(declared, CategoryColumn):
-                    categories.append(value != true.values[name])
-                else:
-                    low, high = declared.bounds
-                    numbers.append(abs(float(value) - float(true.values[name])) / (high - low))
+                column = contract.columns[name]
+                errors = numbers if name in contract.numbers else categories
+                errors.append(column.distance(*column.coded([value, true.values[name]])))
         return float(np.mean(numbers)), float(np.mean(categories))
 
 

@@ -108,9 +108,9 @@ def test_released_values_stay_within_what_the_contract_and_the_key_say(
         for name, value in group.values.items():
             column = CONTRACT.columns[name]
             if isinstance(column, CategoryColumn):
-                assert value in public.categories.get(name, column.categories)
+                assert value in public.open.get(name, column.categories)
             else:
-                low, high = public.bounds.get(name, column.bounds)
+                low, high = public.open.get(name, column.bounds)
                 assert low <= float(value) <= high
 
 
@@ -154,8 +154,7 @@ def test_paying_for_open_columns_alone_spends_epsilon_and_the_paper_s_split_wast
     )
     columns = len(contract.features) + 1
     closed = [
-        sum(len(categories) == 1 for categories in group.categories.values())
-        + (group.label is not None)
+        sum(len(extent) == 1 for extent in group.open.values()) + (group.label is not None)
         for group in groups
     ]
     papers = guarantee(groups, contract, epsilon=2.0, options=PAPER).epsilon
@@ -188,7 +187,7 @@ def test_what_the_key_says_is_never_noised() -> None:
             _release(_table(5), 8, 0.01, seed=seed).groups, partition(CONTRACT, 8), strict=True
         ):
             assert group.label == public.label
-            assert group.values["member"] == public.categories["member"][0]
+            assert group.values["member"] == public.open["member"][0]
 
 
 def test_what_the_key_leaves_open_is_always_noised() -> None:

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import CategoryColumn, Rule
+from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.columns.number import bin_codes
+from dpicl.contract.parts import Rule
 from dpicl.tabular.reading.encode import (
     UNKNOWN,
     LocalEncoding,
-    bin_codes,
     encode_clients,
     encode_queries,
     label_codes,
@@ -42,7 +43,7 @@ def test_every_row_falls_into_the_part_that_its_rule_says(contract: Contract) ->
     table = PrivateTable(random_table(contract, 300, 0, beyond=0.3))
     for attribute in (*contract.local, contract.label):
         values = table.data.column(attribute.column).to_pylist()
-        assert part_codes(table, attribute.column, attribute, contract).tolist() == [
+        assert part_codes(table, attribute, contract).tolist() == [
             _part(attribute, value) for value in values
         ]
 
@@ -76,9 +77,11 @@ def test_a_value_on_the_cut_belongs_above_it() -> None:
         **{name: random_table(CONTRACT, 3, 0).column(name) for name in CONTRACT.columns},
         "age": pa.array([39, 40, 41]),
     }
-    assert part_codes(
-        PrivateTable(pa.table(columns)), "age", CONTRACT.local[0], CONTRACT
-    ).tolist() == [0, 1, 1]
+    assert part_codes(PrivateTable(pa.table(columns)), CONTRACT.local[0], CONTRACT).tolist() == [
+        0,
+        1,
+        1,
+    ]
 
 
 def test_the_label_is_one_for_the_second_part() -> None:

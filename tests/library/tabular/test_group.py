@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import IntegerColumn
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.tabular.central.group import Group, assign, partition
 from dpicl.tabular.reading.encode import label_codes
@@ -30,11 +30,14 @@ def _holds(group: Group, row: dict[str, Any], label: int, contract: Contract) ->
     """
     if group.label not in (None, label):
         return False
-    if any(row[name] not in categories for name, categories in group.categories.items()):
-        return False
-    for name, (low, high) in group.bounds.items():
+    for name, extent in group.open.items():
         column = contract.columns[name]
-        slack = 0 if isinstance(column, IntegerColumn) else column.step  # type: ignore[union-attr]
+        if isinstance(column, CategoryColumn):
+            if row[name] not in extent:
+                return False
+            continue
+        low, high = extent
+        slack = 0 if isinstance(column, IntegerColumn) else column.step
         if not low <= row[name] <= high + slack:
             return False
     return True
@@ -57,7 +60,7 @@ def _check_agreement(contract: Contract, shots: int, seed: int) -> None:
         ]
         # Two parts of a real column touch in one step, which holds next to nothing of a random
         # table.
-        assert not others or all(other.bounds for other in others)
+        assert not others or all(other.open.keys() & contract.numbers.keys() for other in others)
 
 
 @every_contract
@@ -117,7 +120,7 @@ def test_whole_numbers_below_a_cut_between_them_reach_up_to_the_last() -> None:
     contract = small_contract(
         lambda content: content["groups"].update({2: [{"column": "age", "cuts": [17.5]}]})
     )
-    assert [group.bounds["age"] for group in partition(contract, 2)] == [(0, 17), (18, 120)]
+    assert [group.open["age"] for group in partition(contract, 2)] == [(0, 17), (18, 120)]
 
 
 def test_groups_stand_in_the_paper_s_order_positive_first() -> None:
@@ -132,17 +135,13 @@ def test_groups_stand_in_the_paper_s_order_positive_first() -> None:
 
 def test_one_shot_is_one_open_group() -> None:
     (group,) = partition(CONTRACT, 1)
-    assert (group.label, group.bounds, group.categories) == (None, {}, {})
+    assert (group.label, group.open) == (None, {})
     assert assign(PrivateTable(random_table(CONTRACT, 9, 0)), CONTRACT, 1).tolist() == [0] * 9
 
 
 def test_groups_narrow_bounds_and_categories() -> None:
     group = partition(CONTRACT, 8)[0]
-    assert (group.label, group.bounds, group.categories) == (
-        1,
-        {"age": (0, 39)},
-        {"member": ("no",)},
-    )
+    assert (group.label, group.open) == (1, {"age": (0, 39), "member": ("no",)})
 
 
 def test_rows_beyond_their_bounds_fall_into_the_outer_groups() -> None:
@@ -153,7 +152,7 @@ def test_rows_beyond_their_bounds_fall_into_the_outer_groups() -> None:
         [
             position
             for position, group in enumerate(partition(CONTRACT, 8))
-            if group.bounds["age"][0] == 0
+            if group.open["age"][0] == 0
         ],
     )
     assert (young == (table.numbers("age") < 40)).all()

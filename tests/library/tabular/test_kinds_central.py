@@ -94,10 +94,10 @@ def test_a_row_moves_sums_by_their_sensitivity_and_counts_by_one_whether_or_not_
         assert not isinstance(column, CategoryColumn)
         largest = max(
             Grid(
-                *group.bounds.get(name, column.bounds), step=column.step, origin=options.sum_origin
+                *group.open.get(name, column.bounds), step=column.step, origin=options.sum_origin
             ).sensitivity
             for group in partition(contract, shots)
-            if group.bounds.get(name, column.bounds)[0] < group.bounds.get(name, column.bounds)[1]
+            if group.open.get(name, column.bounds)[0] < group.open.get(name, column.bounds)[1]
         )
         moved = [
             (

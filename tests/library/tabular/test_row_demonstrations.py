@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import MISSING, CategoryColumn, IntegerColumn, Prompts, Template
-from dpicl.tabular.central.bins import column_bins, feature_edges, row_encoding
+from dpicl.contract.columns import CategoryColumn, IntegerColumn
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.number import placed
+from dpicl.contract.parts import Prompts, Template
+from dpicl.tabular.central.bins import column_bins, row_encoding
 from dpicl.tabular.prompts.rows import longest_demonstration, row_demonstrations
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.values import central_form
@@ -170,7 +173,7 @@ def test_numbers_have_no_more_decimal_places_than_prompts_show() -> None:
     fine = contract.model_copy(update={"columns": {**contract.columns, "Größe (cm)": column}})
     bins = np.tile(np.array([[0, 3, 0, 0, 0]]), (50, 1))
     texts = row_demonstrations(bins, np.random.default_rng(0).random((50, 4)), fine)
-    low, high = feature_edges(fine, "Größe (cm)", column)[2:4]
+    low, high = column.edges(fine.cuts_of("Größe (cm)"))[2:4]
     sizes = [text.split("The Größe (cm) is ")[1].split(". The")[0] for text in texts]
     assert len({*sizes}) > 20 and all(
         low <= float(size) < high and len(size.partition(".")[2]) <= 1 for size in sizes
@@ -187,5 +190,5 @@ def test_rows_of_a_table_and_demonstrations_place_numbers_alike(seed: int) -> No
     values = said(contract, row_demonstrations(bins, shares, contract))
     for place, meaning in enumerate(central_form(contract).features):
         inner = (bins[:, place] > 0) & (bins[:, place] < meaning.count - 1)
-        placed = meaning.placed(bins[inner, place], shares[inner, place])
-        assert placed.tolist() == np.array(values[meaning.column])[inner].tolist()
+        numbers = placed(meaning.edges, meaning.digits, bins[inner, place], shares[inner, place])
+        assert numbers.tolist() == np.array(values[meaning.column])[inner].tolist()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.contract.derive import format_number
+from dpicl.contract.columns.number import format_number
 from dpicl.tabular.prompts.serialize import (
     central_demonstrations,
     central_queries,
