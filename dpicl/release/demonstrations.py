@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
+from dpicl.engine.files import harmless
 from dpicl.errors import DpiclError
 
 FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
@@ -111,3 +114,23 @@ class Demonstrations:
 
 def _json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False)
+
+
+def formulas(contract: Contract | TextContract) -> str:
+    """What to know of its rows in CSV, where every value stands as it is; follows from the
+    contract, and is empty where there is nothing.
+    """
+    if isinstance(contract, TextContract):  # a model may write anything
+        return "; a spreadsheet may take texts for formulas: import them as text"
+    texts = {
+        name: (name, *getattr(column, "categories", ()))
+        for name, column in contract.columns.items()
+    }
+    named = ", ".join(
+        name for name, some in texts.items() if any(harmless(text) != text for text in some)
+    )
+    return (
+        f"; a spreadsheet would take texts of {named} for formulas: import them as text"
+        if named
+        else ""
+    )

@@ -26,16 +26,14 @@ import pyarrow.parquet as pq
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.contract.models import Contract
-from dpicl.contract.text import TextContract
-from dpicl.engine.files import finite, harmless
+from dpicl.engine.files import finite
 from dpicl.engine.one_release import Published
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular, unit_of
 from dpicl.methods.common import Cost, draws_for, epsilon_of
 from dpicl.methods.tabular_method import Released, TabularMethod
 from dpicl.randomness import Draws
-from dpicl.release.demonstrations import Demonstrations
+from dpicl.release.demonstrations import Demonstrations, formulas
 from dpicl.tabular.values import RowForm
 from dpicl.types import MADE_ROWS, ReleasedRows
 
@@ -58,26 +56,6 @@ _SIMULATED = (
     "it. Not a release."
 )
 _HELD_OUT = "Rows that the contract's split holds out were not used."
-
-
-def formulas(contract: Contract | TextContract) -> str:
-    """What to know of its rows in CSV, where every value stands as it is; follows from the
-    contract, and is empty where there is nothing.
-    """
-    if isinstance(contract, TextContract):  # a model may write anything
-        return "; a spreadsheet may take texts for formulas: import them as text"
-    texts = {
-        name: (name, *getattr(column, "categories", ()))
-        for name, column in contract.columns.items()
-    }
-    named = ", ".join(
-        name for name, some in texts.items() if any(harmless(text) != text for text in some)
-    )
-    return (
-        f"; a spreadsheet would take texts of {named} for formulas: import them as text"
-        if named
-        else ""
-    )
 
 
 @dataclass(frozen=True, repr=False)
