@@ -11,9 +11,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dpicl import __version__
-from dpicl.cli.json_output import COMMANDS
 from tests.cli.test_forecast import DAILY, declare
 from tests.harness import Place, call_main, complaint, said
+from tools.reference import COMMANDS
 
 
 def printed(command: str, text: str) -> Any:

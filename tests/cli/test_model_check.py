@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from dpicl.cli.json_output import COMMANDS
 from tests.harness import Place, call_main, complaint, said
 from tests.library.endpoint_server import Habits, serving
 from tests.library.lm.gguf_models import write_gguf
 from tests.library.tabular_models import every_package, random_weights
+from tools.reference import COMMANDS
 
 Capture = pytest.CaptureFixture[str]
 CHECKS = [
