@@ -56,8 +56,9 @@ COMMANDS: dict[str, Any] = {
     "dpicl state clean": answers.CleanedState,
     "dpicl state backup FILE": answers.WrittenBackup,
     "dpicl state restore FILE": answers.RestoredState,
+    "dpicl compare RUN RUN": compared.ComparedRuns,
 }
-"""What each command of dpicl prints, with --json after it."""
+"""What each command prints, with --json after it."""
 _GRID = ("title", "methods", "datasets", "epsilons", "shots", "seeds")
 
 
@@ -231,8 +232,7 @@ def json_page() -> str:
         if isinstance(kind, type)
     }
     shown = dict[str, str]()
-    printed = {**COMMANDS, "dpicl compare RUN RUN": compared.ComparedRuns}
-    for command, kind in printed.items():
+    for command, kind in COMMANDS.items():
         schema = TypeAdapter(kind).json_schema()
         parts = schema.pop("$defs", {})
         listed = schema["type"] == "array"
