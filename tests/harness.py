@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -104,12 +105,14 @@ class Place:
         return self.home / "runs" / run_id
 
     def start(
-        self, *arguments: str, file_limit: int | None = None, **extra: str
+        self, line: str = "", *arguments: str, file_limit: int | None = None, **extra: str
     ) -> subprocess.Popen[str]:
-        """The command line as a process group of its own; files may be limited in size."""
+        """The command line as a process group of its own: a line, split as a shell splits it, and
+        what is not split; files may be limited in size.
+        """
         limited = [] if file_limit is None else ["prlimit", f"--fsize={file_limit}", "--"]
         return subprocess.Popen(
-            [*limited, str(DPICL), *arguments],
+            [*limited, str(DPICL), *shlex.split(line), *arguments],
             env={**_bare_environment(), **self.environment, **extra},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -119,24 +122,29 @@ class Place:
         )
 
     def dpicl(
-        self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str
+        self,
+        line: str = "",
+        *arguments: str,
+        timeout: float = 120,
+        file_limit: int | None = None,
+        **extra: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end; in a process of its own where files are limited, or what
-        is imported depends on it.
+        """Run the command line as `start` does, to its end; in a process of its own where files are
+        limited, or what is imported depends on it.
         """
         is_read_at_import = any(
             name in ("PYTHONPATH", "COLUMNS") or name.startswith("PREFECT_") for name in extra
         )
+        words = (*shlex.split(line), *arguments)
         if file_limit is None and not is_read_at_import:
-            return run_forked(
-                arguments, {**_bare_environment(), **self.environment, **extra}, self.root, timeout
-            )
-        process = self.start(*arguments, file_limit=file_limit, **extra)
+            environment = {**_bare_environment(), **self.environment, **extra}
+            return run_forked(words, environment, self.root, timeout)
+        process = self.start(line, *arguments, file_limit=file_limit, **extra)
         try:
             out, err = process.communicate(timeout=timeout)
         finally:
             end(process)
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     @contextmanager
     def entered(self, **extra: str) -> Iterator[None]:

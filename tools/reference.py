@@ -19,7 +19,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel, TypeAdapter
 
-from dpicl.cli import json_output
+from dpicl.cli import answers
 from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
@@ -28,6 +28,7 @@ from dpicl.engine.pipelines import Pipeline, Pipelines
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.heads import FIELDS, head_of
+from dpicl.tabular.reports import count
 from dpicl.yaml_file import read_yaml
 from flows import environment
 from lab.audit.end_to_end import leaves
@@ -39,6 +40,25 @@ ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
 _WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
 _FIELDS = tuple(name for name in FIELDS if name != "Symbols")
+COMMANDS: dict[str, Any] = {
+    "dpicl budget": list[answers.SpentAccount],
+    "dpicl budget ACCOUNT": list[answers.ChargedRelease],
+    "dpicl run PIPELINE --dry-run": list[answers.PlannedCharge],
+    "dpicl protect CONTRACT --dry-run": list[answers.PlannedCharge],
+    "dpicl synth CONTRACT --dry-run": list[answers.PlannedCharge],
+    "dpicl collect CONTRACT REPORTS": count.Received,
+    "dpicl forecast": list[answers.ForecastAccount],
+    "dpicl list": answers.Listing,
+    "dpicl plan CONTRACT": answers.Plan,
+    "dpicl contract check NAME": answers.CheckedContract,
+    "dpicl model check MODEL": answers.CheckedModel,
+    "dpicl state check": list[answers.StateFinding],
+    "dpicl state clean": answers.CleanedState,
+    "dpicl state backup FILE": answers.WrittenBackup,
+    "dpicl state restore FILE": answers.RestoredState,
+    "dpicl compare RUN RUN": compared.ComparedRuns,
+}
+"""What each command prints, with --json after it."""
 _GRID = ("title", "methods", "datasets", "epsilons", "shots", "seeds")
 
 
@@ -200,20 +220,19 @@ def pipelines_page() -> str:
 
 def json_page() -> str:
     """What every command prints with --json, and the types that it is made of."""
-    page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/json_output and lab/compare")
+    page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/answers.py and lab/compare")
     page += (
         "Epsilon is in nats, times are in UTC. A number that has no bound is null. Types are "
         "those of JSON.\n\n"
     )
     known = {
         name: kind
-        for module in (*json_output.MODULES, compared)
+        for module in (answers, count, compared)
         for name, kind in vars(module).items()
         if isinstance(kind, type)
     }
     shown = dict[str, str]()
-    printed = {**json_output.COMMANDS, "dpicl compare RUN RUN": compared.ComparedRuns}
-    for command, kind in printed.items():
+    for command, kind in COMMANDS.items():
         schema = TypeAdapter(kind).json_schema()
         parts = schema.pop("$defs", {})
         listed = schema["type"] == "array"

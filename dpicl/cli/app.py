@@ -20,9 +20,8 @@ from dpicl.cli.contributed import contribute
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.model import model_app
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
-from dpicl.cli.releases import ask, protect, synth
+from dpicl.cli.releases import ask, protect, series, synth
 from dpicl.cli.run import list_pipelines, run
-from dpicl.cli.series import series
 from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, say, show_models

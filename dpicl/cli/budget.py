@@ -1,23 +1,24 @@
-"""`dpicl budget`: what accounts have spent and have left, and their caps."""
+"""What accounts have spent, have left and would be charged, and their caps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
-from dpicl.cli.json_output.budgets import ChargedRelease, SpentAccount
-from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
+from dpicl.cli.answers import ChargedRelease, PlannedCharge, SpentAccount
+from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
 from dpicl.engine.caps import declared_accounts, differing_caps, refused_contracts
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 
-LONGEST = 12
-"""Characters of a parameter that are shown: a model's fingerprint is longer."""
+if TYPE_CHECKING:
+    from dpicl.engine.quote import AccountQuote
 
 
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:
@@ -36,28 +37,13 @@ def _warn_of_declared(settings: Settings, to: Console, name: str | None = None) 
 
 def print_accounts(*, as_json: bool) -> None:
     """Every account with its cap, what is spent and what is left; verifies the ledger's chain."""
-    lines: list[SpentAccount] = []
-    table = new_table("account", "protects", "spent", "delta", "cap", "left", "entries")
+    accounts: list[SpentAccount] = []
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
         records, place = ledger.verify(), ledger.place
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
-            left = "-" if cap is None else number(cap - spent)
-            protects, entries = (
-                f"one {account.unit}, {account.neighbours}",
-                len(ledger.entries(account.name)),
-            )
-            table.add_row(
-                account.name,
-                protects,
-                number(spent),
-                f"{account.delta_cap:g}",
-                number(cap),
-                left,
-                str(entries),
-            )
-            lines.append(
+            accounts.append(
                 SpentAccount(
                     account=account.name,
                     unit=account.unit,
@@ -67,59 +53,57 @@ def print_accounts(*, as_json: bool) -> None:
                     epsilon_cap=cap,
                     epsilon_left=None if cap is None else cap - spent,
                     delta_cap=account.delta_cap,
-                    releases=entries,
+                    releases=len(ledger.entries(account.name)),
                 )
             )
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
-    if as_json:
-        say_json(lines)
-        _warn_of_declared(settings, errors)
-        return
-    console.print(table)
-    note(f"{records} records, chain intact; epsilon in nats")
-    _warn_of_declared(settings, console)
-    note(f"ledger: {place}")
+    to = show(accounts, [table_of(SpentAccount, accounts)], as_json=as_json)
+    if not as_json:
+        note(f"{records} records, chain intact; epsilon in nats")
+    _warn_of_declared(settings, to)
+    if not as_json:
+        note(f"ledger: {place}")
 
 
 def print_account(name: str, *, as_json: bool) -> None:
     """Every entry of one account: what was released, what it cost, and the running total."""
-    lines: list[ChargedRelease] = []
-    table = new_table("charged", "mechanism", "parameters", "epsilon", "total", "state")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
-        for reading in ledger.odometer(name):
-            release = reading.entry.release
-            shown = ", ".join(
-                f"{key}={str(value)[:LONGEST]}"
-                for key, value in release.parameters.items()
-                if value is not None
+        releases = [
+            ChargedRelease(
+                release=reading.entry.release.release_id,
+                mechanism=reading.entry.release.mechanism,
+                parameters=dict(reading.entry.release.parameters),
+                charged_utc=reading.entry.reserved_utc,
+                state=reading.entry.state,
+                epsilon=reading.entry.release.guarantee.epsilon,
+                delta=reading.entry.release.guarantee.delta,
+                epsilon_total=reading.total.epsilon,
             )
-            cost, total = number(release.guarantee.epsilon), number(reading.total.epsilon)
-            table.add_row(
-                reading.entry.reserved_utc[:19],
-                release.mechanism,
-                shown,
-                cost,
-                total,
-                reading.entry.state,
-            )
-            lines.append(
-                ChargedRelease(
-                    release=release.release_id,
-                    mechanism=release.mechanism,
-                    parameters=dict(release.parameters),
-                    charged_utc=reading.entry.reserved_utc,
-                    state=reading.entry.state,
-                    epsilon=release.guarantee.epsilon,
-                    delta=release.guarantee.delta,
-                    epsilon_total=reading.total.epsilon,
-                )
-            )
-    if as_json:
-        say_json(lines)
-    else:
-        console.print(table)
-    _warn_of_declared(settings, errors if as_json else console, name)
+            for reading in ledger.odometer(name)
+        ]
+    to = show(releases, [table_of(ChargedRelease, releases)], as_json=as_json)
+    _warn_of_declared(settings, to, name)
+
+
+def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
+    """What accounts would be charged, also where a cap refuses it."""
+    charges = [
+        PlannedCharge(
+            account=line.account,
+            releases=line.releases,
+            charged_before=line.charged_before,
+            epsilon=line.quote.cost.epsilon,
+            delta=line.quote.cost.delta,
+            epsilon_spent=line.quote.before.epsilon,
+            epsilon_cap=line.quote.cap,
+            epsilon_left=line.quote.left,
+            allowed=line.quote.allowed,
+        )
+        for line in quotes
+    ]
+    to = show(charges, [table_of(PlannedCharge, charges)], as_json=as_json)
+    note("epsilon in nats; a release is charged once per period, even if the rows change", to=to)
 
 
 def change_cap(name: str, epsilon: float, delta: float | None) -> None:

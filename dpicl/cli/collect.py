@@ -5,13 +5,11 @@ private row and charges nothing.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.json_output.reports import CountedReports
 from dpicl.cli.options import AsJson, ContractName
 from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import counted, errors, note, say, say_json
@@ -154,7 +152,7 @@ def collect(
     )
     if as_json:
         note(*what, to=errors)
-        say_json(CountedReports(**asdict(release.received)))
+        say_json(release.received)
     elif what:
         note(*what, *release.caveats)
     else:

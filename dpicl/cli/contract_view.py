@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpicl.certificate.wording import most_rows
-from dpicl.cli.json_output.plans import CheckedContract, DraftLine
+from dpicl.cli.answers import CheckedContract, DraftLine
 from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice

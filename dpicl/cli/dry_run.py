@@ -6,8 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dpicl.cli.budget import warn_of_caps
-from dpicl.cli.quotes import print_quotes
+from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import console, errors, note, say_json
 from dpicl.engine.artefacts import RESULTS
 from dpicl.engine.benchmarks import known_when_read
@@ -67,7 +66,7 @@ def print_dry_run(
     warn_of_caps(plan_accounts(plan, settings), settings, to)
     if not resume:
         check_quotes(quotes)
-    note(*(f"{name} is {one.sentence}" for name, one in asked.items()), to=to)
+    note(*(f"{name} is {by.sentence}" for name, by in asked.items()), to=to)
     if units:
         note(
             f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run "

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
-from dpicl.cli.json_output.budgets import ForecastAccount
-from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
+from dpicl.cli.answers import ForecastAccount, answer_of
+from dpicl.cli.terminal import errors, note, say, show, table_of
 from dpicl.engine.caps import refused_contracts
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
@@ -21,16 +20,7 @@ def print_forecasts(*, as_json: bool) -> None:
     period.
     """
     settings = Settings.from_environment()
-    table = new_table(
-        "pipeline",
-        "account",
-        "left",
-        "cost per period",
-        "periods affordable",
-        "periods due",
-        "until",
-    )
-    lines: list[ForecastAccount] = []
+    accounts: list[ForecastAccount] = []
     scheduled = {
         name: pipeline
         for name, pipeline in load_pipelines(settings.pipelines).pipelines.items()
@@ -39,44 +29,26 @@ def print_forecasts(*, as_json: bool) -> None:
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
         try:
-            for line in forecast(name, pipeline, settings):
-                until = (
-                    "end of horizon"
-                    if line.is_enough
-                    else f"{line.lasts_until:%Y-%m-%d}"
-                    if line.lasts_until
-                    else "no run"
+            accounts += [
+                answer_of(
+                    ForecastAccount,
+                    line,
+                    pipeline=name,
+                    lasts_until=line.lasts_until and f"{line.lasts_until:%Y-%m-%d}",
                 )
-                table.add_row(
-                    name,
-                    line.account,
-                    number(line.left),
-                    number(line.cost),
-                    str(line.affordable),
-                    str(line.due),
-                    until,
-                )
-                day = line.lasts_until and f"{line.lasts_until:%Y-%m-%d}"
-                lines.append(
-                    ForecastAccount(
-                        pipeline=name,
-                        is_enough=line.is_enough,
-                        **{**asdict(line), "lasts_until": day},
-                    )
-                )
+                for line in forecast(name, pipeline, settings)
+            ]
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
-    if as_json:
-        say_json(lines)
-    else:
-        console.print(table)
+    show(accounts, [table_of(ForecastAccount, accounts)], as_json=as_json)
+    if not as_json:
         series, unknown = series_forecasts(settings)
         note(
             f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within "
             f"its period is free; benchmarks have no cap",
             *_uncharged(scheduled),
-            *(one.sentence for one in series),
+            *(line.sentence for line in series),
             *unknown,
         )
     say(*(f"dpicl: {error.details()}" for error in refused[1:]), to=errors)

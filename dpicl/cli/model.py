@@ -8,7 +8,7 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import AsJson, ModelApi, ModelDtype, named_model
-from dpicl.cli.terminal import console, counted, new_table, say, say_json
+from dpicl.cli.terminal import counted, say, show, table_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import ModelRefusedError
 
@@ -62,31 +62,19 @@ def check(
     """Check on public text what a run needs of a model. Nothing is charged; exit code 2 if it
     cannot be used.
     """
-    from dpicl.cli.json_output.states import CheckedModel, ModelCheck
+    from dpicl.cli.answers import CheckedModel, ModelCheck, answer_of
     from dpicl.engine.model_check import check_model
     from dpicl.engine.pipelines import model_named
 
     settings = Settings.from_environment()
     spec = model_named(named_model(model, dtype, api) or model, settings)
-    steps = list(check_model(spec, settings))
-    verdict = steps.pop()
-    if as_json:
-        say_json(
-            CheckedModel(
-                spec.name,
-                verdict.holds,
-                verdict.detail,
-                [ModelCheck(one.check, one.detail) for one in steps],
-            )
-        )
-        if not verdict.holds:
-            raise typer.Exit(2)
-        return
-    table = new_table("check", "what was found")
-    for one in steps:
-        table.add_row(one.check, one.detail)
-    if steps:
-        console.print(table)
-    if not verdict.holds:
+    *holding, verdict = check_model(spec, settings)
+    checks = [answer_of(ModelCheck, step) for step in holding]
+    table = [table_of(ModelCheck, checks)] if checks else []
+    show(CheckedModel(spec.name, verdict.holds, verdict.detail, checks), table, as_json=as_json)
+    if verdict.holds and not as_json:
+        say(verdict.detail)
+    elif not verdict.holds and as_json:
+        raise typer.Exit(2)
+    elif not verdict.holds:
         raise ModelRefusedError(verdict.detail)
-    say(verdict.detail)

@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.certificate.files import certificate_of
-from dpicl.cli.budget import warn_of_caps
-from dpicl.cli.quotes import print_quotes
+from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import note
 from dpicl.engine.files import write_text
 from dpicl.engine.open_ledger import one_ledger

@@ -22,7 +22,7 @@ from dpicl.cli.options import (
     named_model,
     typed_place,
 )
-from dpicl.cli.terminal import console, new_table, note, say, say_json, typed_values
+from dpicl.cli.terminal import note, say, show, typed_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -216,55 +216,22 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 def list_pipelines(as_json: AsJson = False) -> None:
     """List pipelines and models, and what they need."""
-    from dpicl.cli.json_output.plans import Listing
+    from dpicl.cli.answers import Listing
     from dpicl.contract.base import IN_FULL
     from dpicl.engine.pipelines import Pipeline, load_pipelines
     from dpicl.lm.local.gguf_file import PACKAGED
 
-    pipelines = load_pipelines(Settings.from_environment().pipelines)
-    listed = {
-        name: {
-            one: getattr(pipeline, one)
-            for one, field in Pipeline.model_fields.items()
-            if field.exclude
-        }
-        for name, pipeline in pipelines.pipelines.items()
-    }
-    models = list(dict.fromkeys([*pipelines.models, *PACKAGED]))
-    if as_json:
-        shown = [
-            {"name": name, **pipeline.model_dump(mode="json", context=IN_FULL), **listed[name]}
-            for name, pipeline in pipelines.pipelines.items()
-        ]
-        say_json(Listing(shown, models))
-        return
-    table = new_table("pipeline", "what it runs", "takes", "needs")
-    table.columns[0].no_wrap = True
-    groups = dict.fromkeys(
-        ("try", "protect", "reproduce", *(about["group"] for about in listed.values()))
-    )
-    for group in (
-        group for group in groups if any(about["group"] == group for about in listed.values())
-    ):
-        table.add_row(f"to {group}" if group else "others", style="bold")
-        for name, about in listed.items():
-            if about["group"] == group:
-                table.add_row(
-                    f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"]
-                )
-    console.print(table)
-    say(
-        f"models: {', '.join(models)}, a folder, a GGUF file, a hub id org/name[@revision], or a "
-        f"server's URL#MODEL"
-    )
-    say(
-        *(
-            f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}"
-            for name, one in pipelines.pipelines.items()
-            if one.schedule
+    declared = load_pipelines(Settings.from_environment().pipelines)
+    apart = [key for key, field in Pipeline.model_fields.items() if field.exclude]
+    pipelines = [
+        {"name": name, **pipeline.model_dump(mode="json", context=IN_FULL)}
+        | {key: getattr(pipeline, key) for key in apart}
+        for name, pipeline in declared.pipelines.items()
+    ]
+    listing = Listing(pipelines, list(dict.fromkeys([*declared.models, *PACKAGED])))
+    show(listing, listing.lines(), as_json=as_json)
+    if not as_json:
+        note(
+            "`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl "
+            "data list` shows what is here"
         )
-    )
-    note(
-        "`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data "
-        "list` shows what is here"
-    )

@@ -11,7 +11,7 @@ import typer
 
 from dpicl.cli.executors import prefect
 from dpicl.cli.options import AsJson
-from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
+from dpicl.cli.terminal import errors, note, number, say, say_json, show, table_of
 from dpicl.engine.settings import Settings, read_days
 from dpicl.errors import DpiclError
 
@@ -31,18 +31,17 @@ def check(as_json: AsJson = False) -> None:
     """Check modes, ledger, leftovers, versions and free space. Nothing is changed; exit code 1 if
     something is at fault.
     """
-    from dpicl.cli.json_output.states import StateFinding
+    from dpicl.cli.answers import StateFinding, answer_of
     from dpicl.engine.state.check import findings
 
-    found = sorted(findings(Settings.from_environment()), key=lambda one: not one.is_fault)
-    faults = sum(one.is_fault for one in found)
-    if as_json:
-        say_json([StateFinding(one.is_fault, one.path, one.rule, one.do) for one in found])
-    else:
-        table = new_table("", "path", "rule", "what to do")
-        for one in found:
-            table.add_row("fault" if one.is_fault else "note", one.path, one.rule, one.do)
-        console.print(table)
+    found = [
+        answer_of(StateFinding, finding, fault=finding.is_fault)
+        for finding in findings(Settings.from_environment())
+    ]
+    found.sort(key=lambda finding: not finding.fault)
+    faults = sum(finding.fault for finding in found)
+    show(found, [table_of(StateFinding, found)], as_json=as_json)
+    if not as_json:
         note(f"{faults or 'no'} {'fault' if faults == 1 else 'faults'}; nothing was changed")
     if faults:
         raise typer.Exit(1)
@@ -65,40 +64,35 @@ def clean(
     """Remove old runs and what killed processes left. Never budgets, keys or releases. A removed
     run can no longer be resumed.
     """
-    from dpicl.cli.json_output.states import CleanedState, RemovedPath
-    from dpicl.engine.state.clean import Removed
+    from dpicl.cli.answers import CleanedState, RemovedPath, counted_noun
     from dpicl.engine.state.clean import clean as clean_home
 
-    settings = Settings.from_environment()
+    settings, runs = Settings.from_environment(), 0
     days = settings.keep_days if keep is None else read_days("keep", keep)
-    removed: list[Removed] = []
-    for one in clean_home(settings, days, dry_run=dry_run):
-        removed.append(one)
+    done = "would remove" if dry_run else "removed"
+    removed: list[RemovedPath] = []
+    for path in clean_home(settings, days, dry_run=dry_run):
+        removed.append(RemovedPath(str(path.path), path.what, path.size))
+        runs += path.is_run
         if not as_json:
-            size = "" if one.size is None else f", {one.size:,} bytes"
-            say(f"{'would remove' if dry_run else 'removed'} {one.path}: {one.what}{size}")
+            size = "" if path.size is None else f", {path.size:,} bytes"
+            say(f"{done} {path.path}: {path.what}{size}")
     prefect = _clean_prefect(settings, days, dry_run=dry_run)
-    total = sum(one.size or 0 for one in removed)
+    total = sum(path.bytes or 0 for path in removed)
     if as_json:
-        listed = [RemovedPath(str(one.path), one.what, one.size) for one in removed]
-        say_json(CleanedState(dry_run, days, listed, total, prefect and prefect[0]))
+        say_json(CleanedState(dry_run, days, removed, total, prefect and prefect[0]))
         return
     if prefect is not None:
         count, freed = prefect
         say(
-            f"{'would remove' if dry_run else 'removed'} {_counted(count, 'flow run')} of "
+            f"{done} {counted_noun(count, 'flow run')} of "
             f"Prefect{f', {freed:,} bytes of its database' if freed else ''}"
         )
-    runs = sum(one.is_run for one in removed)
-    done = "would be removed" if dry_run else "removed"
     note(
-        f"{_counted(runs, 'run')} and {_counted(len(removed) - runs, 'leftover')} {done}, "
-        f"{total:,} bytes without private files; ledger, keys and releases stay"
+        f"{counted_noun(runs, 'run')} and {counted_noun(len(removed) - runs, 'leftover')} "
+        f"{'would be removed' if dry_run else 'removed'}, {total:,} bytes without private files; "
+        f"ledger, keys and releases stay"
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _clean_prefect(
@@ -123,32 +117,17 @@ def backup(
     """Write a sealed backup of ledger, keys and releases. It holds no private row and no run; the
     key has to be kept apart from it.
     """
-    from dpicl.cli.json_output.states import WrittenBackup
+    from dpicl.cli.answers import WrittenBackup, answer_of
     from dpicl.engine.state.backup import back_up
 
     written = back_up(Settings.from_environment(), file, key)
-    about = written.manifest
+    made = {"bytes": written.size, "key_made": written.key_made, "missing": written.missing}
+    answer = answer_of(WrittenBackup, written.manifest, file=str(file), **made)
+    show(answer, answer.lines(), as_json=as_json)
     if as_json:
-        what = about.taken_utc, about.record, about.releases, about.ledger
-        say_json(WrittenBackup(str(file), written.size, *what, written.key_made, written.missing))
         return
-    say(
-        f"{file}: {_counted(about.releases, 'release')}, up to record {about.record} of the "
-        f"ledger, {about.taken_utc}"
-    )
-    if about.ledger == "server":
-        say(
-            "The ledger itself is kept in PostgreSQL: back it up with its own tools, such as "
-            "pg_dump, after this."
-        )
-    if written.missing:
-        say(
-            *(
-                f"warning: {name}: its artefact is gone, and is not in the backup"
-                for name in written.missing
-            ),
-            to=errors,
-        )
+    for name in written.missing:
+        say(f"warning: {name}: its artefact is gone, and is not in the backup", to=errors)
     if written.key_made:
         say(
             f"{key}: made; without it no backup can be read, and whoever has both has all keys of "
@@ -165,37 +144,21 @@ def restore(
     """Restore a backup into a state folder without a ledger. Nothing is charged then until
     `dpicl budget NAME --cap` states caps again.
     """
-    from dpicl.cli.json_output.states import RestoredAccount, RestoredState
+    from dpicl.cli.answers import RestoredAccount, RestoredState
     from dpicl.engine.state.restore import restore as restore_home
 
     settings = Settings.from_environment()
     done = restore_home(settings, file, key)
-    about = done.manifest
     for name, epsilon in done.witnessed:
         say(
             f"{name}: had spent epsilon {number(epsilon)} when this user's witness saw it last",
             to=errors,
         )
-    if as_json:
-        spent = [RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts]
-        say_json(
-            RestoredState(str(settings.home), about.taken_utc, about.record, done.record, spent)
-        )
-        return
-    say(
-        f"{settings.home}: restored from the backup of {about.taken_utc}, record {about.record}; "
-        f"record {done.record} of the ledger says so"
+    answer = RestoredState(
+        home=str(settings.home),
+        taken_utc=done.manifest.taken_utc,
+        backup_record=done.manifest.record,
+        record=done.record,
+        accounts=[RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts],
     )
-    table = new_table("account", "spent by then")
-    for account, epsilon in done.accounts:
-        table.add_row(account.name, number(epsilon))
-    console.print(table)
-    say(
-        f"What was released after {about.taken_utc} is not in it, and nobody here can know all of "
-        f"it. So every cap is 0 now, also of an account that is "
-        "opened later, until you state it: `dpicl budget NAME --cap CAP`.",
-        "Count first what was released since: files with their certificates, reports and "
-        "manifests of runs, whoever received them. Subtract its "
-        "epsilon from the cap that you state. Such a release, requested again, is drawn anew and "
-        "charged again.",
-    )
+    show(answer, answer.lines(), as_json=as_json)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -97,10 +97,35 @@ def new_table(*heads: str) -> Table:
 
 
 def say_json(content: Any) -> None:
-    """Print content for programs, on standard output: of `dpicl.cli.json_output`; what has no bound
-    is null.
-    """
+    """Print content for programs, on standard output; what has no bound is null."""
     print(json.dumps(_without_infinity(content), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
+
+
+class Row(Protocol):
+    """An answer that is a line of a table."""
+
+    heads: ClassVar[tuple[str, ...]]
+
+    def row(self) -> tuple[str, ...]:
+        """The line's texts, one for each head."""
+
+
+def table_of(kind: type[Row], rows: Iterable[Row]) -> Table:
+    """Rows of one kind below its heads."""
+    table = new_table(*kind.heads)
+    for row in rows:
+        table.add_row(*row.row())
+    return table
+
+
+def show(answer: object, text: Iterable[str | Table], *, as_json: bool) -> Console:
+    """Print an answer, as JSON or as its text; gives the console for notes on it."""
+    if as_json:
+        say_json(answer)
+        return errors
+    for part in text:
+        console.print(part, soft_wrap=isinstance(part, str))
+    return console
 
 
 def _without_infinity(content: Any) -> Any:
@@ -233,6 +258,6 @@ def check_state() -> None:
     check_restored(settings.home)
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, none: str = "none") -> str:
     """Of a table: four figures, or that there is none."""
-    return "none" if value is None else f"{value:.4g}"
+    return none if value is None else f"{value:.4g}"

@@ -1,13 +1,19 @@
-"""The session's installation for tests of this folder, and one of their own."""
+"""The session's installation for tests of this folder, one of their own, and its command line."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.harness import Place, new_place, world
+from dpicl.cli import main
+from tests.harness import Place, complaint, new_place, said, world
 
 __all__ = ["place", "world"]
 
@@ -18,3 +24,43 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")
     with place.entered():
         yield place
+
+
+@dataclass(frozen=True)
+class Cli:
+    """`dpicl` in this process: a line, split as a shell splits it, and what is not split."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, line: str, *more: str) -> str:
+        """What a command that succeeds prints."""
+        return said(self.capsys, *shlex.split(line), *more)
+
+    def whole(self, line: str, *more: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+            patch.setattr("sys.argv", ["dpicl", *shlex.split(line), *more])
+            main()
+        return int(stopped.value.code or 0), *self.capsys.readouterr()
+
+    def ended(self, line: str, *more: str) -> tuple[int, str]:
+        """Exit code and standard error."""
+        code, _, err = self.whole(line, *more)
+        return code, err
+
+    def refused(self, line: str, *more: str) -> str:
+        """The one sentence of a command that is refused."""
+        return complaint(self.ended(line, *more))
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+@contextmanager
+def edited(path: Path) -> Iterator[dict[str, Any]]:
+    """The content of a file of YAML, which is written again afterwards."""
+    content = yaml.safe_load(path.read_text())
+    yield content
+    path.write_text(yaml.safe_dump(content, sort_keys=False))

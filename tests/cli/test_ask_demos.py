@@ -17,18 +17,18 @@ from dpicl.contract.load import contract_digest
 from dpicl.lm.requests import CONTINUATIONS, HashScorer, prompt
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.queries import read_unlabelled
-from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+from tests.cli.conftest import Cli
+from tests.harness import Place, install, shop, shop_rows
 from tests.library.kinds import kind_contract, kind_rows, kind_tree
 
-Capture = pytest.CaptureFixture[str]
 SECRET = "zq7secret"
 
 
 @pytest.fixture
-def demos(place: Place, capsys: Capture) -> Path:
+def demos(place: Place, cli: Cli) -> Path:
     """Two demonstrations of a private table."""
     table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
-    said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(out))
+    cli(f"protect {table} --epsilon 1 --shots 2 --out {out}")
     return out
 
 
@@ -50,16 +50,13 @@ def csv_of(rows: list[dict[str, str]]) -> str:
 
 
 def test_rows_are_answered_by_the_prompt_of_their_values(
-    place: Place, capsys: Capture, demos: Path
+    place: Place, cli: Cli, demos: Path
 ) -> None:
     rows = unlabelled(5)
     as_csv, as_json = place.root / "rows.csv", place.root / "rows.jsonl"
     as_csv.write_text(csv_of(rows))
     as_json.write_text("".join(json.dumps({**row, "age": int(row["age"])}) + "\n" for row in rows))
-    told = [
-        said(capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake")
-        for file in (as_csv, as_json)
-    ]
+    told = [cli(f"ask --demos {demos} --queries {file} --model fake") for file in (as_csv, as_json)]
     assert told[0] == told[1] and SECRET not in told[0]
     contract = parse_contract(shop(private=True), "shop.yaml")
     queries = central_queries(read_unlabelled(as_csv.read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
@@ -93,40 +90,29 @@ def test_rows_are_answered_by_the_prompt_of_their_values(
     ],
 )
 def test_rows_that_do_not_fit_are_refused_without_a_value(
-    place: Place, capsys: Capture, demos: Path, content: str, name: str, phrase: str
+    place: Place, cli: Cli, demos: Path, content: str, name: str, phrase: str
 ) -> None:
     (place.root / name).write_text(content)
-    refused = complaint(
-        call_main(
-            ("ask", "--demos", str(demos), "--queries", str(place.root / name), "--model", "fake"),
-            capsys,
-        )
-    )
+    refused = cli.refused(f"ask --demos {demos} --queries {place.root / name} --model fake")
     assert phrase in refused and SECRET not in refused
 
 
 @pytest.fixture
-def many(place: Place, capsys: Capture) -> Path:
+def many(place: Place, cli: Cli) -> Path:
     """Eight demonstrations of a private table."""
     table, out = install(place, shop(private=True), shop_rows(300)), place.root / "many.jsonl"
-    said(capsys, "protect", table, "--epsilon", "5", "--shots", "8", "--out", str(out))
+    cli(f"protect {table} --epsilon 5 --shots 8 --out {out}")
     return out
 
 
 def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
-    place: Place, capsys: Capture, many: Path
+    place: Place, cli: Cli, many: Path
 ) -> None:
-    rows, asked = (
-        unlabelled(4),
-        ("ask", "--demos", str(many), "--model", "fake", "--shots", "3", "--queries"),
-    )
+    rows, asked = unlabelled(4), f"ask --demos {many} --model fake --shots 3 --queries {place.root}"
     (place.root / "rows.csv").write_text(csv_of(rows))
     (place.root / "last.csv").write_text(csv_of(rows[3:]))
-    together = said(capsys, *asked, str(place.root / "rows.csv"), "--draws", "4").splitlines()
-    assert (
-        said(capsys, *asked, str(place.root / "last.csv"), "--draws", "4").splitlines()
-        == together[3:]
-    )
+    together = cli(f"{asked}/rows.csv --draws 4").splitlines()
+    assert cli(f"{asked}/last.csv --draws 4").splitlines() == together[3:]
     contract, shown = (
         parse_contract(shop(private=True), "shop.yaml"),
         drawn(read_demonstrations(many), 3, 4),
@@ -145,43 +131,32 @@ def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(
     )
     expected = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=0)[:, 1]
     assert [json.loads(one)["yes"] for one in together] == pytest.approx(expected, abs=1e-4)
-    assert said(capsys, *asked, str(place.root / "rows.csv")).splitlines() != together
+    assert cli(f"{asked}/rows.csv").splitlines() != together
 
 
-@pytest.mark.quick("options0-expected a number under 8")
+@pytest.mark.quick("--draws 2-expected a number under 8")
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
-        (("--draws", "2"), "expected a number under 8"),
-        (("--draws", "2", "--shots", "8"), "expected a number under 8"),
-        (("--shots", "9"), "expected a number up to 8"),
+        ("--draws 2", "expected a number under 8"),
+        ("--draws 2 --shots 8", "expected a number under 8"),
+        ("--shots 9", "expected a number up to 8"),
     ],
 )
 def test_draws_that_would_all_be_the_same_are_refused(
-    place: Place, capsys: Capture, many: Path, options: tuple[str, ...], phrase: str
+    place: Place, cli: Cli, many: Path, options: str, phrase: str
 ) -> None:
     (place.root / "rows.csv").write_text(csv_of(unlabelled(1)))
-    asked = (
-        "ask",
-        "--demos",
-        str(many),
-        "--queries",
-        str(place.root / "rows.csv"),
-        "--model",
-        "fake",
-        *options,
-    )
-    assert phrase in complaint(call_main(asked, capsys))
+    asked = f"ask --demos {many} --queries {place.root / 'rows.csv'} --model fake {options}"
+    assert phrase in cli.refused(asked)
 
 
-def test_private_texts_are_not_drawn_from_again(capsys: Capture) -> None:
-    assert "another draw of private rows would be charged" in complaint(
-        call_main(("ask", "a query", "--draws", "2"), capsys)
-    )
+def test_private_texts_are_not_drawn_from_again(cli: Cli) -> None:
+    assert "another draw of private rows would be charged" in cli.refused("ask 'a query' --draws 2")
 
 
 def test_odd_letters_in_columns_that_are_no_features_do_no_harm(
-    place: Place, capsys: Capture, demos: Path
+    place: Place, cli: Cli, demos: Path
 ) -> None:
     (row,) = unlabelled(1)
     file = place.root / "odd.jsonl"
@@ -190,33 +165,20 @@ def test_odd_letters_in_columns_that_are_no_features_do_no_harm(
         + json.dumps({**row, "note": "a\u2028b\u0085c"}, ensure_ascii=False).encode()
         + b"\n"
     )
-    assert (
-        len(
-            said(
-                capsys, "ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"
-            ).splitlines()
-        )
-        == 1
-    )
+    assert len(cli(f"ask --demos {demos} --queries {file} --model fake").splitlines()) == 1
     file.write_text(json.dumps({**row, "colour": "\ud800"}))
-    assert "colour" in complaint(
-        call_main(("ask", "--demos", str(demos), "--queries", str(file), "--model", "fake"), capsys)
-    )
+    assert "colour" in cli.refused(f"ask --demos {demos} --queries {file} --model fake")
 
 
 def test_demonstrations_of_another_version_of_the_contract_are_refused(
-    place: Place, capsys: Capture, demos: Path
+    place: Place, cli: Cli, demos: Path
 ) -> None:
     install(place, shop(private=True, description="Other words."), shop_rows(60))
-    refused = complaint(
-        call_main(
-            ("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys
-        )
-    )
+    refused = cli.refused(f"ask --demos {demos} --queries rows.csv --model fake")
     assert "another version of contract shop" in refused
 
 
-def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, capsys: Capture) -> None:
+def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, cli: Cli) -> None:
     install(place, kind_tree("none", private=True), kind_rows(5))
     contract = kind_contract("none", private=True)
     line = {
@@ -227,11 +189,7 @@ def test_where_nothing_is_predicted_nothing_can_be_asked(place: Place, capsys: C
     }
     demos = place.root / "rows of customers.jsonl"
     demos.write_text(json.dumps({**line, "text": "The age is 20.", "answer": ""}))
-    refused = complaint(
-        call_main(
-            ("ask", "--demos", str(demos), "--queries", "rows.csv", "--model", "fake"), capsys
-        )
-    )
+    refused = cli.refused(f"ask --demos '{demos}' --queries rows.csv --model fake")
     assert (
         "is of contract customers, which has no label; expected one that says what to answer"
         in refused
@@ -254,7 +212,7 @@ def test_a_prompt_that_was_declined_has_no_answer() -> None:
     ]
 
 
-def test_a_file_that_is_none_of_ours_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_file_that_is_none_of_ours_is_refused(place: Place, cli: Cli) -> None:
     other = place.root / "other.jsonl"
     for content in (
         "{}",
@@ -268,10 +226,6 @@ def test_a_file_that_is_none_of_ours_is_refused(place: Place, capsys: Capture) -
         ),
     ):
         other.write_text(content)
-        refused = complaint(
-            call_main(
-                ("ask", "--demos", str(other), "--queries", "rows.csv", "--model", "fake"), capsys
-            )
-        )
+        refused = cli.refused(f"ask --demos {other} --queries rows.csv --model fake")
         assert refused.startswith("other.jsonl") and SECRET not in refused
-    assert "--queries" in complaint(call_main(("ask", "--demos", str(other)), capsys))
+    assert "--queries" in cli.refused(f"ask --demos {other}")

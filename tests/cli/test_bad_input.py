@@ -4,17 +4,17 @@ begun.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dpicl.engine.plan import make_plan
+from tests.cli.conftest import Cli
 from tests.harness import (
     SMALL_OPTIONS,
     Place,
-    call_main,
-    complaint,
     content,
     install,
     new_place,
@@ -22,7 +22,7 @@ from tests.harness import (
     shop_rows,
 )
 
-Capture = pytest.CaptureFixture[str]
+SMALL = " ".join(SMALL_OPTIONS)
 
 
 @pytest.fixture
@@ -34,111 +34,111 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def refused(place: Place, capsys: Capture, *arguments: str) -> str:
+def refused(place: Place, cli: Cli, line: str) -> str:
     """The sentence of a refused command that leaves the runs as they were."""
     before = content(place.home / "runs")
-    sentence = complaint(call_main(arguments, capsys))
+    sentence = cli.refused(line)
     assert content(place.home / "runs") == before
     return sentence
 
 
 OPTIONS = {
-    "an unknown pipeline": (("nope",), "pipeline=nope: expected one of demo"),
-    "a path as a pipeline": (("../x",), "pipeline=../x"),
-    "no pipeline": ((), "which pipeline?"),
-    "epsilon 0": (("demo", "--epsilons", "0"), "number >= 1e-06, or inf"),
-    "epsilon -1": (("demo", "--epsilons", "1,-1"), "number >= 1e-06, or inf"),
-    "epsilon NaN": (("demo", "--epsilons", "nan"), "number >= 1e-06, or inf"),
-    "epsilon text": (("demo", "--epsilons", "1,much"), "number >= 1e-06, or inf"),
-    "epsilon -inf": (("demo", "--epsilons", "-inf"), "number >= 1e-06, or inf"),
-    "no epsilon": (("demo", "--epsilons", ","), "epsilons"),
-    "an epsilon twice": (("demo", "--epsilons", "1,1.0"), "lists a value twice"),
-    "shots without groups": (("demo", "--shots", "3"), "shots=3: expected one of 1, 2, 4, 8"),
-    "0 shots": (("demo", "--shots", "0"), "shots"),
-    "shots as text": (("demo", "--shots", "two"), "shots"),
-    "rate 0": (("demo", "--sampling-rates", "0"), "rates in (0, 1]"),
-    "rate -1/2": (("demo", "--sampling-rates", "-1/2"), "rates in (0, 1]"),
-    "rate above 1": (("demo", "--sampling-rates", "1.5"), "rates in (0, 1]"),
-    "rate NaN": (("demo", "--sampling-rates", "nan"), "sampling_rates"),
-    "rate 1/0": (("demo", "--sampling-rates", "1/0"), "sampling_rates"),
-    "a negative seed": (("demo", "--seeds", "-1"), "seeds"),
-    "a seed of 2^31": (("demo", "--seeds", str(2**31)), "seeds"),
+    "an unknown pipeline": ("nope", "pipeline=nope: expected one of demo"),
+    "a path as a pipeline": ("../x", "pipeline=../x"),
+    "no pipeline": ("", "which pipeline?"),
+    "epsilon 0": ("demo --epsilons 0", "number >= 1e-06, or inf"),
+    "epsilon -1": ("demo --epsilons 1,-1", "number >= 1e-06, or inf"),
+    "epsilon NaN": ("demo --epsilons nan", "number >= 1e-06, or inf"),
+    "epsilon text": ("demo --epsilons 1,much", "number >= 1e-06, or inf"),
+    "epsilon -inf": ("demo --epsilons -inf", "number >= 1e-06, or inf"),
+    "no epsilon": ("demo --epsilons ,", "epsilons"),
+    "an epsilon twice": ("demo --epsilons 1,1.0", "lists a value twice"),
+    "shots without groups": ("demo --shots 3", "shots=3: expected one of 1, 2, 4, 8"),
+    "0 shots": ("demo --shots 0", "shots"),
+    "shots as text": ("demo --shots two", "shots"),
+    "rate 0": ("demo --sampling-rates 0", "rates in (0, 1]"),
+    "rate -1/2": ("demo --sampling-rates -1/2", "rates in (0, 1]"),
+    "rate above 1": ("demo --sampling-rates 1.5", "rates in (0, 1]"),
+    "rate NaN": ("demo --sampling-rates nan", "sampling_rates"),
+    "rate 1/0": ("demo --sampling-rates 1/0", "sampling_rates"),
+    "a negative seed": ("demo --seeds -1", "seeds"),
+    "a seed of 2^31": ("demo --seeds 2147483648", "seeds"),
     "an unknown method": (
-        ("demo", "--methods", "pate"),
+        "demo --methods pate",
         (
             "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, "
             "few_shot_generation, "
             "dp_icl"
         ),
     ),
-    "a path as a data set": (("demo", "--datasets", "../x"), "datasets"),
+    "a path as a data set": ("demo --datasets ../x", "datasets"),
     "an unknown data set": (
-        ("demo", "--datasets", "nope"),
+        "demo --datasets nope",
         "dataset='nope': expected one of adult",
     ),
-    "an unknown model": (("demo", "--model", "gpt"), "model 'gpt' is unknown"),
-    "a path as a run id": (("demo", "--run-id", "../x"), "run id '../x'"),
-    "an absolute path as a run id": (("demo", "--run-id", "/etc/x"), "run id '/etc/x'"),
-    "a hidden run id": (("demo", "--run-id", ".x"), "run id '.x'"),
-    "a line end in a run id": (("demo", "--run-id", "x\n"), r"run id 'x\n'"),
-    "0 workers": (("demo", "--workers", "0"), "--workers"),
-    "workers as text": (("demo", "--workers", "many"), "--workers"),
-    "an unknown option": (("demo", "--nope"), "--nope"),
-    "an option without a value": (("demo", "--epsilons"), "--epsilons"),
-    "an unknown run": (("--resume", "nope"), "run nope: no such run"),
-    "a path as a run to resume": (("--resume", "../../etc"), "run id '../../etc'"),
+    "an unknown model": ("demo --model gpt", "model 'gpt' is unknown"),
+    "a path as a run id": ("demo --run-id ../x", "run id '../x'"),
+    "an absolute path as a run id": ("demo --run-id /etc/x", "run id '/etc/x'"),
+    "a hidden run id": ("demo --run-id .x", "run id '.x'"),
+    "a line end in a run id": ("demo --run-id 'x\n'", r"run id 'x\n'"),
+    "0 workers": ("demo --workers 0", "--workers"),
+    "workers as text": ("demo --workers many", "--workers"),
+    "an unknown option": ("demo --nope", "--nope"),
+    "an option without a value": ("demo --epsilons", "--epsilons"),
+    "an unknown run": ("--resume nope", "run nope: no such run"),
+    "a path as a run to resume": ("--resume ../../etc", "run id '../../etc'"),
     "resuming with a pipeline": (
-        ("demo", "--resume", "x"),
+        "demo --resume x",
         "expected no pipeline and no other option",
     ),
     "resuming with options": (
-        ("--resume", "x", "--epsilons", "1"),
+        "--resume x --epsilons 1",
         "expected no pipeline and no other option",
     ),
     "resuming with a run id": (
-        ("--resume", "x", "--run-id", "y"),
+        "--resume x --run-id y",
         "expected no pipeline and no other option",
     ),
     "no noise on private rows": (
-        ("demo", "--datasets", "secret", "--epsilons", "inf"),
+        "demo --datasets secret --epsilons inf",
         "benchmark: true",
     ),
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_wrong_option_of_run_is_refused(place: Place, capsys: Capture, name: str) -> None:
+def test_a_wrong_option_of_run_is_refused(place: Place, cli: Cli, name: str) -> None:
     arguments, expected = OPTIONS[name]
-    assert expected in refused(place, capsys, "run", *arguments)
+    assert expected in refused(place, cli, f"run {arguments}")
 
 
 COMMANDS = {
-    "an unknown command": (("nope",), "No such command 'nope'"),
-    "a report of an unknown run": (("report", "nope"), "run nope: no such run"),
-    "a report of no run": (("report",), "RUN"),
-    "showing an unknown contract": (("contract", "show", "nope"), "dataset='nope'"),
-    "showing a path": (("contract", "show", "../../etc/passwd"), "dataset='../../etc/passwd'"),
-    "checking what is not there": (("contract", "check", "nope.yaml"), "nope.yaml: cannot be read"),
-    "checking a folder": (("contract", "check", "."), "cannot be read"),
-    "fetching an unknown data set": (("data", "fetch", "nope"), "dataset='nope'"),
+    "an unknown command": ("nope", "No such command 'nope'"),
+    "a report of an unknown run": ("report nope", "run nope: no such run"),
+    "a report of no run": ("report", "RUN"),
+    "showing an unknown contract": ("contract show nope", "dataset='nope'"),
+    "showing a path": ("contract show ../../etc/passwd", "dataset='../../etc/passwd'"),
+    "checking what is not there": ("contract check nope.yaml", "nope.yaml: cannot be read"),
+    "checking a folder": ("contract check .", "cannot be read"),
+    "fetching an unknown data set": ("data fetch nope", "dataset='nope'"),
     "fetching what no repository has": (
-        ("data", "fetch", "shop"),
+        "data fetch shop",
         "shop: no public repository is named",
     ),
-    "an unknown account": (("budget", "nope"), "account 'nope'"),
-    "an unknown audit": (("audit", "nope"), "audit='nope': expected one of"),
-    "no audit": (("audit",), "--all"),
-    "serving without a server": (("serve",), "serve needs a Prefect server"),
+    "an unknown account": ("budget nope", "account 'nope'"),
+    "an unknown audit": ("audit nope", "audit='nope': expected one of"),
+    "no audit": ("audit", "--all"),
+    "serving without a server": ("serve", "serve needs a Prefect server"),
 }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_wrong_command_is_refused(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, name: str
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     arguments, expected = COMMANDS[name]
-    assert expected in refused(place, capsys, *arguments)
+    assert expected in refused(place, cli, arguments)
 
 
 PIPELINES = {
@@ -162,35 +162,31 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_broken_pipelines_file_is_refused(place: Place, capsys: Capture, name: str) -> None:
+def test_a_broken_pipelines_file_is_refused(place: Place, cli: Cli, name: str) -> None:
     (place.root / "pipelines.yaml").write_text(PIPELINES[name])
-    assert refused(place, capsys, "run", "demo").startswith("pipelines.yaml: ")
+    assert refused(place, cli, "run demo").startswith("pipelines.yaml: ")
 
 
-def test_a_pipelines_file_that_is_not_there_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_pipelines_file_that_is_not_there_is_refused(place: Place, cli: Cli) -> None:
     (place.root / "pipelines.yaml").unlink()
-    assert "pipelines.yaml: cannot be read" in refused(place, capsys, "list")
+    assert "pipelines.yaml: cannot be read" in refused(place, cli, "list")
 
 
-def test_a_bad_contract_is_refused_by_check_and_by_run(place: Place, capsys: Capture) -> None:
+def test_a_bad_contract_is_refused_by_check_and_by_run(place: Place, cli: Cli) -> None:
     path = place.root / "contracts" / "shop.yaml"
     path.write_text(path.read_text().replace("column: bought", "column: nope"))
-    for arguments in (
-        ("contract", "check", str(path)),
-        ("contract", "show", "shop"),
-        ("run", "demo", "--datasets", "shop"),
-    ):
+    for line in (f"contract check {path}", "contract show shop", "run demo --datasets shop"):
         assert "shop.yaml: label.column: names 'nope', which is not a column" in refused(
-            place, capsys, *arguments
+            place, cli, line
         )
 
 
 @pytest.mark.parametrize("data", ["/nowhere", ""])
 def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, data: str
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", data)
-    sentence = refused(place, capsys, "run", "demo", "--datasets", "blood")
+    sentence = refused(place, cli, "run demo --datasets blood")
     assert (
         "blood: no rows at hand" in sentence
         and "dpicl data fetch blood" in sentence
@@ -199,29 +195,29 @@ def test_rows_that_are_not_at_hand_are_refused_before_anything_starts(
 
 
 def test_a_state_folder_that_is_a_file_is_refused(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.root / "file").write_text("")
     monkeypatch.setenv("DPICL_HOME", str(place.root / "file"))
-    assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
+    assert "set DPICL_HOME" in cli.refused("run demo")
     assert (place.root / "file").read_text() == ""
 
 
 def test_a_state_folder_that_cannot_be_written_is_refused(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch, place: Place
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     """Nobody, not even root, may make folders in /sys."""
     monkeypatch.setenv("DPICL_HOME", "/sys/dpicl")
-    assert "set DPICL_HOME" in complaint(call_main(["run", "demo"], capsys))
+    assert "set DPICL_HOME" in cli.refused("run demo")
 
 
 @pytest.mark.parametrize("watts", ["much", "0", "-5", "nan", "inf"])
 def test_a_power_that_is_no_number_of_watts_is_refused(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, watts: str
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, watts: str
 ) -> None:
     monkeypatch.setenv("DPICL_POWER_WATTS", watts)
     assert f"DPICL_POWER_WATTS='{watts}': expected a positive number" in refused(
-        place, capsys, "run", "demo"
+        place, cli, "run demo"
     )
 
 
@@ -234,16 +230,16 @@ def test_a_power_that_is_no_number_of_watts_is_refused(
     ],
 )
 def test_a_ledger_that_is_not_there_is_refused(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, address: str, told: str
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str, told: str
 ) -> None:
     monkeypatch.setenv("DPICL_LEDGER", address)
-    for arguments in (("budget",), ("run", "private", "--datasets", "secret", "--epsilons", "1")):
-        assert told in refused(place, capsys, *arguments)
+    for line in ("budget", "run private --datasets secret --epsilons 1"):
+        assert told in refused(place, cli, line)
 
 
-def test_a_ledger_that_is_no_database_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_ledger_that_is_no_database_is_refused(place: Place, cli: Cli) -> None:
     (place.home / "ledger.db").write_text("garbage")
-    assert "file is not a database" in refused(place, capsys, "budget")
+    assert "file is not a database" in refused(place, cli, "budget")
 
 
 def plan(run_id: str) -> Path:
@@ -251,37 +247,45 @@ def plan(run_id: str) -> Path:
     return make_plan("demo", {"datasets": ["shop"], "shots": [1, 2]}, run_id)
 
 
-def test_the_same_run_id_with_other_options_is_refused(place: Place, capsys: Capture) -> None:
+def test_the_same_run_id_with_other_options_is_refused(place: Place, cli: Cli) -> None:
     plan("taken")
-    assert "its plan differs" in refused(
-        place, capsys, "run", "demo", "--run-id", "taken", *SMALL_OPTIONS
-    )
+    assert "its plan differs" in refused(place, cli, f"run demo --run-id taken {SMALL}")
 
 
 @pytest.mark.quick("{")
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": 1}', "\0"])
-def test_a_damaged_plan_is_refused(place: Place, capsys: Capture, text: str) -> None:
+def test_a_damaged_plan_is_refused(place: Place, cli: Cli, text: str) -> None:
     (plan("damaged") / "plan.json").write_text(text)
-    for arguments in (("run", "--resume", "damaged"), ("report", "damaged")):
-        assert "run damaged: plan.json is damaged" in refused(place, capsys, *arguments)
+    for line in ("run --resume damaged", "report damaged"):
+        assert "run damaged: plan.json is damaged" in refused(place, cli, line)
 
 
-def test_a_run_whose_folder_is_a_file_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_run_whose_folder_is_a_file_is_refused(place: Place, cli: Cli) -> None:
     (place.home / "runs").mkdir()
     (place.home / "runs" / "file").write_text("")
-    assert "Not a directory" in refused(place, capsys, "run", "--resume", "file")
-    asked = ("demo", "--datasets", "shop", "--shots", "1", "--run-id", "file")
-    assert "run file: its folder cannot be written" in refused(place, capsys, "run", *asked)
+    assert "Not a directory" in refused(place, cli, "run --resume file")
+    asked = "run demo --datasets shop --shots 1 --run-id file"
+    assert "run file: its folder cannot be written" in refused(place, cli, asked)
 
 
-def test_a_report_of_a_run_without_results_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_report_of_a_run_without_results_is_refused(place: Place, cli: Cli) -> None:
     plan("planned")
-    assert "manifest.json: cannot be read" in refused(place, capsys, "report", "planned")
+    assert "manifest.json: cannot be read" in refused(place, cli, "report planned")
 
 
-def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, capsys: Capture) -> None:
+def test_a_plan_that_names_a_path_as_its_data_set_is_refused(place: Place, cli: Cli) -> None:
     path = plan("planned") / "plan.json"
     path.write_text(path.read_text().replace('"shop"', '"../x"'))
-    assert "run planned: plan.json is damaged" in refused(
-        place, capsys, "run", "--resume", "planned"
-    )
+    assert "run planned: plan.json is damaged" in refused(place, cli, "run --resume planned")
+
+
+@pytest.mark.parametrize(("method", "version"), [("mst_tabicl", None), ("gdp_tabicl", 1)])
+def test_a_run_of_another_version_of_its_methods_is_refused(
+    place: Place, cli: Cli, method: str, version: int | None
+) -> None:
+    changes = {"methods": [method], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+    plan = make_plan("demo", changes, "begun") / "plan.json"
+    assert make_plan("demo", {}, "begun", resume=True) == plan.parent
+    assert make_plan("demo", changes, "begun") == plan.parent
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "versions": {method: version}}))
+    assert f"another version of {method}" in refused(place, cli, "run --resume begun")

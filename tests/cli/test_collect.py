@@ -18,22 +18,14 @@ from dpicl.errors import ParameterError
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.session import Session
 from dpicl.tabular.reports.count import Received
-from tests.cli.holder import data_holder
-from tests.cli.test_client_years import FIRST, SECOND, reports
+from tests.cli.holder import data_holder, held
+from tests.cli.test_client import reports
+from tests.cli.test_client_years import FIRST, SECOND
 from tests.cli.test_json import printed
-from tests.harness import shop, shop_rows
+from tests.harness import shop
 
-EPSILON = "8"
-
-
-def holders(count: int) -> str:
-    head, *lines = shop_rows(count).splitlines()
-    return (
-        "\n".join(
-            [f"{head},who", *(f"{line},client {number}" for number, line in enumerate(lines))]
-        )
-        + "\n"
-    )
+COLLECT = "reports --epsilon 8"
+CLIENTS = "--epsilon 8 --cap 100"
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         monkeypatch.setenv(name, str(tmp_path / value))
     monkeypatch.chdir(tmp_path)
-    sent = reports(contract, holders(600), "--epsilon", EPSILON, "--cap", "100")
+    sent = reports(contract, held(600), CLIENTS)
     for number in range(2):
         send(tmp_path, f"reports/{number}.jsonl", sent[number::2])
     return tmp_path
@@ -60,15 +52,14 @@ def send(place: Path, file: str, lines: list[str]) -> None:
     (place / file).write_text("".join(f"{line}\n" for line in lines))
 
 
-def run(*typed: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["collect", "shop", *typed])
-    return done.exit_code, done.output if done.exception is None or isinstance(
-        done.exception, SystemExit
-    ) else str(done.exception)
+def run(line: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, f"collect shop {line}")
+    refused = done.exception and not isinstance(done.exception, SystemExit)
+    return done.exit_code, str(done.exception) if refused else done.output
 
 
 def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None:
-    code, said = run("reports", "--epsilon", EPSILON, "--out", "rows.csv", "--rows", "500")
+    code, said = run(f"{COLLECT} --out rows.csv --rows 500")
     assert code == 0, said
     with (place / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -82,13 +73,13 @@ def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None
     assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}, (
         "no ledger, no certificate"
     )
-    truth = sum(",yes,client" in line for line in holders(600).splitlines()) / 600
+    truth = sum(",yes,client" in line for line in held(600).splitlines()) / 600
     assert abs(sum(row["bought"] == "yes" for row in rows) / 500 - truth) < 0.12
 
 
 def test_counts_are_printed_for_programs(place: Path) -> None:
     send(place, "reports/2.jsonl", ["{", *(place / "reports/0.jsonl").read_text().splitlines()[:3]])
-    code, said = run("reports", "--epsilon", EPSILON, "--json")
+    code, said = run(f"{COLLECT} --json")
     expected = {
         **dict.fromkeys((field.name for field in fields(Received)), 0),
         "counted": 600,
@@ -101,7 +92,7 @@ def test_counts_are_printed_for_programs(place: Path) -> None:
 
 
 def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path) -> None:
-    assert run("reports", "--epsilon", EPSILON, "--out", "one.csv", "--rows", "100")[0] == 0
+    assert run(f"{COLLECT} --out one.csv --rows 100")[0] == 0
     lines = [
         line
         for number in range(2)
@@ -109,12 +100,12 @@ def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path
     ]
     send(place, "other/all.jsonl", lines[::-1])
     send(place, "other/again.jsonl", lines[:50])
-    assert run("other", "--epsilon", EPSILON, "--out", "two.csv", "--rows", "100")[0] == 0
+    assert run("other --epsilon 8 --out two.csv --rows 100")[0] == 0
     assert (place / "one.csv").read_bytes() == (place / "two.csv").read_bytes()
 
 
 def test_demonstrations_are_made_of_reports(place: Path) -> None:
-    assert run("reports", "--epsilon", EPSILON, "--out", "shots.jsonl", "--shots", "6")[0] == 0
+    assert run(f"{COLLECT} --out shots.jsonl --shots 6")[0] == 0
     shown = [json.loads(line) for line in (place / "shots.jsonl").read_text().splitlines()]
     assert (
         len(shown) == 6
@@ -124,66 +115,42 @@ def test_demonstrations_are_made_of_reports(place: Path) -> None:
 
 
 def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: Path) -> None:
-    how = ("--epsilon", EPSILON, "--sending-epsilon", "4")
-    contract = place / "contracts" / "shop.yaml"
-    for day in (FIRST, SECOND):
-        send(
-            place,
-            f"days/{day}.jsonl",
-            reports(
-                contract,
-                "\n".join(holders(600).splitlines()[: -200 if day == FIRST else None]),
-                *how,
-                "--period",
-                day,
-            ),
-        )
+    how = "--epsilon 8 --sending-epsilon 4 --period"
+    contract, records = place / "contracts" / "shop.yaml", held(600).splitlines(keepends=True)
+    for day, some in ((FIRST, records[:-200]), (SECOND, records)):
+        send(place, f"days/{day}.jsonl", reports(contract, "".join(some), f"{how} {day}"))
     in_time = len((place / f"days/{FIRST}.jsonl").read_text().splitlines())
-    closing = ("days", *how, "--period", FIRST, "--close", "closed")
-    code, said = run(*closing, "--out", "first.csv", "--rows", "50")
-    assert (
-        code == 0
-        and f"{in_time} counted, 600 of another period" in said
-        and "and 4-LDP in any one sending" in said
-    )
-    send(place, "days/late.jsonl", reports(contract, holders(600), *how, "--period", FIRST))
-    code, said = run(*closing, "--out", "again.csv", "--rows", "50")
+    closing = f"days {how} {FIRST} --close closed --rows 50 --out"
+    code, said = run(f"{closing} first.csv")
+    assert code == 0 and f"{in_time} counted, 600 of another period" in said
+    assert "and 4-LDP in any one sending" in said
+    send(place, "days/late.jsonl", reports(contract, held(600), f"{how} {FIRST}"))
+    code, said = run(f"{closing} again.csv")
     assert code == 0 and f"{in_time} counted" in said and f"{600 - in_time} late" in said
     assert (place / "first.csv").read_bytes() == (place / "again.csv").read_bytes()
-    assert f"600 counted, {600 + in_time:,} late" in run("days", *how, "--period", SECOND)[1]
+    assert f"600 counted, {600 + in_time:,} late" in run(f"days {how} {SECOND}")[1]
 
 
-@pytest.mark.quick("typed2-expected a number such as 10 or 0.5")
+@pytest.mark.quick("--epsilon nan-expected a number such as 10 or 0.5")
 @pytest.mark.parametrize(
     ("typed", "phrase"),
     [
-        (("nowhere", "--epsilon", "8"), "nowhere: cannot be read"),
-        (
-            ("reports", "--epsilon", "1"),
-            "no report counts: 600 reports: 0 counted, 600 of another collection",
-        ),
-        (("reports", "--epsilon", "nan"), "expected a number such as 10 or 0.5"),
-        (
-            ("reports", "--epsilon", "8", "--design", "all-columns"),
-            "expected one of one-column, pairs, subset, agreement",
-        ),
-        (("reports", "--epsilon", "8", "--about", "nothing"), "expected attributes of this table"),
-        (("reports", "--epsilon", "8", "--sending-epsilon", "8"), "below the permanent answer's"),
-        (("reports", "--epsilon", "8", "--period", "soon"), "period="),
-        (
-            ("reports", "--epsilon", "8", "--estimator", "simplex"),
-            "expected log-linear, em or tree",
-        ),
-        (("reports", "--epsilon", "8", "--out", "contracts"), "expected a new file"),
-        (("reports", "--epsilon", "8", "--out", "x.txt", "--as", "verse"), "expected one of"),
-        (("reports", "--epsilon", "8", "--close", "contracts/shop.yaml"), "is no closed period"),
+        ("nowhere --epsilon 8", "nowhere: cannot be read"),
+        ("--epsilon 1", "no report counts: 600 reports: 0 counted, 600 of another collection"),
+        ("--epsilon nan", "expected a number such as 10 or 0.5"),
+        ("--design all-columns", "expected one of one-column, pairs, subset, agreement"),
+        ("--about nothing", "expected attributes of this table"),
+        ("--sending-epsilon 8", "below the permanent answer's"),
+        ("--period soon", "period="),
+        ("--estimator simplex", "expected log-linear, em or tree"),
+        ("--out contracts", "expected a new file"),
+        ("--out x.txt --as verse", "expected one of"),
+        ("--close contracts/shop.yaml", "is no closed period"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_writes_nothing(
-    place: Path, typed: tuple[str, ...], phrase: str
-) -> None:
+def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: str, phrase: str) -> None:
     before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
-    code, said = run(*typed)
+    code, said = run(typed if "nowhere" in typed else f"{COLLECT} {typed}")
     assert code and phrase in said and len(said.strip().splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
 
@@ -205,32 +172,15 @@ def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
 
 def test_a_person_sends_a_report_for_each_of_their_rows_and_pays_for_all(place: Path) -> None:
     content = shop("visits", private=True)
-    content["privacy"] = {
-        **content["privacy"],
-        "unit": "person",
-        "person": {"id_column": "who", "max_rows": 2},
-    }
+    content["privacy"] |= {"unit": "person", "person": {"id_column": "who", "max_rows": 2}}
     contract = place / "contracts" / "visits.yaml"
     contract.write_text(yaml.safe_dump(content, sort_keys=False))
-    head, *rows = holders(30).splitlines()
-    again = [row for row in rows if int(row.rpartition(" ")[2]) < 10]
+    head, *rows = held(30).splitlines()
+    records = "\n".join([head, *rows, *rows[:10], ""])
     wallet = place / "visits.jsonl"
-    typed = [
-        contract,
-        "--epsilon",
-        "3",
-        "--sending-epsilon",
-        "1",
-        "--period",
-        FIRST,
-        "--memory",
-        wallet,
-        "--cap",
-        "6",
-    ]
-    sent = data_holder(
-        *typed, records="\n".join([head, *rows, *again]) + "\n", folder=place
-    ).stdout.splitlines()
+    how = f"--epsilon 3 --sending-epsilon 1 --period {FIRST} --cap 6"
+    done = data_holder(f"{contract} {how} --memory {wallet}", records, place)
+    sent = done.stdout.splitlines()
     assert len({json.loads(line)["who"] for line in sent}) == 60
     assert sum(
         json.loads(line).get("epsilon", 0) for line in wallet.read_text().splitlines()

@@ -12,22 +12,20 @@ import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpicl.cli.terminal import console
+from tests.cli.conftest import Cli
 from tests.harness import (
     REAL_DATA,
     SMALL_OPTIONS,
     Place,
     World,
-    call_main,
     complaint,
     end,
     install,
-    said,
     shop,
     talk,
     until,
 )
 
-Capture = pytest.CaptureFixture[str]
 CONTRACTS = (
     "adult",
     "bank",
@@ -63,20 +61,18 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(place: Place, capsys: Capture, command: str) -> None:
-    out = said(capsys, *command.split(), "--help")
+def test_every_command_has_help(place: Place, cli: Cli, command: str) -> None:
+    out = cli(*command.split(), "--help")
     assert out.startswith("Usage: ") and len(out.splitlines()) > 4
 
 
-def test_the_help_lists_every_command(place: Place, capsys: Capture) -> None:
-    out = "".join(
-        said(capsys, *command.split(), "--help") for command in ("", "contract", "data", "ledger")
-    )
+def test_the_help_lists_every_command(place: Place, cli: Cli) -> None:
+    out = "".join(cli(*command.split(), "--help") for command in ("", "contract", "data", "ledger"))
     assert all(command.split()[-1] in out for command in COMMANDS if command)
 
 
-def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture) -> None:
-    out = said(capsys, "list")
+def test_list_shows_pipelines_schedules_and_models(place: Place, cli: Cli) -> None:
+    out = cli("list")
     assert all(
         name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1")
     )
@@ -84,7 +80,7 @@ def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture
 
 
 def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "width", 100)
     pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
@@ -92,7 +88,7 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
         del pipelines["pipelines"]["private"][key]
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
     groups: dict[str, list[str]] = {}
-    for line in said(capsys, "list").partition("models: ")[0].splitlines()[1:]:
+    for line in cli("list").partition("models: ")[0].splitlines()[1:]:
         if line.startswith((" to ", " others")):
             rows = groups.setdefault(line.strip(), [])
         elif line[3] != " ":
@@ -108,11 +104,11 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
-    assert said(
-        capsys, "contract", "check", str(place.root / "contracts" / f"{name}.yaml")
-    ).startswith(f"{name}.yaml: ok: ")
-    shown = said(capsys, "contract", "show", name)
+def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
+    assert cli(f"contract check {place.root / 'contracts' / f'{name}.yaml'}").startswith(
+        f"{name}.yaml: ok: "
+    )
+    shown = cli(f"contract show {name}")
     assert (
         shown.startswith(f"{name}: ")
         and "question" in shown
@@ -128,24 +124,21 @@ def test_the_contracts_named_here_are_all_there_are(place: Place) -> None:
 
 
 def test_data_list_tells_what_is_at_hand(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
-    lines = {
-        line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()
-    }
+    lines = {line.split()[0]: line for line in cli("data list").splitlines() if line.split()}
     assert set(CONTRACTS) <= set(lines)
     assert "yes" in lines["breast_cancer"] and "no" in lines["blood"].split()
     if (REAL_DATA / "tabular" / "blood.csv").exists():
         monkeypatch.setenv("DPICL_DATA", str(REAL_DATA))
         assert any(
-            line.startswith(" blood") and "yes" in line
-            for line in said(capsys, "data", "list").splitlines()
+            line.startswith(" blood") and "yes" in line for line in cli("data list").splitlines()
         )
 
 
 def test_data_list_says_remote_of_what_it_did_not_ask_for(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no such store and no such database: only addresses are known, and they are not
     looked up.
@@ -164,7 +157,7 @@ def test_data_list_says_remote_of_what_it_did_not_ask_for(
         install(place, contract, "")
 
     def at_hand() -> dict[str, str]:
-        lines = [line.split() for line in said(capsys, "data", "list").splitlines()]
+        lines = [line.split() for line in cli("data list").splitlines()]
         return {line[0]: line[2] for line in lines if line and line[0] in places}
 
     assert at_hand() == {"stored": "remote", "shelved": "remote", "asked": "no"}, (
@@ -174,10 +167,8 @@ def test_data_list_says_remote_of_what_it_did_not_ask_for(
     assert at_hand()["asked"] == "remote"
 
 
-def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(
-    place: Place, capsys: Capture
-) -> None:
-    out = said(capsys, "run", "demo", "--dry-run", *SMALL_OPTIONS)
+def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, cli: Cli) -> None:
+    out = cli("run demo --dry-run", *SMALL_OPTIONS)
     assert "breast_cancer" in out and "spent" in out
     assert not list((place.home / "runs").iterdir())
     assert not (place.home / "released").exists()
@@ -195,27 +186,27 @@ def test_a_look_at_the_budget_waits_for_no_library_of_tables(place: Place) -> No
     assert done.stdout.strip() == "[]"
 
 
-def test_a_group_of_commands_without_one_shows_its_help(place: Place, capsys: Capture) -> None:
+def test_a_group_of_commands_without_one_shows_its_help(place: Place, cli: Cli) -> None:
     for group in ("", "contract", "data"):
-        code, err = call_main(group.split(), capsys)
+        code, err = cli.ended(group)
         assert code == 2 and "Commands:" in err
 
 
 @pytest.mark.exhaustive
 def test_the_installed_command_refuses_in_one_sentence(place: Place) -> None:
-    assert "epsilons" in complaint(place.dpicl("run", "demo", "--epsilons", "0"))
-    assert "--nope" in complaint(place.dpicl("run", "demo", "--nope"))
+    assert "epsilons" in complaint(place.dpicl("run demo --epsilons 0"))
+    assert "--nope" in complaint(place.dpicl("run demo --nope"))
 
 
 @pytest.mark.exhaustive
-def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> None:
-    finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "commands")
+def test_run_and_report_write_the_same_report(world: World, cli: Cli) -> None:
+    finished = world.dpicl("run demo", *SMALL_OPTIONS, "--run-id", "commands")
     assert finished.returncode == 0 and not talk(finished.stderr), finished.stderr
     report = world.run("commands") / "report.html"
     assert f"report: {report}" in finished.stdout
     before = report.read_bytes()
     with world.entered():
-        assert str(report) in said(capsys, "report", "commands")
+        assert str(report) in cli("report commands")
     assert report.read_bytes() == before
 
 
@@ -241,7 +232,7 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
 
 @pytest.mark.exhaustive
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
-    process = world.start("run", "demo", "--model", "tiny", "--run-id", "interrupted")
+    process = world.start("run demo --model tiny --run-id interrupted")
     try:
         until(
             lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")),
@@ -267,18 +258,16 @@ def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     "command", [["run", "demo", *SMALL_OPTIONS], ["serve"]], ids=lambda command: command[0]
 )
 def test_a_server_that_does_not_answer_is_told_in_one_sentence(
-    place: Place, capsys: Capture, command: list[str]
+    place: Place, cli: Cli, command: list[str]
 ) -> None:
     url = "http://127.0.0.1:9/api"
     with place.entered(PREFECT_API_URL=url), temporary_settings({PREFECT_API_URL: url}):
-        sentence = complaint(call_main(command, capsys))
+        sentence = cli.refused(*command)
     assert f"PREFECT_API_URL={url}: no server answers there" in sentence
 
 
 @pytest.mark.exhaustive
-def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(
-    place: Place, capsys: Capture
-) -> None:
+def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(place: Place, cli: Cli) -> None:
     with place.entered(DASK_SCHEDULER_ADDRESS="tcp://127.0.0.1:9"):
-        sentence = complaint(call_main(["run", "demo", *SMALL_OPTIONS], capsys))
+        sentence = cli.refused("run demo", *SMALL_OPTIONS)
     assert "DASK_SCHEDULER_ADDRESS=tcp://127.0.0.1:9: no scheduler answers there" in sentence

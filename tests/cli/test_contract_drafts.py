@@ -22,9 +22,9 @@ import yaml
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.draft import MARK
 from dpicl.contract.schema import json_schema
-from tests.harness import Place, call_main, complaint, said
+from tests.cli.conftest import Cli
+from tests.harness import Place
 
-Capture = pytest.CaptureFixture[str]
 Columns = dict[str, Sequence[object]]
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 DAY = date(2019, 2, 27)
@@ -193,7 +193,7 @@ def answered(file: Path) -> Contract:
 )
 def test_every_column_is_kept_and_a_release_follows(
     place: Place,
-    capsys: Capture,
+    cli: Cli,
     table: Callable[[], Columns],
     options: tuple[str, ...],
     types: dict[str, str],
@@ -201,7 +201,7 @@ def test_every_column_is_kept_and_a_release_follows(
 ) -> None:
     columns = table()
     write(columns, place.root / "data" / "Kunden-Daten.csv")
-    told = said(capsys, "contract", "new", "Kunden-Daten.csv", *options)
+    told = cli("contract new Kunden-Daten.csv", *options)
     file = place.root / "contracts" / "kunden_daten.yaml"
     assert f"a draft of {len(columns)} columns\n" in told and file.read_text().count(MARK) == len(
         columns
@@ -213,7 +213,7 @@ def test_every_column_is_kept_and_a_release_follows(
     assert not [*SCHEMA.iter_errors(json.loads(json.dumps(yaml.safe_load(file.read_text()))))], (
         "an editor has nothing to mark"
     )
-    marked = said(capsys, "contract", "check", "kunden_daten")
+    marked = cli("contract check kunden_daten")
     assert f"{len(columns)} line" in marked and "; the first is line " in marked
     contract = answered(file)
     assert (
@@ -225,44 +225,26 @@ def test_every_column_is_kept_and_a_release_follows(
     assert {name: contract.columns[name].type for name in types} == types
     gaps = {name for name, values in columns.items() if not {"", "NA"}.isdisjoint(map(str, values))}
     assert {name for name, column in contract.columns.items() if column.nullable} == gaps
-    assert said(capsys, "contract", "check", "kunden_daten").startswith(
+    assert cli("contract check kunden_daten").startswith(
         f"kunden_daten.yaml: ok: {len(columns)} columns"
     )
     out = place.root / "demos.jsonl"
-    said(
-        capsys,
-        "protect",
-        "kunden_daten",
-        "--method",
-        "mst_tabicl",
-        "--epsilon",
-        f"{contract.privacy.budget.epsilon:g}",
-        "--shots",
-        "4",
-        "--out",
-        str(out),
+    cli(
+        "protect kunden_daten --method mst_tabicl --epsilon "
+        f"{contract.privacy.budget.epsilon:g} --shots 4 --out {out}",
     )
     assert len(out.read_text().splitlines()) == 4
 
 
 def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(
-    place: Place, capsys: Capture
+    place: Place, cli: Cli
 ) -> None:
     write(flowers(), place.root / "data" / "flowers.csv")
     suggested = []
     for rows in (10**6, 3000, 300, 30):
         name = f"flowers_{rows}"
-        told = said(
-            capsys,
-            "contract",
-            "new",
-            "flowers.csv",
-            "--label",
-            "kind",
-            "--population",
-            str(rows),
-            "--name",
-            name,
+        told = cli(
+            f"contract new flowers.csv --label kind --population {rows} --name {name}",
         )
         contract = load_contract(place.root / "contracts" / f"{name}.yaml")
         assert (
@@ -276,7 +258,7 @@ def test_the_first_epsilon_is_one_at_which_a_release_is_little_noise(
     assert contract.privacy.sampling_rate == 1 and 1 < suggested[2] < 10
 
 
-def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture) -> None:
+def test_what_is_left_out_is_named_with_its_reason(place: Place, cli: Cli) -> None:
     rng = draws()
     columns: Columns = {
         "spent": [*rng.integers(0, 90, 80)],
@@ -292,7 +274,7 @@ def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture
         "mark": [2**60 + row**5 for row in range(80)],
     }
     write(columns, place.root / "data" / "shop.csv")
-    told = said(capsys, "contract", "new", "shop.csv", "--label", "plan").splitlines()
+    told = cli("contract new shop.csv --label plan").splitlines()
     assert told[0].endswith("a draft of 2 columns; 9 columns are left out under `ignore`")
     reasons = {
         "row": "a whole number of its own in every row, as an identifier has",
@@ -316,7 +298,7 @@ def test_what_is_left_out_is_named_with_its_reason(place: Place, capsys: Capture
     ), "neither values nor how many rows"
 
 
-def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
+def test_parquet_keeps_its_types(place: Place, cli: Cli) -> None:
     rng = draws()
     columns = {
         "age": pa.array(
@@ -342,7 +324,7 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
         "stay": pa.array(range(100), pa.duration("s")),
     }
     pq.write_table(pa.table(columns), place.root / "data" / "visits.parquet")
-    told = said(capsys, "contract", "new", "visits.parquet", "--label", "city")
+    told = cli("contract new visits.parquet --label city")
     assert 'left out: "tags": holds neither numbers nor text but list' in told
     assert (
         'left out: "stay": holds neither numbers nor text but duration; expected a number of a '
@@ -361,18 +343,8 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
         "city": ("category", False),
     }
     out = place.root / "demos.jsonl"
-    said(
-        capsys,
-        "protect",
-        "visits",
-        "--method",
-        "mst_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "4",
-        "--out",
-        str(out),
+    cli(
+        f"protect visits --method mst_tabicl --epsilon 1 --shots 4 --out {out}",
     )
     assert len(out.read_text().splitlines()) == 4
 
@@ -388,23 +360,19 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
         ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
     ],
 )
-def test_what_is_no_table_is_one_sentence(
-    place: Place, capsys: Capture, text: str, phrase: str
-) -> None:
+def test_what_is_no_table_is_one_sentence(place: Place, cli: Cli, text: str, phrase: str) -> None:
     (place.root / "data" / "rows.csv").write_text(text)
-    assert phrase in complaint(call_main(("contract", "new", "rows.csv"), capsys))
+    assert phrase in cli.refused("contract new rows.csv")
 
 
 def test_a_contract_that_nobody_has_is_refused_with_the_names_there_are(
-    place: Place, capsys: Capture
+    place: Place, cli: Cli
 ) -> None:
-    assert "breast_cancer" in complaint(call_main(("contract", "check", "nobodys"), capsys))
-    assert "No such file" in complaint(call_main(("contract", "check", "nobodys.yaml"), capsys))
+    assert "breast_cancer" in cli.refused("contract check nobodys")
+    assert "No such file" in cli.refused("contract check nobodys.yaml")
 
 
-def test_a_label_that_cannot_be_one_is_refused_with_the_reason(
-    place: Place, capsys: Capture
-) -> None:
+def test_a_label_that_cannot_be_one_is_refused_with_the_reason(place: Place, cli: Cli) -> None:
     tiny = draws().uniform(1e-7, 9e-7, 50)
     write(
         {"tiny": tiny, "row": range(50), "c ": ["a", "b"] * 25, "x": [*range(25)] * 2},
@@ -415,8 +383,8 @@ def test_a_label_that_cannot_be_one_is_refused_with_the_reason(
         "c ": "a name that a contract cannot write",
     }
     for label, reason in reasons.items():
-        sentence = complaint(call_main(("contract", "new", "rows.csv", "--label", label), capsys))
+        sentence = cli.refused(f"contract new rows.csv --label '{label}'")
         assert f"label={label}: expected another column; this one has {reason}" in sentence
-    assert "a draft of 3 columns" in said(
-        capsys, "contract", "new", "rows.csv", "--label", "row"
-    ), "who predicts a number may mean it"
+    assert "a draft of 3 columns" in cli("contract new rows.csv --label row"), (
+        "who predicts a number may mean it"
+    )

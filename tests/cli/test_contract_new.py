@@ -1,8 +1,13 @@
-"""`dpicl contract new`: a table becomes a draft, and a draft releases nothing."""
+"""`dpicl contract new` writes drafts that release nothing; an own folder of contracts stands before
+the shipped one.
+"""
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -11,11 +16,13 @@ import yaml
 
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.load import contract_digest
+from dpicl.engine.settings import Settings
 from lab.benchmarks.installation.new_user import KNOWN, from_knowledge, write_table
-from tests.harness import Place, call_main, complaint, said, shop_rows
+from tasks.expectations import FOLDER, own_expectations
+from tests.cli.conftest import Cli
+from tests.harness import Place, shop, shop_rows
 from tests.library.examples import CONTRACTS
 
-Capture = pytest.CaptureFixture[str]
 NEW = ("contract", "new", "customers.csv", "--label", "bought", "--positive", "yes,twice")
 
 
@@ -34,9 +41,9 @@ def customers(place: Place) -> Place:
 
 
 def test_a_table_becomes_a_draft_that_parses_and_says_what_it_looked_at(
-    customers: Place, capsys: Capture
+    customers: Place, cli: Cli
 ) -> None:
-    told = said(capsys, *NEW, "--epsilon", "2")
+    told = cli(*NEW, "--epsilon", "2")
     assert (
         "a draft of 5 columns; 2 columns are left out" in told
         and "looking at the rows of customers.csv" in told
@@ -59,40 +66,29 @@ def test_a_table_becomes_a_draft_that_parses_and_says_what_it_looked_at(
 
 
 def test_a_draft_releases_nothing_until_somebody_has_answered_for_it(
-    customers: Place, capsys: Capture
+    customers: Place, cli: Cli
 ) -> None:
-    said(capsys, *NEW)
+    cli(*NEW)
     file, out = customers.root / "contracts" / "customers.yaml", customers.root / "demos.jsonl"
-    release = ("protect", "customers", "--shots", "2", "--out", str(out))
-    assert "customers: is a draft" in complaint(call_main(release, capsys))
+    release = f"protect customers --shots 2 --out {out}"
+    assert "customers: is a draft" in cli.refused(release)
     run = (
-        "run",
-        "private",
-        "--datasets",
-        "customers",
-        "--methods",
-        "mst_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-        "--model",
-        "fake",
+        "run private --datasets customers --methods mst_tabicl --epsilons 1 --shots 2 --model fake"
     )
-    assert "customers: is a draft" in complaint(call_main(run, capsys))
+    assert "customers: is a draft" in cli.refused(run)
     assert not out.exists() and not (customers.home / "released").exists()
     file.write_text(file.read_text().replace("draft: true\n", ""))
-    assert "2 demonstrations" in said(capsys, *release)
+    assert "2 demonstrations" in cli(release)
 
 
-def test_parquet_gives_the_same_draft(customers: Place, capsys: Capture) -> None:
+def test_parquet_gives_the_same_draft(customers: Place, cli: Cli) -> None:
     data = customers.root / "data"
     pq.write_table(
         pa_csv.read_csv(io.BytesIO((data / "customers.csv").read_bytes())),
         data / "customers.parquet",
     )
-    said(capsys, *NEW)
-    said(capsys, "contract", "new", "customers.parquet", *NEW[3:], "--name", "again")
+    cli(*NEW)
+    cli("contract new customers.parquet", *NEW[3:], "--name", "again")
     one, other = (
         yaml.safe_load((customers.root / "contracts" / f"{name}.yaml").read_text())
         for name in ("customers", "again")
@@ -109,47 +105,45 @@ def test_parquet_gives_the_same_draft(customers: Place, capsys: Capture) -> None
     ("options", "phrase"),
     [
         (
-            ("customers.csv", "--label", "nope", "--positive", "yes"),
+            "customers.csv --label nope --positive yes",
             "label=nope: expected one of the 7 columns of customers.csv",
         ),
         (
-            ("customers.csv", "--label", "bought", "--positive", "no,yes,twice"),
+            "customers.csv --label bought --positive no,yes,twice",
             "some, but not all, of the values of column bought",
         ),
         (
-            ("customers.csv", "--label", "note"),
+            "customers.csv --label note",
             "label=note: expected another column; this one has free text",
         ),
         (
-            ("customers.csv", "--positive", "yes"),
+            "customers.csv --positive yes",
             "positive=yes: expected values of the column that --label names",
         ),
         (
-            ("../customers.csv", "--label", "bought", "--positive", "yes"),
+            "../customers.csv --label bought --positive yes",
             "a file below the folder that DPICL_DATA names",
         ),
         (
-            ("customers.csv", "--label", "bought", "--positive", "yes", "--name", "adult"),
+            "customers.csv --label bought --positive yes --name adult",
             "this contract exists",
         ),
         (
-            ("customers.csv", "--label", "bought", "--positive", "yes", "--epsilon", "inf"),
+            "customers.csv --label bought --positive yes --epsilon inf",
             "budget.epsilon",
         ),
-        (("nowhere.csv", "--label", "bought", "--positive", "yes"), "nowhere.csv"),
+        ("nowhere.csv --label bought --positive yes", "nowhere.csv"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_writes_nothing(
-    customers: Place, capsys: Capture, options: tuple[str, ...], phrase: str
+    customers: Place, cli: Cli, options: str, phrase: str
 ) -> None:
     before = sorted((customers.root / "contracts").iterdir())
-    assert phrase in complaint(call_main(("contract", "new", *options), capsys))
+    assert phrase in cli.refused(f"contract new {options}")
     assert sorted((customers.root / "contracts").iterdir()) == before
 
 
-def test_a_draft_of_an_earlier_version_is_still_checked_and_counted(
-    place: Place, capsys: Capture
-) -> None:
+def test_a_draft_of_an_earlier_version_is_still_checked_and_counted(place: Place, cli: Cli) -> None:
     mark = "  # LOOKED: replace by what is publicly known"
     (place.root / "contracts" / "earlier.yaml").write_text(f"""\
 # A draft: lines marked LOOKED hold what the rows of customers.csv say.
@@ -168,7 +162,7 @@ local:
   - {{name: age, column: age, cuts: [50], texts: ["less than 50", "50 or more"]}}{mark}
 prompts: {{local: {{text: "The age is {{age}}."}}, central: {{text: "The age is {{age}}."}}}}
 """)
-    told = said(capsys, "contract", "check", "earlier")
+    told = cli("contract check earlier")
     assert (
         "earlier.yaml: ok: 2 columns, shots 1, 2\n3 lines still have their marks" in told
         and "line 9: age: {type" in told
@@ -185,20 +179,141 @@ def test_contracts_that_are_no_drafts_keep_their_digest() -> None:
 
 
 def test_the_new_user_of_the_benchmark_leaves_nothing_that_was_looked_up(
-    place: Place, capsys: Capture
+    place: Place, cli: Cli
 ) -> None:
     """`make bench TOPIC=operations` edits a draft by a script, which must go on fitting what a
     draft says.
     """
     write_table(place.root / "data" / "theirs" / "wines.csv")
-    said(capsys, "contract", "new", "theirs/wines.csv", "--label", "barolo", "--positive", "yes")
+    cli("contract new theirs/wines.csv --label barolo --positive yes")
     file = place.root / "contracts" / "wines.yaml"
     file.write_text(from_knowledge(file.read_text()))
-    assert "LOOKED" not in file.read_text() and said(
-        capsys, "contract", "check", "wines"
-    ).startswith("wines.yaml: ok: 14 columns")
+    assert "LOOKED" not in file.read_text() and cli("contract check wines").startswith(
+        "wines.yaml: ok: 14 columns"
+    )
     edited = load_contract(file)
     assert isinstance(edited, Contract) and not edited.draft
     for name, bounds in KNOWN.items():
         column = edited.columns[name]
         assert column.type != "category" and column.bounds == bounds, name
+
+
+@pytest.fixture
+def project(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A folder of somebody's own, with a table and no contract yet; no variable names a folder of
+    contracts.
+    """
+    monkeypatch.delenv("DPICL_CONTRACTS")
+    (place.root / "project").mkdir()
+    monkeypatch.chdir(place.root / "project")
+    (place.root / "data" / "shop.csv").write_text(shop_rows(60))
+    return place
+
+
+def _own(project: Place, name: str) -> Path:
+    """An own contract on the rows of shop.csv."""
+    content = shop(name, private=True)
+    content["source"]["file"] = "shop.csv"
+    # of one release at 1: one row changed is one removed and one added
+    content["privacy"]["budget"] = {"epsilon": 2}
+    (project.root / "data" / f"{name}_queries.csv").write_text(shop_rows(12, seed=99))
+    Path("data_contracts").mkdir(exist_ok=True)
+    file = Path("data_contracts") / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file
+
+
+def test_a_new_contract_is_written_into_the_project_and_hides_no_shipped_one(
+    project: Place, cli: Cli
+) -> None:
+    before = Settings.from_environment().contract_files()
+    cli("contract new shop.csv --label bought --positive yes,twice")
+    assert [path.name for path in Path("data_contracts").iterdir()] == ["shop.yaml"]
+    after = Settings.from_environment().contract_files()
+    assert {
+        name: path for name, path in after.items() if name != "shop"
+    } == before and "adult" in before
+    assert "agnews" in Settings.from_environment().text_names()
+
+
+def test_a_named_folder_of_contracts_stands_before_the_shipped_ones(
+    project: Place, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.setenv("DPICL_CONTRACTS", str(project.root / "elsewhere"))
+    monkeypatch.delenv("DPICL_PIPELINES")
+    code, refused = cli.ended("contract show adult")
+    assert code == 2 and "DPICL_CONTRACTS=elsewhere" in refused
+    (project.root / "elsewhere").mkdir()
+    cli("forecast")  # of shipped pipelines on shipped contracts
+    cli("contract new shop.csv --label bought --positive yes,twice")
+    assert (project.root / "elsewhere" / "shop.yaml").exists() and not Path(
+        "data_contracts"
+    ).exists()
+
+
+def test_of_one_name_the_own_contract_counts_and_listings_say_so(project: Place, cli: Cli) -> None:
+    sentence = "your own contract stands in the place of the shipped one"
+    assert sentence not in cli("data list")
+    _own(project, "agnews")  # a table, in the place of shipped texts
+    told = cli("data list")
+    assert f"agnews: {sentence}" in told and told.count(sentence) == 1
+    assert "your own, in the place of the shipped one" in cli("contract show agnews")
+    assert "agnews.yaml: ok" in cli("contract check agnews")
+    assert "agnews" not in Settings.from_environment().text_names()
+
+
+def test_an_own_contract_in_the_place_of_a_shipped_one_gets_no_second_account(
+    project: Place, cli: Cli
+) -> None:
+    """The rows pay, whatever the contracts are called: neither a name of a shipped one nor its
+    removal opens another budget.
+    """
+    release = "--epsilon 1 --shots 2"
+    _own(project, "shop")
+    cli(f"protect shop {release} --out first.jsonl")
+    _own(project, "adult")
+    assert "spent 2 of cap 2" in cli.refused(f"protect adult {release} --out second.jsonl")
+    shipped = Path("data_contracts") / "adult.yaml"
+    # now the name is the shipped benchmark's again, and the rows are still charged to their account
+    shipped.unlink()
+    content = yaml.safe_load(_own(project, "shop").read_text())
+    content |= {"name": "public"}
+    content["privacy"]["budget"] = {"benchmark": True}
+    content["split"] = shop()["split"]
+    del content["queries"]
+    (Path("data_contracts") / "public.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    refused = cli.refused(f"protect public {release} --out third.jsonl")
+    assert "shop" in refused or "publish" in refused
+    assert not Path("second.jsonl").exists() and not Path("third.jsonl").exists()
+
+
+def test_from_another_process_the_layers_are_the_same(project: Place) -> None:
+    """Workers are given settings or the environment: both lead to the same files."""
+    _own(project, "shop")
+    here = Settings.from_environment()
+    script = (
+        "from dpicl.engine.settings import Settings; print(sorted(map(str, "
+        "Settings.from_environment().contract_files().values())))"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert there == str(sorted(map(str, here.contract_files().values())))
+
+
+def test_own_expectations_of_a_shipped_contract_hold(project: Place) -> None:
+    folder = Path("data_contracts") / FOLDER
+    folder.mkdir(parents=True)
+    (folder / "adult.own.json").write_text(
+        '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": '
+        '"age"}}]}'
+    )
+    assert len(own_expectations("adult", Settings.from_environment())) == 1
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_no_shipped_contract_stands_for_what_is_in_it(
+    project: Place, cli: Cli
+) -> None:
+    Path("data_contracts").mkdir()
+    Path("data_contracts/texts").symlink_to("texts")  # round and round
+    assert cli.refused("contract show ag_news").startswith("texts: cannot be read (")

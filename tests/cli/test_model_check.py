@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from dpicl.cli.json_output import COMMANDS
-from tests.harness import Place, call_main, complaint, said
+from tests.cli.conftest import Cli
+from tests.harness import Place
 from tests.library.endpoint_server import Habits, serving
 from tests.library.lm.gguf_models import write_gguf
 from tests.library.tabular_models import every_package, random_weights
+from tools.reference import COMMANDS
 
-Capture = pytest.CaptureFixture[str]
 CHECKS = [
     "fits the memory",
     "loads",
@@ -29,20 +29,18 @@ CHECKS = [
 ]
 
 
-def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(
-    place: Place, capsys: Capture
-) -> None:
+def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, cli: Cli) -> None:
     with place.entered():
-        text = said(capsys, "model", "check", "tiny", "--json")
+        text = cli("model check tiny --json")
     found = TypeAdapter(COMMANDS["dpicl model check MODEL"]).validate_json(text, strict=True)
     assert found.usable and [one.check for one in found.checks] == CHECKS
     assert "float32 on cpu" in found.checks[1].detail and "random weights" in found.checks[1].detail
     assert "shared beginnings" in found.checks[2].detail and found.checks[5].detail == "kept"
 
 
-def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) -> None:
+def test_a_served_model_says_how_it_is_queried(place: Place, cli: Cli) -> None:
     with place.entered(), serving(Habits()) as server:
-        found = json.loads(said(capsys, "model", "check", f"{server.url}#m", "--json"))
+        found = json.loads(cli(f"model check {server.url}#m --json"))
     assert found["usable"] and [one["check"] for one in found["checks"]] == [
         "answers",
         *CHECKS[2:4],
@@ -56,12 +54,12 @@ def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) ->
 
 
 def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
-    place: Place, capsys: Capture, tmp_path: Path
+    place: Place, cli: Cli, tmp_path: Path
 ) -> None:
     write_gguf(tmp_path / "mine.gguf", tmp_path / "models")
     with place.entered():
-        folder = said(capsys, "model", "fetch", str(tmp_path / "mine.gguf"), "--quiet").strip()
-        code, err = call_main(["model", "check", str(tmp_path / "mine.gguf")], capsys)
+        folder = cli(f"model fetch {tmp_path / 'mine.gguf'} --quiet").strip()
+        code, err = cli.ended(f"model check {tmp_path / 'mine.gguf'}")
         assert code == 0 and [
             next(
                 phrase
@@ -70,12 +68,12 @@ def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
             )
             for line in err.splitlines()
         ] == ["opening it", "how it may be read, once", "how it writes, once"]
-        assert call_main(["model", "check", str(tmp_path / "mine.gguf"), "--quiet"], capsys) == (
+        assert cli.ended(f"model check {tmp_path / 'mine.gguf'} --quiet") == (
             0,
             "",
         )
-        assert "smollm2" in said(capsys, "list")
-        assert "of which nothing is fetched" in call_main(["model", "fetch", "tiny"], capsys)[1]
+        assert "smollm2" in cli("list")
+        assert "of which nothing is fetched" in cli.ended("model fetch tiny")[1]
     assert (Path(folder) / "model.safetensors").is_file() and not Path(folder).is_relative_to(
         place.root
     )
@@ -84,16 +82,12 @@ def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(
 @pytest.mark.quick("tabicl")
 @every_package
 def test_a_model_of_tables_is_asked_about_rows(
-    place: Place, capsys: Capture, tmp_path: Path, package: str
+    place: Place, cli: Cli, tmp_path: Path, package: str
 ) -> None:
     with place.entered():
         found = json.loads(
-            said(
-                capsys,
-                "model",
-                "check",
-                str(random_weights(package, tmp_path / "a.ckpt")),
-                "--json",
+            cli(
+                f"model check {random_weights(package, tmp_path / 'a.ckpt')} --json",
             )
         )
     assert found["usable"] and [one["check"] for one in found["checks"]] == [
@@ -106,22 +100,22 @@ def test_a_model_of_tables_is_asked_about_rows(
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        (("nothing-of-the-kind",), "is unknown; expected"),
-        (("/nowhere/at/all",), "is unknown; expected"),
-        (("tiny", "--api", "chat"), "has no chat template"),
-        (("tiny", "--dtype", "int4"), "model 'tiny': dtype"),
-        (("http://127.0.0.1:9/v1#far",), "no connection"),
+        ("nothing-of-the-kind", "is unknown; expected"),
+        ("/nowhere/at/all", "is unknown; expected"),
+        ("tiny --api chat", "has no chat template"),
+        ("tiny --dtype int4", "model 'tiny': dtype"),
+        ("http://127.0.0.1:9/v1#far", "no connection"),
     ],
 )
 def test_a_model_that_cannot_be_used_is_one_sentence(
-    place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str
+    place: Place, cli: Cli, arguments: str, phrase: str
 ) -> None:
     with place.entered():
-        assert phrase in complaint(call_main(("model", "check", *arguments), capsys))
+        assert phrase in cli.refused(f"model check {arguments}")
 
 
 def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
-    place: Place, capsys: Capture, tmp_path: Path
+    place: Place, cli: Cli, tmp_path: Path
 ) -> None:
     header = json.dumps(
         {"w": {"dtype": "BF16", "shape": [1 << 20, 1 << 24], "data_offsets": [0, 1 << 45]}}
@@ -130,7 +124,7 @@ def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     started = time.monotonic()
     with place.entered():
-        told = complaint(call_main(("model", "check", str(tmp_path)), capsys))
+        told = cli.refused(f"model check {tmp_path}")
     assert (
         "needs 35184.4 GB for its weights in bfloat16" in told
         and "are free on cpu; expected a smaller model" in told
@@ -140,9 +134,9 @@ def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
 
 @pytest.mark.exhaustive
 def test_json_has_the_sentence_and_the_exit_code(place: Place) -> None:
-    finished = place.dpicl("model", "check", "/nowhere/at/all", "--json", timeout=300)
+    finished = place.dpicl("model check /nowhere/at/all --json", timeout=300)
     assert finished.returncode == 2 and "is unknown" in finished.stderr
-    finished = place.dpicl("model", "check", "tiny", "--api", "chat", "--json", timeout=300)
+    finished = place.dpicl("model check tiny --api chat --json", timeout=300)
     found = json.loads(finished.stdout)
     assert (
         finished.returncode == 2

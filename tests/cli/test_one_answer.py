@@ -28,11 +28,11 @@ from dpicl.report.load import load_run
 from dpicl.report.story import overview, story
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.queries import read_unlabelled
-from tests.harness import Place, call_main, install, run_here, said, shop, shop_rows
+from tests.cli.conftest import Cli
+from tests.harness import Place, install, run_here, shop, shop_rows
 from tests.library.lm.test_local_chat import TEMPLATE
 from tests.library.served_model import taught, with_template
 
-Capture = pytest.CaptureFixture[str]
 GRID = {
     "datasets": ["shop"],
     "methods": ["gdp_tabicl"],
@@ -177,15 +177,13 @@ def test_a_model_whose_scores_are_no_probabilities_shows_none(place: Place) -> N
 
 
 def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
-    place: Place, capsys: Capture, yes: Path
+    place: Place, cli: Cli, yes: Path
 ) -> None:
     table, out = install(place, shop(private=True), shop_rows(60)), place.root / "demos.jsonl"
-    said(capsys, "protect", table, "--epsilon", "1", "--shots", "2", "--out", str(out))
+    cli(f"protect {table} --epsilon 1 --shots 2 --out {out}")
     rows = place.root / "rows.csv"
     rows.write_text(shop_rows(12, seed=3))
-    code, told = call_main(
-        ("ask", "--demos", str(out), "--queries", str(rows), "--model", str(yes)), capsys
-    )
+    code, told = cli.ended(f"ask --demos {out} --queries {rows} --model {yes}")
     (asked,) = [line for line in told.splitlines() if line.startswith("says-yes is asked by ")]
     assert code == 0 and "of 24 public questions" in asked
     mass = re.search(
@@ -201,7 +199,7 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(
         float(np.exp(scores).sum(axis=1).mean()), abs=0.006
     )
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
-    checked = json.loads(place.dpicl("model", "check", str(yes), "--json").stdout)
+    checked = json.loads(place.dpicl(f"model check {yes} --json").stdout)
     close_scorers()
     assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [
         asked.removeprefix("says-yes is ")

@@ -1,22 +1,27 @@
-"""What a release would cost is asked for nothing: `protect` and `synth` with --dry-run read no row
-and write no file.
-"""
+"""What a release would cost is asked for nothing, and so is how long a schedule's budget lasts."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+import yaml
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account
+from dpicl.engine.forecast import forecast
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.plan import draft_plan
+from dpicl.engine.run_quote import charges
 from dpicl.engine.settings import Settings
-from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+from tests.cli.conftest import Cli
+from tests.harness import Place, complaint, install, shop, shop_rows
 
-Capture = pytest.CaptureFixture[str]
-GDP = ("--method", "gdp_tabicl", "--shots", "2")
+GDP = "protect till --method gdp_tabicl --shots 2"
 
 
 @pytest.fixture
@@ -33,76 +38,157 @@ def charged() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
-def test_the_price_is_what_is_charged_then_and_nothing_afterwards(
-    till: Place, capsys: Capture
-) -> None:
-    asked, out = ("protect", "till", *GDP, "--epsilon", "1.5"), till.root / "demos.jsonl"
+def test_the_price_is_what_is_charged_then_and_nothing_afterwards(till: Place, cli: Cli) -> None:
+    asked, out = f"{GDP} --epsilon 1.5", till.root / "demos.jsonl"
 
     def price() -> list[str]:
         (row,) = (
             line.split()
-            for line in said(capsys, *asked, "--dry-run").splitlines()
+            for line in cli(f"{asked} --dry-run").splitlines()
             if line.startswith(" till")
         )
         return row[1:4]
 
     *counts, cost = price()
     assert charged() == 0 and not out.exists() and counts == ["1", "0"]
-    said(capsys, *asked, "--out", str(out))
+    cli(f"{asked} --out {out}")
     with open_ledger(Settings.from_environment()) as ledger:
         assert float(cost) == pytest.approx(ledger.spent("till").epsilon, rel=1e-3)
     assert price() == ["1", "1", "0"] and charged() == 1
 
 
-def test_a_new_cap_on_epsilon_leaves_that_on_delta(till: Place, capsys: Capture) -> None:
+def test_a_new_cap_on_epsilon_leaves_that_on_delta(till: Place, cli: Cli) -> None:
     nights = Account("nights", "row", Neighbours.ADD_OR_REMOVE_ONE, 3.0, 1e-5)
     with open_ledger(Settings.from_environment()) as ledger:
         ledger.ensure_account(nights)
-    for stated, delta in (((), 1e-5), (("--delta", "1e-6"), 1e-6), ((), 1e-6)):
-        said(capsys, "budget", "nights", "--cap", "2", *stated)
+    for stated, delta in (("", 1e-5), ("--delta 1e-6", 1e-6), ("", 1e-6)):
+        cli(f"budget nights --cap 2 {stated}")
         with open_ledger(Settings.from_environment()) as ledger:
             assert ledger.accounts() == [replace(nights, epsilon_cap=2.0, delta_cap=delta)]
 
 
 def test_what_a_cap_refuses_is_refused_after_the_price(till: Place) -> None:
-    for command in (("protect", "till"), ("synth", "till", "--rows", "5")):
-        asked = till.dpicl(*command, "--epsilon", "9", "--dry-run", "--json")
-        assert (
-            asked.returncode == 2
-            and "account 'till': a new release costs epsilon=18" in asked.stderr
-        )
-        assert [one["allowed"] for one in json.loads(asked.stdout)] == [False]
-        refused = till.dpicl(
-            *command, "--epsilon", "9", "--out", "a.parquet" if command[0] == "synth" else "a.jsonl"
-        )
-        assert complaint(refused) == asked.stderr.splitlines()[-1].removeprefix("dpicl: ")
+    for line in ("protect till --out a.jsonl", "synth till --rows 5 --out a.parquet"):
+        asked = till.dpicl(f"{line} --epsilon 9 --dry-run --json")
+        assert asked.returncode == 2
+        assert "account 'till': a new release costs epsilon=18" in asked.stderr
+        assert [charge["allowed"] for charge in json.loads(asked.stdout)] == [False]
+        refused = complaint(till.dpicl(f"{line} --epsilon 9"))
+        assert refused == asked.stderr.splitlines()[-1].removeprefix("dpicl: ")
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("--option", "shots=3"),
-        ("--method", "pate"),
-        ("--epsilon", "0"),
-        ("--as", "pdf"),
-        ("--generator", "tiny"),
-        ("--period", "soon"),
+        "--option shots=3",
+        "--method pate",
+        "--epsilon 0",
+        "--as pdf",
+        "--generator tiny",
+        "--period soon",
     ],
 )
-def test_a_dry_run_refuses_what_a_release_refuses(
-    till: Place, capsys: Capture, options: tuple[str, ...]
-) -> None:
-    asked = complaint(call_main(("protect", "till", *options, "--dry-run"), capsys))
-    assert asked == complaint(
-        call_main(("protect", "till", *options, "--out", str(till.root / "a.jsonl")), capsys)
-    )
+def test_a_dry_run_refuses_what_a_release_refuses(till: Place, cli: Cli, options: str) -> None:
+    asked = cli.refused(f"protect till {options} --dry-run")
+    assert asked == cli.refused(f"protect till {options} --out {till.root / 'a.jsonl'}")
     assert charged() == 0
 
 
-def test_a_release_needs_a_file_and_its_price_none(till: Place, capsys: Capture) -> None:
-    assert "expected --out FILE, or --dry-run" in complaint(call_main(("protect", "till"), capsys))
+def test_a_release_needs_a_file_and_its_price_none(till: Place, cli: Cli) -> None:
+    assert "expected --out FILE, or --dry-run" in cli.refused("protect till")
     taken = till.root / "taken.jsonl"
     taken.write_text("")
-    assert "a new file" in complaint(
-        call_main(("protect", "till", "--out", str(taken), "--dry-run"), capsys)
+    assert "a new file" in cli.refused(f"protect till --out {taken} --dry-run")
+
+
+DAILY: dict[str, Any] = {
+    "title": "Averages of the till, every day",
+    "methods": ["gdp_tabicl"],
+    "datasets": ["till"],
+    "epsilons": [1],
+    "shots": [2],
+    "baselines": False,
+    "model": "fake",
+    "schedule": {"cron": "0 6 * * *", "timezone": "UTC"},
+}
+
+
+def declare(place: Place, **pipelines: dict[str, Any]) -> None:
+    """What runs, in place of what is shipped."""
+    install(place, shop("till", private=True), shop_rows(80))
+    shipped = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    # no aliases of what two of them share
+    plain = json.loads(json.dumps({**shipped, "pipelines": pipelines}))
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
+
+
+def test_a_scheduled_run_is_priced_with_the_parameters_of_its_schedule(place: Place) -> None:
+    dear = {
+        **DAILY,
+        "schedule": {**DAILY["schedule"], "parameters": {"epsilons": [1, 3], "seeds": [0, 1]}},
+    }
+    declare(place, daily=DAILY, dear=dear)
+    told = place.dpicl("forecast", COLUMNS="200")
+    assert told.returncode == 0, told.stderr
+    costs = {
+        words[0]: float(words[3])
+        for words in (line.split() for line in told.stdout.splitlines())
+        if "till" in words
+    }
+    quoted = place.dpicl("run daily --epsilons 1,3 --seeds 0,1 --dry-run", COLUMNS="200").stdout
+    (asked,) = [line.split() for line in quoted.splitlines() if line.split()[:1] == ["till"]]
+    assert costs["dear"] == float(asked[3]) > 4 * costs["daily"] > 0
+
+
+@pytest.mark.exhaustive
+def test_the_others_are_told_beside_a_pipeline_whose_model_is_unknown(place: Place) -> None:
+    declare(place, broken={**DAILY, "model": "nobody"}, daily=DAILY)
+    told = place.dpicl("forecast", COLUMNS="200")
+    assert "model 'nobody' is unknown" in complaint(told)
+    assert [line.split()[:2] for line in told.stdout.splitlines() if "till" in line] == [
+        ["daily", "till"]
+    ]
+
+
+@pytest.mark.parametrize(("every", "due"), [("once", 0), ("month", 10), ("quarter", 3)])
+def test_a_schedule_is_charged_where_a_period_begins(place: Place, every: str, due: int) -> None:
+    """Of the daily runs of February to December, before and after the first of them."""
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    declare(place, daily={**DAILY, "schedule": {**DAILY["schedule"], "horizon_days": 334}})
+    install(place, {**shop("till", private=True), "releases": {"every": every}}, shop_rows(80))
+    settings = Settings.from_environment()
+    pipeline = load_pipelines(settings.pipelines).pipelines["daily"]
+    (before,) = forecast("daily", pipeline, settings, now)
+    plan = draft_plan("daily", {}, settings, when=now + timedelta(days=1))
+    with open_ledger(settings) as ledger:
+        for _, asked in charges(ledger, plan, settings):
+            for release in asked.values():
+                ledger.reserve(release)
+    (after,) = forecast("daily", pipeline, settings, now)
+    assert (before.due, after.due) == (due + 1, due)
+    assert after.left == pytest.approx(before.left - before.cost)
+
+
+def test_a_schedule_of_minutes_reads_no_contract_oftener_than_one_of_days(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    declared = Settings.declared
+    monkeypatch.setattr(
+        Settings,
+        "declared",
+        lambda settings, name: (read.append(name), declared(settings, name))[1],
     )
+    often = []
+    for cron in ("0 6 * * *", "* * * * *"):
+        declare(place, till={**DAILY, "schedule": {**DAILY["schedule"], "cron": cron}})
+        settings = Settings.from_environment()
+        read.clear()
+        assert forecast(
+            "till",
+            load_pipelines(settings.pipelines).pipelines["till"],
+            settings,
+            datetime(2026, 1, 31, 12, tzinfo=UTC),
+        )
+        often.append(len(read))
+    assert often[0] == often[1]

@@ -21,17 +21,16 @@ from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import progress_writer
 from dpicl.engine.stages.probe import PROBE
+from tests.cli.conftest import Cli
 from tests.harness import Place, until
 
-Capture = pytest.CaptureFixture[str]
 
-
-def test_a_line_is_printed_now_and_then_on_standard_error(capsys: Capture) -> None:
+def test_a_line_is_printed_now_and_then_on_standard_error(cli: Cli) -> None:
     """However late a busy machine lets it be."""
     shown: list[str] = []
 
     def lines() -> list[str]:
-        out, err = capsys.readouterr()
+        out, err = cli.capsys.readouterr()
         assert not out
         shown.extend(err.splitlines())
         return shown
@@ -53,7 +52,7 @@ def test_a_line_is_printed_now_and_then_on_standard_error(capsys: Capture) -> No
     assert len(shown) <= (time.monotonic() - began) / 0.7, "and not at every look"
 
 
-def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(capsys: Capture) -> None:
+def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(cli: Cli) -> None:
     with counted("running", "cells"):
         time.sleep(0.6)
     QUIET.set()
@@ -62,7 +61,7 @@ def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(capsys:
             time.sleep(0.6)
     finally:
         QUIET.clear()
-    assert capsys.readouterr() == ("", "") and HEARTBEAT == 30
+    assert cli.capsys.readouterr() == ("", "") and HEARTBEAT == 30
 
 
 def test_time_is_told_in_minutes_after_a_while() -> None:
@@ -70,7 +69,7 @@ def test_time_is_told_in_minutes_after_a_while() -> None:
     assert Count("starting the workers", "cells").line(31) == "starting the workers, 31 s"
 
 
-def test_a_failure_below_is_the_one_that_is_raised(capsys: Capture) -> None:
+def test_a_failure_below_is_the_one_that_is_raised(cli: Cli) -> None:
     with pytest.raises(ZeroDivisionError), counted("running", "cells"):
         raise ZeroDivisionError
 

@@ -15,21 +15,18 @@ import pytest
 import yaml
 
 from dpicl.files.locks import locked
+from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
-    call_main,
-    complaint,
     install,
     install_texts,
     letters,
-    said,
     shop,
     shop_rows,
     until,
 )
 from tests.library.text_contracts import lines, records
 
-Capture = pytest.CaptureFixture[str]
 METHODS = ("gdp_tabicl", "mst_tabicl", "ldp_tabicl")
 
 
@@ -50,12 +47,12 @@ def private_files(place: Place) -> list[Path]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_release_is_the_same_bytes_and_charged_once(
-    place: Place, capsys: Capture, table: str, method: str
+    place: Place, cli: Cli, table: str, method: str
 ) -> None:
     first, second = place.root / "first.jsonl", place.root / "second.jsonl"
-    options = ("protect", table, "--method", method, "--epsilon", "1", "--shots", "2")
-    assert "charged now" in said(capsys, *options, "--out", str(first))
-    assert "charged before and free now" in said(capsys, *options, "--out", str(second))
+    options = f"protect {table} --method {method} --epsilon 1 --shots 2"
+    assert "charged now" in cli(f"{options} --out {first}")
+    assert "charged before and free now" in cli(f"{options} --out {second}")
     assert first.read_bytes() == second.read_bytes()
     demonstrations = [json.loads(line) for line in first.read_text().splitlines()]
     assert len(demonstrations) == 2
@@ -67,103 +64,56 @@ def test_the_same_release_is_the_same_bytes_and_charged_once(
     assert not private_files(place)
 
 
-def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, table: str) -> None:
-    said(
-        capsys,
-        "protect",
-        table,
-        "--method",
-        "gdp_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-        str(place.root / "demos.jsonl"),
+def test_a_run_of_the_same_release_costs_nothing(place: Place, cli: Cli, table: str) -> None:
+    cli(
+        f"protect {table} --method gdp_tabicl --epsilon 1 --shots 2 --out "
+        f"{place.root / 'demos.jsonl'}",
     )
-    quoted = said(
-        capsys,
-        "run",
-        "private",
-        "--datasets",
-        table,
-        "--methods",
-        "gdp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-        "--seeds",
-        "0",
-        "--dry-run",
+    quoted = cli(
+        f"run private --datasets {table} --methods gdp_tabicl --epsilons 1 --shots 2 "
+        "--seeds 0 --dry-run",
     )
     # one release, bought before
     assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted
-
-
-@pytest.mark.exhaustive
-def test_every_form_holds_the_same_demonstrations(
-    place: Place, capsys: Capture, table: str
-) -> None:
-    found: dict[str, str] = {}
-    for form in ("jsonl", "chat", "text", "alpaca", "sharegpt"):
-        out = place.root / f"demos.{form}"
-        said(capsys, "protect", table, "--shots", "2", "--as", form, "--out", str(out))
-        found[form] = out.read_text()
-    told = [(one["text"], one["answer"]) for one in map(json.loads, found["jsonl"].splitlines())]
-    messages = json.loads(found["chat"])["messages"]
-    assert [message["role"] for message in messages] == ["user", "assistant"] * 2
-    assert [
-        (user["content"], answer["content"])
-        for user, answer in zip(messages[::2], messages[1::2], strict=True)
-    ] == told
-    assert found["text"].splitlines() == [f"{text} {answer}" for text, answer in told]
-    alpaca = [json.loads(line) for line in found["alpaca"].splitlines()]
-    assert [
-        (f"{one['input']} {one['instruction']} Answer:", one["output"]) for one in alpaca
-    ] == told
-    turns = [json.loads(line)["conversations"] for line in found["sharegpt"].splitlines()]
-    assert [(user["value"], model["value"]) for user, model in turns] == told
-    assert [(user["from"], model["from"]) for user, model in turns] == [("human", "gpt")] * 2
 
 
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
         (
-            ("--method", "dp_icl"),
+            "--method dp_icl",
             (
                 "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, "
                 "tab_pate, tab_pe on a table"
             ),
         ),
         (
-            ("--as", "xml"),
+            "--as xml",
             "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv",
         ),
-        (("--option", "design=["), "option design: line 1: did not find expected node content"),
+        ("--option design=[", "option design: line 1: did not find expected node content"),
         (
-            ("--trust", "local", "--option", "design=all"),
+            "--trust local --option design=all",
             "options of the release: options.ldp_tabicl.design",
         ),
         (
-            ("--trust", "local", "--option", "columns=none"),
+            "--trust local --option columns=none",
             "options of the release: options.ldp_tabicl.columns",
         ),
-        (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
-        (("--epsilon", "5000"), "epsilon"),
-        (("--method", "gdp_tabicl", "--shots", "3"), "shots=3"),
-        (("--option", "design"), "option=design: expected NAME=VALUE"),
-        (("--option", "colour=red"), "option=colour: expected one of shot_selection"),
-        (("--trust", "nobody"), "trust=nobody: expected central or local"),
-        (("--out", "no/such/folder/x"), "a new file in a folder that can be written"),
+        ("--epsilon inf", "epsilon=inf releases rows without noise"),
+        ("--epsilon 5000", "epsilon"),
+        ("--method gdp_tabicl --shots 3", "shots=3"),
+        ("--option design", "option=design: expected NAME=VALUE"),
+        ("--option colour=red", "option=colour: expected one of shot_selection"),
+        ("--trust nobody", "trust=nobody: expected central or local"),
+        ("--out no/such/folder/x", "a new file in a folder that can be written"),
     ],
 )
 def test_what_is_refused_spends_nothing_and_leaves_no_file(
-    place: Place, capsys: Capture, table: str, options: tuple[str, ...], phrase: str
+    place: Place, cli: Cli, table: str, options: str, phrase: str
 ) -> None:
     out = place.root / "demos.jsonl"
-    assert phrase in complaint(call_main(("protect", table, "--out", str(out), *options), capsys))
+    assert phrase in cli.refused(f"protect {table} --out {out} {options}")
     assert not out.exists() and not list(
         (place.home / "released").rglob("*.json") if (place.home / "released").exists() else []
     )
@@ -171,27 +121,15 @@ def test_what_is_refused_spends_nothing_and_leaves_no_file(
 
 def test_twins_release_once_and_leave_no_rows(place: Place, table: str) -> None:
     outs = [place.root / f"{name}.jsonl" for name in "abc"]
-    options = (
-        "protect",
-        table,
-        "--method",
-        "ldp_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-    )
-    working = [place.start(*options, str(out)) for out in outs]
+    options = f"protect {table} --method ldp_tabicl --epsilon 1 --shots 2 --out"
+    working = [place.start(f"{options} {out}") for out in outs]
     told = [process.communicate(timeout=120) for process in working]
     assert [process.returncode for process in working] == [0, 0, 0], told
     assert len({out.read_bytes() for out in outs}) == 1
     assert not private_files(place)
 
 
-def test_options_of_the_pipelines_do_not_make_it_dearer(
-    place: Place, capsys: Capture, table: str
-) -> None:
+def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, cli: Cli, table: str) -> None:
     file = place.root / "pipelines.yaml"
     pipelines = yaml.safe_load(file.read_text())
     pipelines["pipelines"] = {
@@ -201,27 +139,17 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(
         }
     }
     file.write_text(yaml.safe_dump(pipelines))
-    told = said(
-        capsys,
-        "protect",
-        table,
-        "--method",
-        "ldp_tabicl",
-        "--shots",
-        "2",
-        "--out",
-        str(place.root / "demos.jsonl"),
+    told = cli(
+        f"protect {table} --method ldp_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
     )
     assert "1 release, charged now" in told
 
 
-def test_rows_do_not_outlive_a_failed_or_killed_release(
-    place: Place, capsys: Capture, table: str
-) -> None:
+def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, cli: Cli, table: str) -> None:
     out = place.root / "demos.jsonl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
-        code, told = call_main(("protect", table, "--shots", "2", "--out", str(out)), capsys)
+        code, told = cli.ended(f"protect {table} --shots 2 --out {out}")
     assert code == 1 and "not charged again" in told, told
     assert not private_files(place) and not out.exists()
     killed = place.home / "private" / table / "protect-killed" / "private_train.parquet"
@@ -236,7 +164,7 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(
     living.parent.mkdir(parents=True)
     living.write_bytes(b"rows")
     with locked(living.parent / "lock"):
-        said(capsys, "protect", table, "--shots", "2", "--out", str(out))
+        cli(f"protect {table} --shots 2 --out {out}")
     assert {path for path in private_files(place) if path.name != "lock"} == {of_a_run, living}
 
 
@@ -245,16 +173,7 @@ def test_no_copy_of_the_rows_is_written_for_one_release(place: Place) -> None:
     large = install(place, shop(private=True), shop_rows(60_000))
     out = place.root / "demos.jsonl"
     made = place.dpicl(
-        "protect",
-        large,
-        "--method",
-        "gdp_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-        str(out),
+        f"protect {large} --method gdp_tabicl --epsilon 1 --shots 2 --out {out}",
         file_limit=400_000,
     )
     assert made.returncode == 0, made.stderr
@@ -266,23 +185,14 @@ def test_no_copy_of_the_rows_is_written_for_one_release(place: Place) -> None:
     [2.0, *(pytest.param(seconds, marks=pytest.mark.exhaustive) for seconds in (0.0, 1.0, 3.0))],
 )
 def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_typed_again(
-    place: Place, capsys: Capture, table: str, seconds: float
+    place: Place, cli: Cli, table: str, seconds: float
 ) -> None:
     folder = place.root / "mine"
     folder.mkdir()
     options = (
-        "protect",
-        table,
-        "--method",
-        "ldp_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-        str(folder / "demos.jsonl"),
+        f"protect {table} --method ldp_tabicl --epsilon 1 --shots 2 --out {folder / 'demos.jsonl'}"
     )
-    process = place.start(*options)
+    process = place.start(options)
     until(
         lambda: process.poll() is not None or any((place.home / "runs").glob("protect-*")),
         60,
@@ -293,7 +203,7 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
     process.communicate()
     if not (folder / "demos.jsonl").exists():
         assert not list(folder.iterdir())
-        assert "1 release, charged" in said(capsys, *options)
+        assert "1 release, charged" in cli(options)
     assert (
         len((folder / "demos.jsonl").read_text().splitlines()) == 2
         and len(list(folder.iterdir())) == 2
@@ -302,36 +212,27 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
 
 @pytest.mark.exhaustive
 def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(
-    place: Place, capsys: Capture, table: str
+    place: Place, cli: Cli, table: str
 ) -> None:
-    said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
+    cli(f"protect {table} --shots 2 --out {place.root / 'demos.jsonl'}")
     assert not list((place.home / "runs").glob("protect-*"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
-        assert (
-            call_main(
-                ("protect", table, "--shots", "2", "--out", str(place.root / "more.jsonl")), capsys
-            )[0]
-            == 1
-        )
-    assert list((place.home / "runs").glob("protect-*"))
-    told = said(capsys, "metrics")
+        assert cli.ended(f"protect {table} --shots 2 --out {place.root / 'more.jsonl'}")[0] == 1
+    assert not list((place.home / "runs").glob("protect-*"))
+    told = cli("metrics")
     assert "dpicl_runs{" not in told and 'dpicl_unreadable{what="run folder"} 0.0' in told
 
 
 def test_an_existing_file_and_texts_without_a_model_are_refused(
-    place: Place, capsys: Capture, table: str
+    place: Place, cli: Cli, table: str
 ) -> None:
     out = place.root / "mine.jsonl"
     out.write_text("mine")
-    assert "out=mine.jsonl: expected a new file" in complaint(
-        call_main(("protect", table, "--out", str(out)), capsys)
-    )
+    assert "out=mine.jsonl: expected a new file" in cli.refused(f"protect {table} --out {out}")
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
-    refused = complaint(
-        call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys)
-    )
+    refused = cli.refused(f"protect letters --out {Path(place.root / 'x.jsonl')}")
     assert refused.startswith(
         "letters: no such texts were released; expected --generator MODEL, with which this "
         "command makes them; `dpicl run "
@@ -339,7 +240,7 @@ def test_an_existing_file_and_texts_without_a_model_are_refused(
 
 
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(
-    place: Place, capsys: Capture, table: str
+    place: Place, cli: Cli, table: str
 ) -> None:
     """Another number in the contract would be another contract, and every release a new one."""
     contract = place.root / "contracts" / f"{table}.yaml"
@@ -348,32 +249,26 @@ def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(
         .replace("epsilon: 1000", "epsilon: 1")
         .replace("replace-one", "add-or-remove-one")
     )
-    release = ("protect", table, "--method", "mst_tabicl", "--shots", "2", "--epsilon")
-    said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
-    more = (*release, "2", "--out", str(place.root / "more.jsonl"))
-    assert "spent 1 of cap 1" in complaint(call_main(more, capsys))
-    assert (
-        said(capsys, "budget", table, "--cap", "3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
-    )
-    assert "epsilon 3 of 3 is spent" in said(capsys, *more)
-    assert "charged before and free now" in said(
-        capsys, *release, "1", "--out", str(place.root / "again.jsonl")
-    )
+    release = f"protect {table} --method mst_tabicl --shots 2 --epsilon"
+    cli(f"{release} 1 --out {place.root / 'first.jsonl'}")
+    more = f"{release} 2 --out {place.root / 'more.jsonl'}"
+    assert "spent 1 of cap 1" in cli.refused(more)
+    assert cli(f"budget {table} --cap 3") == f"{table}: cap 3 (was 1), spent 1, left 2\n"
+    assert "epsilon 3 of 3 is spent" in cli(more)
+    assert "charged before and free now" in cli(f"{release} 1 --out {place.root / 'again.jsonl'}")
     assert (place.root / "first.jsonl").read_bytes() == (place.root / "again.jsonl").read_bytes()
-    assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in said(
-        capsys, "budget", table, "--cap", "2"
+    assert f"{table}: cap 2 (was 3), spent 3, nothing left to spend" in cli(
+        f"budget {table} --cap 2"
     )
     for wrong in (
         ("budget", "--cap", "1"),
         ("budget", "nobody", "--cap", "1"),
         ("budget", table, "--cap", "-1"),
     ):
-        complaint(call_main(wrong, capsys))
+        cli.refused(*wrong)
 
 
-def test_a_contract_lowers_a_cap_and_never_raises_one(
-    place: Place, capsys: Capture, table: str
-) -> None:
+def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, cli: Cli, table: str) -> None:
     """By whatever would spend; one that says more is told that it does not count, by `dpicl budget`
     too.
     """
@@ -393,15 +288,15 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(
         "0",
         "--dry-run",
     )
-    said(capsys, *release, "1", "--out", str(place.root / "first.jsonl"))
-    said(capsys, "budget", table, "--cap", "3")
+    cli(*release, "1", "--out", str(place.root / "first.jsonl"))
+    cli(f"budget {table} --cap 3")
     asking = ("budget",), ("budget", table), dry
-    assert not any("warning" in said(capsys, *command) for command in asking), (
+    assert not any("warning" in cli(*command) for command in asking), (
         "the contract says what it said at the decision"
     )
     contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 1.5"))
-    assert "spent 1 of cap 1.5" in complaint(
-        call_main((*release, "0.9", "--out", str(place.root / "second.jsonl")), capsys)
+    assert "spent 1 of cap 1.5" in cli.refused(
+        *release, "0.9", "--out", str(place.root / "second.jsonl")
     )
     contract.write_text(contract.read_text().replace("epsilon: 1.5", "epsilon: 7"))
     told = (
@@ -410,9 +305,9 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(
         f"`dpicl budget {table} --cap 7` changes it\n"
     )
     for command in (*asking, (*release, "0.4", "--out", str(place.root / "third.jsonl"))):
-        assert told in said(capsys, *command)
-    said(capsys, "budget", table, "--cap", "7")
-    assert not any("warning" in said(capsys, *command) for command in asking)
+        assert told in cli(*command)
+    cli(f"budget {table} --cap 7")
+    assert not any("warning" in cli(*command) for command in asking)
 
 
 @pytest.mark.quick("rows.csv-read_csv")
@@ -420,88 +315,61 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(
     ("name", "read"), [("rows.parquet", pq.read_table), ("rows.csv", pa_csv.read_csv)]
 )
 def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
-    place: Place, capsys: Capture, table: str, name: str, read: Callable[[Path], pa.Table]
+    place: Place, cli: Cli, table: str, name: str, read: Callable[[Path], pa.Table]
 ) -> None:
     outs = [place.root / folder / name for folder in ("first", "second")]
     for number, out in enumerate(outs):
         out.parent.mkdir()
-        told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "250", "--out", str(out))
+        told = cli(f"synth {table} --epsilon 1 --rows 250 --out {out}")
         assert (
             f"{name}: 250 rows of 5 columns" in told
             and ("charged before and free now" if number else "charged now") in told
         )
-        assert f"{name}: " in said(capsys, "verify", str(out))
+        assert f"{name}: " in cli(f"verify {out}")
     assert outs[0].read_bytes() == outs[1].read_bytes() and read(outs[0]).shape == (250, 5)
-    demonstrations = said(
-        capsys,
-        "protect",
-        table,
-        "--epsilon",
-        "1",
-        "--shots",
-        "7",
-        "--out",
-        str(place.root / "demos.jsonl"),
+    demonstrations = cli(
+        f"protect {table} --epsilon 1 --shots 7 --out {place.root / 'demos.jsonl'}",
     )
     assert "charged before and free now" in demonstrations, "the same release demonstrates"
     form = outs[0].suffix.removeprefix(".")
-    said(capsys, "protect", table, "--epsilon", "1", "--as", form, "--out", str(place.root / name))
+    cli(f"protect {table} --epsilon 1 --as {form} --out {place.root / name}")
     assert len(read(place.root / name)) == 10_000
     outs[0].write_bytes(outs[0].read_bytes() + b" ")
-    code, told = call_main(("verify", str(outs[0])), capsys)
+    code, told = cli.ended(f"verify {outs[0]}")
     assert code == 1 and "it was changed, or is another one" in told
 
 
-def test_groups_are_no_table_and_a_name_says_the_form(
-    place: Place, capsys: Capture, table: str
-) -> None:
+def test_groups_are_no_table_and_a_name_says_the_form(place: Place, cli: Cli, table: str) -> None:
     out = place.root / "rows.parquet"
-    refused = complaint(
-        call_main(("synth", table, "--method", "gdp_tabicl", "--out", str(out)), capsys)
-    )
+    refused = cli.refused(f"synth {table} --method gdp_tabicl --out {out}")
     assert (
         "expected one that releases a model of rows: ldp_tabicl, mst_tabicl" in refused
         and not out.exists()
     )
-    assert "expected a name that ends in .parquet or .csv" in complaint(
-        call_main(("synth", table, "--out", "rows.xlsx"), capsys)
+    assert "expected a name that ends in .parquet or .csv" in cli.refused(
+        f"synth {table} --out rows.xlsx"
     )
-    assert table not in said(capsys, "budget"), (
+    assert table not in cli("budget"), (
         "what cannot be made of a release is refused before it is charged"
     )
 
 
-def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, table: str) -> None:
+def test_options_are_written_as_in_a_pipeline(place: Place, cli: Cli, table: str) -> None:
     release = (
-        "protect",
-        table,
-        "--trust",
-        "local",
-        "--epsilon",
-        "20",
-        "--shots",
-        "8",
-        "--option",
-        "columns=2",
-        "--option",
-        "estimator=tree",
+        f"protect {table} --trust local --epsilon 20 --shots 8 --option columns=2 "
+        "--option estimator=tree"
     )
-    said(
-        capsys,
-        *release,
-        "--option",
-        "shot_selection=[diverse, near]",
-        "--out",
-        str(place.root / "diverse.jsonl"),
+    cli(
+        f"{release} --option 'shot_selection=[diverse, near]' --out {place.root / 'diverse.jsonl'}",
     )
-    again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
+    again = cli(f"{release} --out {place.root / 'prototypes.jsonl'}")
     assert "charged before and free now" in again, "which rows are shown costs nothing"
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
     assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 8 for text in texts)
 
 
 def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_is_charged(
-    place: Place, capsys: Capture
+    place: Place, cli: Cli
 ) -> None:
     noisy, out = (
         install(place, shop("noisy", private=True, population=60), shop_rows(60)),
@@ -534,8 +402,8 @@ def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_i
         "tiny",
     )
     for line in (release, run, (*run, "--dry-run")):
-        sentence = complaint(call_main(list(line), capsys))
+        sentence = cli.refused(*list(line))
         assert "noisy: at 60 rows and epsilon 0.2" in sentence and "--anyway" in sentence
-    assert not out.exists() and "noisy" not in said(capsys, "budget")
-    assert "charged now" in said(capsys, *release, "--anyway")
-    assert "charged" in said(capsys, *run, "--dry-run", "--anyway")
+    assert not out.exists() and "noisy" not in cli("budget")
+    assert "charged now" in cli(*release, "--anyway")
+    assert "charged" in cli(*run, "--dry-run", "--anyway")

@@ -17,20 +17,17 @@ from dpicl.errors import DpiclError, ParameterError
 from dpicl.report.load import load_run
 from dpicl.report.story import story
 from dpicl.text.form import has_form
+from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
-    call_main,
-    complaint,
     install_texts,
     letters,
     new_place,
     run_here,
-    said,
 )
 from tests.library.text_contracts import lines, records
 
-Capture = pytest.CaptureFixture[str]
-PROTECT = ("protect", "notes", "--epsilon", "4", "--shots", "2")
+PROTECT = "protect notes --epsilon 4 --shots 2 --out"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +57,7 @@ def published(place: Place) -> list[dict[str, str]]:
 
 
 def test_a_report_and_a_terminal_say_how_many_texts_have_the_form_that_the_contract_states(
-    released: Place, capsys: Capture, tmp_path: Path
+    released: Place, cli: Cli, tmp_path: Path
 ) -> None:
     having = sum(has_form(text["text"], "sentence") for text in published(released))
     told = (
@@ -69,42 +66,13 @@ def test_a_report_and_a_terminal_say_how_many_texts_have_the_form_that_the_contr
     )
     assert told in (released.run("made") / "report.md").read_text().replace("\u00a0", " ")
     assert any(told in sentence for sentence in story(load_run(released.run("made"))))
-    words = said(capsys, *PROTECT, "--as", "text", "--out", str(tmp_path / "formed"))
+    words = cli(f"{PROTECT} {tmp_path / 'formed'} --as text")
     assert f"{having} of 2 texts {'is' if having == 1 else 'are'} a whole sentence." in words
 
 
 def charges() -> int:
     with open_ledger(Settings.from_environment()) as ledger:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
-
-
-@pytest.mark.exhaustive
-def test_every_form_holds_the_texts_of_the_run_and_costs_nothing(
-    released: Place, capsys: Capture, tmp_path: Path
-) -> None:
-    before, texts = charges(), published(released)
-    for form in ("jsonl", "text", "chat", "alpaca", "sharegpt"):
-        told = said(capsys, *PROTECT, "--as", form, "--out", str(tmp_path / form))
-        assert "2 demonstrations" in told and "1 release, charged before and free now" in told
-    rows = [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()]
-    assert len(rows) == len(texts) == 2 and all(
-        one["text"] in row["text"] for one, row in zip(texts, rows, strict=True)
-    )
-    assert {(row["contract"], row["method"], row["epsilon"]) for row in rows} == {
-        ("notes", "few_shot_generation", 4.0)
-    }
-    assert (tmp_path / "text").read_text() == "\n\n".join(
-        f"{row['text']} {row['answer']}" for row in rows
-    ) + "\n"
-    turns = json.loads((tmp_path / "chat").read_text())["messages"]
-    assert [turn["content"] for turn in turns] == [
-        part for row in rows for part in (row["text"], row["answer"])
-    ]
-    assert [
-        json.loads(line)["output"] for line in (tmp_path / "alpaca").read_text().splitlines()
-    ] == [row["answer"] for row in rows]
-    assert len((tmp_path / "sharegpt").read_text().splitlines()) == 2
-    assert charges() == before
 
 
 def test_a_session_gives_a_release_of_texts(released: Place) -> None:
@@ -133,19 +101,19 @@ def test_a_session_gives_a_release_of_texts(released: Place) -> None:
 
 MISSING = {
     "another epsilon": (
-        ("--epsilon", "2"),
+        "--epsilon 2",
         "--epsilons 2 --shots 2 --seeds 0 --generator MODEL` makes them and asks with them",
     ),
     "another number": (
-        ("--shots", "3"),
+        "--shots 3",
         "--epsilons 4 --shots 3 --seeds 0 --generator MODEL` makes them",
     ),
     "another period": (
-        ("--period", "2026-12"),
+        "--period 2026-12",
         "--seeds 0 --period 2026-12 --generator MODEL` makes them",
     ),
     "other options": (
-        ("--option", "max_tokens=2"),
+        "--option max_tokens=2",
         "expected --generator MODEL, with which this command makes them",
     ),
 }
@@ -153,11 +121,11 @@ MISSING = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_texts_that_do_not_stand_are_one_sentence_with_the_command(
-    released: Place, capsys: Capture, tmp_path: Path, name: str
+    released: Place, cli: Cli, tmp_path: Path, name: str
 ) -> None:
     options, phrase = MISSING[name]
     before = charges()
-    sentence = complaint(call_main((*PROTECT, "--out", str(tmp_path / "out"), *options), capsys))
+    sentence = cli.refused(f"{PROTECT} {tmp_path / 'out'} {options}")
     assert sentence.startswith("notes: no such texts were released; ") and phrase in sentence
     if name != "other options":
         assert "`dpicl run few-shot-generation --datasets notes " in sentence
@@ -165,46 +133,42 @@ def test_texts_that_do_not_stand_are_one_sentence_with_the_command(
 
 
 def test_the_command_that_is_named_is_one_that_a_dry_run_takes(
-    released: Place, capsys: Capture, tmp_path: Path
+    released: Place, cli: Cli, tmp_path: Path
 ) -> None:
-    sentence = complaint(
-        call_main((*PROTECT, "--out", str(tmp_path / "out"), "--epsilon", "2"), capsys)
-    )
-    command = sentence.split("`")[1].replace("MODEL", "fake").split()
-    assert "notes" in said(capsys, *command[1:], "--model", "fake", "--dry-run")
+    sentence = cli.refused(f"{PROTECT} {tmp_path / 'out'} --epsilon 2")
+    _, line = sentence.split("`")[1].replace("MODEL", "fake").split(maxsplit=1)
+    assert "notes" in cli(f"{line} --model fake --dry-run")
 
 
 WRONG = {
     "a method on tables": (
-        ("--method", "mst_tabicl"),
+        "--method mst_tabicl",
         "method=mst_tabicl: expected one of few_shot_generation on texts",
     ),
     "a method that answers": (
-        ("--method", "dp_icl"),
+        "--method dp_icl",
         "method=dp_icl: expected one of few_shot_generation on texts",
     ),
-    "local trust": (("--trust", "local"), "trust=local: expected central"),
+    "local trust": ("--trust local", "trust=local: expected central"),
     "a wrong option": (
-        ("--option", "voters=none"),
+        "--option voters=none",
         "options of the release: options.few_shot_generation.voters",
     ),
-    "no noise": (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
-    "no model": (("--generator", "gpt"), "model 'gpt' is unknown"),
+    "no noise": ("--epsilon inf", "epsilon=inf releases rows without noise"),
+    "no model": ("--generator gpt", "model 'gpt' is unknown"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_fits_no_texts_is_one_sentence(
-    released: Place, capsys: Capture, tmp_path: Path, name: str
+    released: Place, cli: Cli, tmp_path: Path, name: str
 ) -> None:
     options, phrase = WRONG[name]
-    assert phrase in complaint(
-        call_main((*PROTECT, "--out", str(tmp_path / "out"), *options), capsys)
-    )
+    assert phrase in cli.refused(f"{PROTECT} {tmp_path / 'out'} {options}")
 
 
 def test_texts_that_are_not_those_that_were_published_are_refused(
-    released: Place, capsys: Capture, tmp_path: Path
+    released: Place, cli: Cli, tmp_path: Path
 ) -> None:
     texts = json.dumps(published(released), ensure_ascii=False).encode()
     (stored,) = (
@@ -212,8 +176,8 @@ def test_texts_that_are_not_those_that_were_published_are_refused(
     )
     stored.write_bytes(texts[:-1] + b" ]")
     try:
-        assert "the artefact is not the one that was published" in complaint(
-            call_main((*PROTECT, "--out", str(tmp_path / "out")), capsys)
+        assert "the artefact is not the one that was published" in cli.refused(
+            f"{PROTECT} {tmp_path / 'out'}"
         )
     finally:
         stored.write_bytes(texts)

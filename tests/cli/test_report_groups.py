@@ -1,18 +1,21 @@
-"""A report says which answers were given, and how right they are in groups of public queries; the
-numbers are those of the answers.
+"""What a report and the last lines of `dpicl run` say: answers in groups of queries; whom a run
+protected, what that promises, what came of it and what it cost.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 from pathlib import Path
+from statistics import mean
 
 import pandas as pd
 import pytest
 
 from dpicl.engine.table_files import read_table
-from tests.harness import Place, call_main, complaint, install, run_here, said, shop, shop_rows
+from tests.cli.conftest import Cli
+from tests.harness import SMALL_OPTIONS, Place, install, run_here, shop, shop_rows
 
-Capture = pytest.CaptureFixture[str]
 CELL = "icl,epsilon=1.0,shots=2"
 
 
@@ -52,9 +55,9 @@ def test_shares_of_answers_are_those_that_were_given(made: Path) -> None:
     assert "Which answers were given" in (made / "report.html").read_text()
 
 
-def test_groups_are_of_the_column_that_was_named(made: Path, capsys: Capture) -> None:
+def test_groups_are_of_the_column_that_was_named(made: Path, cli: Cli) -> None:
     assert "## By" not in (made / "report.md").read_text()
-    said(capsys, "report", "asked", "--by", "member")
+    cli("report asked --by member")
     page = (made / "report.md").read_text()
     for member in ("no", "yes"):
         own = _answers(made)
@@ -67,21 +70,19 @@ def test_groups_are_of_the_column_that_was_named(made: Path, capsys: Capture) ->
 
 
 @pytest.mark.exhaustive
-def test_a_column_that_cannot_be_groups_is_one_sentence(made: Path, capsys: Capture) -> None:
+def test_a_column_that_cannot_be_groups_is_one_sentence(made: Path, cli: Cli) -> None:
     assert (
         "by=nothing: expected a column of public queries: age, bought, colour, member, spent"
-        in complaint(call_main(["report", "asked", "--by", "nothing"], capsys))
+        in cli.refused("report asked --by nothing")
     )
-    assert "by=spent: expected a column of at most 20 values" in complaint(
-        call_main(["report", "asked", "--by", "spent"], capsys)
+    assert "by=spent: expected a column of at most 20 values" in cli.refused(
+        "report asked --by spent"
     )
     (made / "queries" / "kiosk.parquet").unlink()
-    assert "its queries are gone" in complaint(
-        call_main(["report", "asked", "--by", "member"], capsys)
-    )
+    assert "its queries are gone" in cli.refused("report asked --by member")
 
 
-def test_private_held_out_rows_are_never_shown(place: Place, capsys: Capture) -> None:
+def test_private_held_out_rows_are_never_shown(place: Place, cli: Cli) -> None:
     contract = shop("kiosk")
     contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": 100}}
     contract["split"] = {"test_fraction": 0.3, "query_fraction": 1.0, "evaluation_epsilon": 1}
@@ -99,4 +100,68 @@ def test_private_held_out_rows_are_never_shown(place: Place, capsys: Capture) ->
     assert (
         not list(run.glob("queries/*")) and "Which answers" not in (run / "report.md").read_text()
     )
-    assert "by=member" in complaint(call_main(["report", "charged", "--by", "member"], capsys))
+    assert "by=member" in cli.refused("report charged --by member")
+
+
+REPLACED = 100 / (1 + 99 * math.exp(-2 * math.log(1 + (math.exp(1) - 1) / 2)))
+"""In per cent: a suspicion of 1 % after a release of epsilon 1 of half of the rows, where a row is
+replaced.
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_run_ends_with_its_story(place: Place) -> None:
+    done = place.dpicl(
+        "run demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "told", timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    report, took, charged, promised, protected, random, central, local = lines[:-9:-1]
+    assert lines[1].startswith(
+        "What LDP-TabICL releases of breast_cancer at ε = 1 "
+    ) and took.startswith("took: ")
+    assert (
+        protected
+        == "protected: one client (replace-one) of breast_cancer; one row (add-or-remove-one) of "
+        "breast_cancer"
+    )
+    assert (
+        promised
+        == "promised: by one release, a suspicion of 1 % about any of them becomes at most 2.67 % "
+        "at ε = 1"
+    )
+    with (place.run("told") / "results.csv").open() as file:
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["method"] == "gdp_tabicl"
+            and row["system"] in ("icl", "majority", "zero-shot", "lr")
+        ]
+    without = mean(float(row["accuracy"]) for row in rows if row["system"] == "zero-shot")
+    at = {
+        (row["system"], row["epsilon"]): float(row["accuracy"])
+        for row in rows
+        if row["shots"] in ("2", "")
+    }
+    assert central == (
+        f"GDP-TabICL on breast_cancer: accuracy {at['icl', '1.0']:.3f} at ε = 1; "
+        f"{at['icl', 'inf']:.3f} without privacy; "
+        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by "
+        f"always answering the majority label; "
+        f"{without:.3f} by answers without demonstrations; better by more than noise from no ε "
+        f"on; logistic regression on the rows, diffprivlib's noise {at['lr', '1.0']:.3f} at ε = 1"
+    )
+    assert local.startswith("LDP-TabICL on breast_cancer: accuracy ")
+    assert "gradient boosting on rows of LDP-TabICL 0." in local and "random weights" in random
+    assert charged.startswith("charged: nothing") and report.startswith("report: ")
+
+
+def test_what_a_private_run_promises_is_what_it_was_charged(place: Place) -> None:
+    contract = shop("till", private=True)
+    contract["privacy"] |= {"neighbours": "replace-one", "sampling_rate": "1/2"}
+    install(place, contract, shop_rows(300))
+    options = "--datasets till --methods gdp_tabicl --model fake --epsilons 1 --shots 2 --seeds 0"
+    done = place.dpicl(f"run private {options} --executor pool", timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert f"becomes at most {REPLACED:.3g} % at ε = 1" in done.stdout
+    assert "till: 1 release" in done.stdout and " is spent." in done.stdout

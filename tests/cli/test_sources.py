@@ -17,11 +17,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.conftest import Cli
 from tests.harness import (
     SMALL_OPTIONS,
     Place,
     World,
-    call_main,
     complaint,
     install,
     publish,
@@ -32,7 +32,6 @@ from tests.harness import (
 from tests.leaks import api, database, files
 from tests.ledger.postgres import Server, running_postgres
 
-Capture = pytest.CaptureFixture[str]
 SECRET = "zq7secret"
 COLUMNS = "age, spent, colour, member, bought"
 
@@ -79,7 +78,7 @@ def on_folder(place: Place, name: str, table: pa.Table) -> Path:
 
 def run(world: World, name: str, **environment: str) -> Any:
     return world.dpicl(
-        "run", "demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment
+        "run demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment
     )
 
 
@@ -119,21 +118,19 @@ REFUSED_QUERIES = {
 }
 
 
-def released(place: Place, capsys: Capture, name: str) -> Any:
+def released(place: Place, cli: Cli, name: str) -> Any:
     """The stages that read a table, in this process."""
-    return call_main(
-        ("protect", name, "--shots", "2", "--out", str(place.root / "demos.jsonl")), capsys
-    )
+    return cli.ended(f"protect {name} --shots 2 --out {place.root / 'demos.jsonl'}")
 
 
 @pytest.mark.quick("more")
 @pytest.mark.parametrize("name", REFUSED_QUERIES)
 def test_a_bad_query_ends_in_one_sentence(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, server: Server, name: str
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, server: Server, name: str
 ) -> None:
     sql, expected = REFUSED_QUERIES[name]
     monkeypatch.setenv("SHOP_DB", server.url())
-    sentence = complaint(released(place, capsys, asking(place, f"bad_{name}", sql, private=True)))
+    sentence = complaint(released(place, cli, asking(place, f"bad_{name}", sql, private=True)))
     assert expected in sentence and SECRET not in sentence and server.password not in sentence
 
 
@@ -144,8 +141,8 @@ def test_a_run_on_a_bad_query_ends_in_one_sentence_too(world: World, server: Ser
     assert expected in sentence and SECRET not in sentence and server.password not in sentence
 
 
-def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, capsys: Capture) -> None:
-    sentence = complaint(released(place, capsys, asking(place, "unset", "SELECT 1", private=True)))
+def test_an_address_that_is_not_set_is_refused_in_the_plan(place: Place, cli: Cli) -> None:
+    sentence = complaint(released(place, cli, asking(place, "unset", "SELECT 1", private=True)))
     assert sentence.startswith("unset: SHOP_DB is not set") and not any(
         (place.home / "private").rglob("*.parquet")
     )
@@ -174,16 +171,16 @@ REFUSED_FOLDERS: dict[str, tuple[pa.Table, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED_FOLDERS)
-def test_a_bad_folder_ends_in_one_sentence(place: Place, capsys: Capture, name: str) -> None:
+def test_a_bad_folder_ends_in_one_sentence(place: Place, cli: Cli, name: str) -> None:
     table, expected = REFUSED_FOLDERS[name]
     on_folder(place, f"folder_{name}", table)
-    sentence = complaint(released(place, capsys, f"folder_{name}"))
+    sentence = complaint(released(place, cli, f"folder_{name}"))
     assert expected in sentence and SECRET not in sentence
 
 
-def test_a_file_that_is_no_parquet_ends_in_one_sentence(place: Place, capsys: Capture) -> None:
+def test_a_file_that_is_no_parquet_ends_in_one_sentence(place: Place, cli: Cli) -> None:
     (on_folder(place, "folder_damaged", _table()) / "b.parquet").write_bytes(SECRET.encode() * 99)
     assert (
-        complaint(released(place, capsys, "folder_damaged"))
+        complaint(released(place, cli, "folder_damaged"))
         == "folder_damaged/b.parquet: is not a complete Parquet file"
     )

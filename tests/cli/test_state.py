@@ -15,9 +15,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import dpicl.engine.state.leftovers
 import pytest
 
-import dpicl.engine.state.clean
 from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.engine.open_ledger import open_ledger
@@ -29,44 +29,24 @@ from dpicl.engine.state import check
 from dpicl.engine.state.clean import clean
 from dpicl.files.locks import locked
 from dpicl.snapshots import SnapshotPlace
+from tests.cli.conftest import Cli
 from tests.cli.test_json import printed
 from tests.guard import kill_before
-from tests.harness import Place, call_main, complaint, content, install, said, shop, shop_rows
+from tests.harness import Place, content, install, new_place, shop, shop_rows
 
-Capture = pytest.CaptureFixture[str]
 RELEASE = "a" * 64
 DAYS = 86_400.0
 CANARY = b"a private value"
+PROTECT = "protect till --method gdp_tabicl --shots 2 -q --out"
 
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An installation that has released something; tests copy it."""
-    from tests.harness import new_place
-
     place = new_place(tmp_path_factory.mktemp("released") / "place")
     install(place, shop("till", private=True), shop_rows(60))
-    with place.entered(), pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        from dpicl.cli import main
-
-        out = str(place.root / "a.jsonl")
-        patch.setattr(
-            "sys.argv",
-            [
-                "dpicl",
-                "protect",
-                "till",
-                "--method",
-                "gdp_tabicl",
-                "--shots",
-                "2",
-                "--out",
-                out,
-                "-q",
-            ],
-        )
-        main()
-    assert not ended.value.code
+    done = place.dpicl(f"{PROTECT} {place.root / 'a.jsonl'}")
+    assert not done.returncode, done.stderr
     return place
 
 
@@ -79,11 +59,16 @@ def place(released: Place, tmp_path: Path) -> Iterator[Place]:
         yield copied
 
 
+@pytest.fixture
+def home(place: Place) -> Path:
+    return place.home
+
+
 def aged(path: Path, days: float) -> Path:
     """The file or folder as if it had been written so long ago."""
     then = time.time() - days * DAYS
-    for one in (*path.rglob("*"), path):
-        os.utime(one, (then, then))
+    for part in (*path.rglob("*"), path):
+        os.utime(part, (then, then))
     return path
 
 
@@ -92,8 +77,7 @@ def made(path: Path, *, days: float = 0.0, written: bytes = CANARY) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_bytes(written)
     path.chmod(0o600)
-    aged(path, days)
-    return path
+    return aged(path, days)
 
 
 def run(name: str, *, days: float = 0.0, private: bool = False) -> Path:
@@ -102,35 +86,32 @@ def run(name: str, *, days: float = 0.0, private: bool = False) -> Path:
     made(folder / "units" / "u" / "scored" / "1.npz")
     (folder / LOCK).touch(0o600)
     if private:
-        made(Settings.current().private("breast_cancer", name) / "private_table.parquet")
-        aged(Settings.current().private("breast_cancer", name), days)
+        rows = Settings.current().private("breast_cancer", name)
+        made(rows / "private_table.parquet")
+        aged(rows, days)
     return aged(folder, days)
 
 
-def found_by(capsys: Capture) -> list[dict[str, Any]]:
+def found_by(cli: Cli) -> list[dict[str, Any]]:
     """What the doctor finds, by the command: faults and notes."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr("sys.argv", ["dpicl", "state", "check", "--json"])
-        from dpicl.cli import main
-
-        main()
-    out, err = capsys.readouterr()
-    assert not err
+    code, out, err = cli.whole("state check --json")
     found: list[dict[str, Any]] = printed("dpicl state check", out)
-    wrong = [one for one in found if one["fault"]]
-    assert (ended.value.code or 0) == bool(wrong) and all(
-        one["path"] and one["rule"] and one["do"] for one in wrong
-    )
-    return list(found)
+    wrong = [finding for finding in found if finding["fault"]]
+    assert not err and code == bool(wrong) and all(all(finding.values()) for finding in wrong)
+    return found
 
 
-def faults(capsys: Capture) -> list[dict[str, Any]]:
-    return [one for one in found_by(capsys) if one["fault"]]
+def faults(cli: Cli) -> list[dict[str, Any]]:
+    return [finding for finding in found_by(cli) if finding["fault"]]
 
 
-def snapshot(folder: Path) -> dict[str, tuple[bytes, float, int]]:
+def cleaned(cli: Cli, options: str = "") -> Any:
+    return printed("dpicl state clean", cli(f"state clean --json {options}"))
+
+
+def snapshot(folder: Path) -> dict[Path, tuple[bytes, float, int]]:
     return {
-        str(path): (
+        path: (
             path.read_bytes() if path.is_file() else b"",
             path.stat().st_mtime,
             path.stat().st_mode,
@@ -139,282 +120,236 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, float, int]]:
     }
 
 
-def test_what_is_in_order_is_told_and_stays_as_it_is(place: Place, capsys: Capture) -> None:
-    before = snapshot(place.home)
-    assert faults(capsys) == []
-    told, shown = str(found_by(capsys)), said(capsys, "state", "check")
-    assert snapshot(place.home) == before
+def test_what_is_in_order_is_told_and_stays_as_it_is(home: Path, cli: Cli) -> None:
+    before = snapshot(home)
+    assert faults(cli) == []
+    told, shown = str(found_by(cli)), cli("state check")
+    assert snapshot(home) == before
     assert "records, chain intact" in told and "GB are free" in told
     assert shown.endswith("no faults; nothing was changed\n") and "fault " not in shown
 
 
-def test_a_new_user_has_no_fault_and_gets_no_home(
-    place: Place, capsys: Capture, tmp_path: Path
-) -> None:
-    with place.entered(DPICL_HOME=str(tmp_path / "new"), DPICL_RUNS=str(tmp_path / "new" / "runs")):
-        assert faults(capsys) == [] and not (tmp_path / "new").exists()
-        assert (
-            "0 runs and 0 leftovers" in said(capsys, "state", "clean")
-            and not (tmp_path / "new" / "ledger.db").exists()
-        )
+def test_a_new_user_has_no_fault_and_gets_no_home(place: Place, cli: Cli, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    with place.entered(DPICL_HOME=str(new), DPICL_RUNS=str(new / "runs")):
+        assert faults(cli) == [] and not new.exists()
+        assert "0 runs and 0 leftovers" in cli("state clean") and not (new / "ledger.db").exists()
 
 
 # Each rule can fail.
 
 
-def _sql(place: Place, statement: str) -> None:
-    with closing(sqlite3.connect(place.home / "ledger.db")) as connection, connection:
+def _sql(home: Path, statement: str) -> None:
+    with closing(sqlite3.connect(home / "ledger.db")) as connection, connection:
         connection.execute(statement)
 
 
-def _lose_ledger(place: Place) -> None:
-    for path in place.home.glob("ledger.db*"):
-        path.unlink()
+def _over(home: Path) -> None:
+    place = home / "private/journals" / RELEASE / "1/votes"
+    key = load_key(home / "keys/snapshots.key")
+    SnapshotPlace(place, key, lambda: 0.0).write("x", b"x", 5)
 
 
-def _over(place: Place) -> None:
-    SnapshotPlace(
-        place.home / "private/journals" / RELEASE / "1/votes",
-        load_key(place.home / "keys/snapshots.key"),
-        lambda: 0.0,
-    ).write("x", b"x", 5)
-
-
-def _published_journal(place: Place) -> None:
+def _published_journal(home: Path) -> Path:
     with open_ledger(Settings.current()) as ledger:
         name = ledger.copy().published[0][1]
-    made(place.home / "private" / "journals" / name / "1" / "seed")
+    return made(home / "private" / "journals" / name / "1" / "seed").parents[1]
 
 
-RULES: dict[str, tuple[Callable[[Place], object], str, str]] = {
-    "home": (lambda place: place.home.chmod(0o755), "home", "mode 0755 lets others use it"),
-    "runs": (lambda place: (place.home / "runs").chmod(0o750), "runs", "mode 0750"),
-    "key": (lambda place: (place.home / "keys/ledger.key").chmod(0o640), "ledger.key", "mode 0640"),
-    "ledger's mode": (
-        lambda place: (place.home / "ledger.db").chmod(0o644),
-        "ledger.db",
-        "mode 0644",
-    ),
+FAR_HEAD = Head(99, "a" * 64)
+RULES: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "home": (lambda home: home.chmod(0o755), "home", "mode 0755 lets others use it"),
+    "runs": (lambda home: (home / "runs").chmod(0o750), "runs", "mode 0750"),
+    "key": (lambda home: (home / "keys/ledger.key").chmod(0o640), "ledger.key", "mode 0640"),
+    "ledger's mode": (lambda home: (home / "ledger.db").chmod(0o644), "ledger.db", "mode 0644"),
     "release's mode": (
-        lambda place: next((place.home / "released/till").iterdir()).chmod(0o644),
+        lambda home: next((home / "released/till").iterdir()).chmod(0o644),
         "released/till/",
         "mode 0644",
     ),
     "private file's mode": (
-        lambda place: made(place.home / "private/till/x/rows").chmod(0o604),
+        lambda home: made(home / "private/till/x/rows").chmod(0o604),
         "rows",
         "mode 0604",
     ),
     "restore": (
-        lambda place: made(place.home / "restoring", written=b"2026-01-01 x"),
+        lambda home: made(home / "restoring", written=b"2026-01-01 x"),
         "home",
         "a backup of 2026-01-01 is being restored",
     ),
     "edited": (
-        lambda place: _sql(place, "UPDATE records SET content = replace(content, '1', '0')"),
+        lambda home: _sql(home, "UPDATE records SET content = replace(content, '1', '0')"),
         "ledger.db",
         "the ledger was edited",
     ),
     "another schema": (
-        lambda place: _sql(place, "UPDATE programs SET schema = 9999"),
+        lambda home: _sql(home, "UPDATE programs SET schema = 9999"),
         "ledger.db",
         "schema 9999",
     ),
     "no database": (
-        lambda place: (place.home / "ledger.db").write_bytes(b"no database" * 99),
+        lambda home: (home / "ledger.db").write_bytes(b"no database" * 99),
         "ledger.db",
         "not a database",
     ),
     "anchor": (
-        lambda place: Anchor(place.home / "ledger.anchor.json").advance(Head(99, "a" * 64)),
+        lambda home: Anchor(home / "ledger.anchor.json").advance(FAR_HEAD),
         "anchor.json",
         "has seen record 99",
     ),
     "receipts": (
-        lambda place: newest(Settings.current()).advance(Head(99, "a" * 64)),
+        lambda _: newest(Settings.current()).advance(FAR_HEAD),
         "newest.json",
         "has seen record 99",
     ),
-    "lost": (_lose_ledger, "ledger.db", "releases stand in released/"),
-    "no key": (lambda place: (place.home / "keys/ledger.key").unlink(), "ledger.key", "is gone"),
+    "lost": (
+        lambda home: [path.unlink() for path in home.glob("ledger.db*")],
+        "ledger.db",
+        "releases stand in released/",
+    ),
+    "no key": (lambda home: (home / "keys/ledger.key").unlink(), "ledger.key", "is gone"),
     "short key": (
-        lambda place: (place.home / "keys/ledger.key").write_bytes(b"x"),
+        lambda home: (home / "keys/ledger.key").write_bytes(b"x"),
         "ledger.key",
         "is no secret key",
     ),
     "rows of a killed run": (
-        lambda place: run("r", days=2, private=True),
+        lambda _: run("r", days=2, private=True),
         "breast_cancer/r",
         "private rows that no process works on",
     ),
     "rows of a killed release": (
-        lambda place: aged(made(place.home / "private/till/protect-x/lock").parent, 1),
+        lambda home: aged(made(home / "private/till/protect-x/lock").parent, 1),
         "protect-x",
         "private rows",
     ),
     "rows of a run elsewhere": (
-        lambda place: aged(made(place.home / "private/till/r/rows").parent, 91),
+        lambda home: aged(made(home / "private/till/r/rows").parent, 91),
         "till/r",
         "private rows",
     ),
     "half removed": (
-        lambda place: made(place.home / "private/till/.gone-1-0/rows"),
+        lambda home: made(home / "private/till/.gone-1-0/rows"),
         ".gone-1-0",
         "was being removed",
     ),
     "journal": (_published_journal, "journals/", "journal of a release that is published"),
     "old snapshot": (_over, ".snapshot", "lifetime is over"),
     "sealed snapshot": (
-        lambda place: made(place.home / "private/votes/r/a.snapshot"),
+        lambda home: made(home / "private/votes/r/a.snapshot"),
         ".snapshot",
         "without its key",
     ),
-    "room": (lambda place: None, "home", "MB are free"),
-    "package": (lambda place: None, "numpy", "was not tried"),
+    "room": (lambda _: None, "home", "MB are free"),
+    "package": (lambda _: None, "numpy", "was not tried"),
 }
+LEFTOVERS = "half removed,journal,old snapshot,rows of a killed run,rows of a killed release"
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_can_fail(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, rule: str
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     break_it, path, sentence = RULES[rule]
-    break_it(place)
+    break_it(home)
     if rule == "room":
         monkeypatch.setattr(check, "LEAST_FREE_BYTES", 10**18)
     if rule == "package":
         monkeypatch.setattr(check, "requires", lambda _: ["numpy<1", 'nothing; extra == "x"'])
-    before = snapshot(place.home)
-    found = faults(capsys)
-    assert any(path in one["path"] and sentence in one["rule"] for one in found), found
+    before = snapshot(home)
+    found = faults(cli)
+    assert any(path in finding["path"] and sentence in finding["rule"] for finding in found), found
     assert len(found) == (2 if rule == "room" else 1), found
-    assert snapshot(place.home) == before and CANARY.decode() not in str(found)
+    assert snapshot(home) == before and CANARY.decode() not in str(found)
 
 
 def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(
-    place: Place, capsys: Capture, tmp_path: Path
+    home: Path, cli: Cli, tmp_path: Path
 ) -> None:
-    shutil.move(place.home / "ledger.db", tmp_path / "ledger.db")
-    (place.home / "ledger.db").symlink_to(tmp_path / "ledger.db")
-    assert faults(capsys) == []
+    shutil.move(home / "ledger.db", tmp_path / "ledger.db")
+    (home / "ledger.db").symlink_to(tmp_path / "ledger.db")
+    assert faults(cli) == []
     (tmp_path / "ledger.db").chmod(0o640)
-    assert [one["rule"] for one in faults(capsys)] == ["mode 0640 lets others use it"]
+    assert [finding["rule"] for finding in faults(cli)] == ["mode 0640 lets others use it"]
 
 
-def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> None:
-    folder = run("busy", private=True)
-    flow_run = Settings.current().own("locks") / "some-flow-run"
+def test_who_works_is_told_and_is_no_fault(home: Path, cli: Cli) -> None:
     with (
-        locked(folder / LOCK, shared=True),
-        locked(flow_run),
-        locked(made(place.home / "private/till/protect-y/lock")),
+        locked(run("busy", private=True) / LOCK, shared=True),
+        locked(Settings.current().own("locks") / "some-flow-run"),
+        locked(made(home / "private/till/protect-y/lock")),
     ):
-        assert faults(capsys) == []
-        told = str(found_by(capsys))
-    assert all(
-        sentence in told
-        for sentence in (
-            "run busy is being worked on",
-            "some-flow-run is being",
-            "release protect-y is being made",
-        )
+        assert faults(cli) == []
+        told = str(found_by(cli))
+    assert "run busy is being worked on" in told and "some-flow-run is being" in told
+    assert "release protect-y is being made" in told
+
+
+def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(home: Path, cli: Cli) -> None:
+    draft = made(home / "released/till/.x.0123456789ab", days=2)
+    gone = made(home / ".restoring.0123456789ab", days=2)
+    assert faults(cli) == []
+    assert str(found_by(cli)).count("draft of a process that was killed") == 2
+    cli("state clean")
+    assert draft.exists() and not gone.exists()
+
+
+def test_a_file_of_the_user_is_no_draft(home: Path, cli: Cli) -> None:
+    mine = ".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab"
+    ours = (
+        ".ledger.anchor.json.a_b0c1d2",
+        ".benchmarks.json.0123456789ab",
+        "runs/.dry-run-a_b0c1d2/plan.json",
+        f"private/journals/.{RELEASE}.4711/seed",
     )
-
-
-def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(
-    place: Place, capsys: Capture
-) -> None:
-    draft = made(place.home / "released/till/.x.0123456789ab", days=2)
-    made(place.home / ".restoring.0123456789ab", days=2)
-    assert (
-        faults(capsys) == []
-        and str(found_by(capsys)).count("draft of a process that was killed") == 2
-    )
-    said(capsys, "state", "clean")
-    assert draft.exists() and not (place.home / ".restoring.0123456789ab").exists()
-
-
-def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:
-    mine = [
-        made(place.home / name, days=900)
-        for name in (".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab")
-    ]
-    ours = [
-        made(place.home / name, days=900)
-        for name in (
-            ".ledger.anchor.json.a_b0c1d2",
-            ".benchmarks.json.0123456789ab",
-            "runs/.dry-run-a_b0c1d2/plan.json",
-        )
-    ]
-    journal = made(place.home / "private" / "journals" / f".{RELEASE}.4711" / "seed", days=900)
-    aged(place.home, 900)
-    said(capsys, "state", "clean")
-    assert all(path.exists() for path in mine) and not any(
-        path.exists() for path in (*ours, journal)
-    )
+    for name in (*mine, *ours):
+        made(home / name)
+    aged(home, 900)
+    cli("state clean")
+    assert [(home / name).exists() for name in (*mine, *ours)] == [True] * 3 + [False] * 4
 
 
 # What goes and what stays.
 
 
-def _valuable(place: Place) -> dict[str, bytes]:
+def _valuable(home: Path) -> dict[str, bytes]:
     """What no command removes."""
-    return {
-        name: one
-        for name, one in content(place.home).items()
-        if name.partition("/")[0] in ("released", "keys", "models", "cache", "audit")
-    }
+    kept = "released", "keys", "models", "cache", "audit"
+    return {name: file for name, file in content(home).items() if name.startswith(kept)}
 
 
-def test_old_runs_go_with_their_private_rows_and_nothing_else_does(
-    place: Place, capsys: Capture
-) -> None:
-    old, new, busy = (
-        run("old", days=91, private=True),
-        run("new", days=89),
-        run("busy", days=91, private=True),
-    )
-    made(place.home / "models/tiny/weights", days=900)
-    made(place.home / "audit/x.json", days=900)
-    no_run = made(place.home / "runs/mine/notes.txt", days=900)
-    charged = made(place.home / "private/journals" / RELEASE / "1/seed", days=900)
-    aged(place.home / "released", 900)
-    before = _valuable(place)
+def test_old_runs_go_with_their_private_rows_and_nothing_else_does(home: Path, cli: Cli) -> None:
+    old, busy = (run(name, days=91, private=True) for name in ("old", "busy"))
+    others = ("models/tiny/weights", "audit/x.json", "runs/mine/notes.txt")
+    stay = [run("new", days=89), busy, *(made(home / name, days=900) for name in others)]
+    stay += [made(home / "private/journals" / RELEASE / "1/seed", days=900)]
+    aged(home / "released", 900)
+    before = _valuable(home)
     with locked(busy / LOCK, shared=True):
-        asked = said(capsys, "state", "clean", "--dry-run")
-        assert (
-            old.exists()
-            and f"would remove {old}: run, last changed" in asked
-            and "not finished: it can no longer be resumed" in asked
-        )
-        assert (
-            "private_table.parquet" not in asked
-            and f"{place.home}/private/breast_cancer/old: private rows" in asked
-        )
-        did = said(capsys, "state", "clean")
-        assert did.replace("removed", "would remove") == asked.replace(
-            "would be removed", "would remove"
-        )
-        assert "0 runs and 0 leftovers" in said(capsys, "state", "clean"), (
-            "again there is nothing to do"
-        )
-    assert (
-        not old.exists() and new.exists() and busy.exists() and no_run.exists() and charged.exists()
-    )
-    assert [path.name for path in (place.home / "private/breast_cancer").iterdir()] == ["busy"]
-    assert _valuable(place) == before and faults(capsys)[0]["path"].endswith("breast_cancer/busy")
+        asked = cli("state clean --dry-run")
+        for phrase in (
+            f"would remove {old}: run, last changed",
+            "not finished: it can no longer be resumed",
+            f"{home}/private/breast_cancer/old: private rows",
+        ):
+            assert phrase in asked
+        assert old.exists() and "private_table.parquet" not in asked
+        did = cli("state clean").replace("removed", "would remove")
+        assert did == asked.replace("would be removed", "would remove")
+        assert "0 runs and 0 leftovers" in cli("state clean"), "again there is nothing to do"
+    assert not old.exists() and all(path.exists() for path in stay)
+    assert [path.name for path in (home / "private/breast_cancer").iterdir()] == ["busy"]
+    assert _valuable(home) == before and faults(cli)[0]["path"].endswith("breast_cancer/busy")
     with open_ledger(Settings.current()) as ledger:
         assert ledger.verify()
 
 
-def test_what_stands_is_read_again_after_its_run_is_gone(place: Place, capsys: Capture) -> None:
-    release_it = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
+def test_what_stands_is_read_again_after_its_run_is_gone(place: Place, cli: Cli) -> None:
     aged(place.home / "runs", 900)
-    said(capsys, "state", "clean", "--keep", "1d")
+    cli("state clean --keep 1d")
     with open_ledger(Settings.current()) as ledger:
         spent = ledger.spent("till")
-    said(capsys, *release_it, str(place.root / "b.jsonl"))
+    cli(f"{PROTECT} {place.root / 'b.jsonl'}")
     assert (place.root / "a.jsonl").read_bytes() == (place.root / "b.jsonl").read_bytes()
     with open_ledger(Settings.current()) as ledger:
         assert ledger.spent("till") == spent
@@ -425,125 +360,91 @@ def test_what_stands_is_read_again_after_its_run_is_gone(place: Place, capsys: C
     ("keep", "days", "stays"), [("30d", 31, False), ("30d", 29, True), ("never", 9000, True)]
 )
 def test_how_long_is_said_by_an_option_or_the_environment(
-    place: Place, capsys: Capture, keep: str, days: float, stays: bool
+    place: Place, cli: Cli, keep: str, days: float, stays: bool
 ) -> None:
-    for words, variables in (
-        (("--keep", keep), {}),
-        ((), {"DPICL_KEEP": keep}),
-        (("--keep", keep), {"DPICL_KEEP": "1d"}),
-    ):
+    typed = f"--keep {keep}"
+    for words, stated in ((typed, {}), ("", {"DPICL_KEEP": keep}), (typed, {"DPICL_KEEP": "1d"})):
         folder = run("one", days=days)
-        with place.entered(**variables):
-            shown = printed("dpicl state clean", said(capsys, "state", "clean", "--json", *words))
+        with place.entered(**stated):
+            shown = cleaned(cli, words)
         assert folder.exists() == stays
         assert shown["bytes"] == 0 if stays else shown["bytes"] > 1000
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("keep", ["0d", "90", "-1d", "1.5d", "for ever", "999999d"])
-def test_an_age_that_is_none_is_refused(place: Place, capsys: Capture, keep: str) -> None:
-    assert f"keep='{keep}': expected a number of days" in complaint(
-        call_main(["state", "clean", "--keep", keep], capsys)
-    )
+def test_an_age_that_is_none_is_refused(place: Place, cli: Cli, keep: str) -> None:
+    sentence = f"keep='{keep}': expected a number of days"
+    assert sentence in cli.refused("state clean --keep", keep)
     with place.entered(DPICL_KEEP=keep):
-        assert f"DPICL_KEEP='{keep}'" in complaint(call_main(["state", "clean"], capsys))
+        assert f"DPICL_KEEP='{keep}'" in cli.refused("state clean")
 
 
-def test_leftovers_go_whatever_age_is_kept(place: Place, capsys: Capture) -> None:
-    for name in (
-        "half removed",
-        "journal",
-        "old snapshot",
-        "rows of a killed run",
-        "rows of a killed release",
-    ):
-        RULES[name][0](place)
-    assert len(faults(capsys)) == 5
-    shown = printed(
-        "dpicl state clean", said(capsys, "state", "clean", "--keep", "never", "--json")
-    )
-    assert len(shown["removed"]) == 5 and {one["bytes"] for one in shown["removed"]} == {None}, (
-        "sizes of private files are told nowhere"
-    )
-    assert faults(capsys) == [] and (place.home / "runs/r/plan.json").exists(), (
-        "the run itself may be resumed"
-    )
+def test_leftovers_go_whatever_age_is_kept(home: Path, cli: Cli) -> None:
+    for name in LEFTOVERS.split(","):
+        RULES[name][0](home)
+    assert len(faults(cli)) == 5
+    removed = cleaned(cli, "--keep never")["removed"]
+    assert [path["bytes"] for path in removed] == [None] * 5, "sizes of private files stay private"
+    assert faults(cli) == [] and (home / "runs/r/plan.json").exists(), "the run may be resumed"
 
 
-def test_a_journal_with_slots_stays(place: Place, capsys: Capture) -> None:
+def test_a_journal_with_slots_stays(home: Path, cli: Cli) -> None:
     """Whoever has paid for queries may ask the rest of them."""
-    _published_journal(place)
-    (folder,) = (place.home / "private/journals").iterdir()
-    made(folder / "slots" / "000000.json", days=900)
-    said(capsys, "state", "clean", "--keep", "1d")
-    assert (folder / "slots" / "000000.json").exists()
+    slot = made(_published_journal(home) / "slots" / "000000.json", days=900)
+    cli("state clean --keep 1d")
+    assert slot.exists()
 
 
 def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
     folder = run("old", days=91)
     removing = clean(Settings.current(), 90)
-    (one,) = dpicl.engine.state.clean.expired(Settings.current(), time.time() - 90 * DAYS)
+    (old,) = dpicl.engine.state.clean.expired(Settings.current(), time.time() - 90 * DAYS)
     made(folder / "units" / "u" / "results.json")
-    assert not one.remove() and folder.exists()
-    assert list(removing) == []
+    assert not old.remove() and folder.exists() and list(removing) == []
 
 
-def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Path) -> None:
+def test_nothing_goes_behind_a_link(home: Path, cli: Cli, tmp_path: Path) -> None:
     """A scratch disk, an archive or another program's folder may be linked to; `private` and the
     folder of runs may be links themselves.
     """
     far = tmp_path / "far"
     rows = made(far / "private" / "till" / "r" / "rows", days=900)
-    shutil.rmtree(place.home / "private", ignore_errors=True)
-    (place.home / "private").symlink_to(far / "private")
-    shutil.move(place.home / "runs", far / "runs")
-    (place.home / "runs").symlink_to(far / "runs")
+    shutil.rmtree(home / "private", ignore_errors=True)
+    (home / "private").symlink_to(far / "private")
+    shutil.move(home / "runs", far / "runs")
+    (home / "runs").symlink_to(far / "runs")
     old = run("old", days=900)
     behind = {
-        "dask": made(far / "scratch" / "thesis" / "data.csv", days=900),
-        "locks": made(far / "marks" / "mark", days=900),
-        "private/tables": made(far / "disk" / "other" / "precious.txt", days=900),
-        f"private/journals/{RELEASE}/1/votes": made(far / "votes" / "x.snapshot", days=900),
-        "runs/linked": made(far / "archive" / "plan.json", days=900),
+        "dask": (far / "scratch", "thesis/data.csv"),
+        "locks": (far / "marks", "mark"),
+        "private/tables": (far / "disk", "other/precious.txt"),
+        f"private/journals/{RELEASE}/1/votes": (far / "votes", "x.snapshot"),
+        "runs/linked": (far / "archive", "plan.json"),
     }
-    for name, file in behind.items():
-        shutil.rmtree(place.home / name, ignore_errors=True)
-        (place.home / name).parent.mkdir(parents=True, exist_ok=True)
-        (place.home / name).symlink_to(
-            file.parents[1] if name in ("dask", "private/tables") else file.parent
-        )
-    found, listed = str(found_by(capsys)), said(capsys, "state", "clean", "--dry-run")
-    assert not any(
-        place.home.joinpath(name, "").as_posix() + "/" in found + listed for name in behind
-    )
-    said(capsys, "state", "clean")
-    assert all(file.exists() for file in behind.values()) and not rows.exists() and not old.exists()
+    for name, (folder, file) in behind.items():
+        made(folder / file, days=900)
+        shutil.rmtree(home / name, ignore_errors=True)
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).symlink_to(folder)
+    told = str(found_by(cli)) + cli("state clean --dry-run")
+    assert not any(f"{home / name}/" in told for name in behind)
+    cli("state clean")
+    assert all((folder / file).exists() for folder, file in behind.values())
+    assert not rows.exists() and not old.exists()
 
 
 @pytest.mark.exhaustive
 def test_a_run_beside_goes_on(place: Place) -> None:
     """Every run of this installation but the one that works is removed, again and again."""
-    options = (
-        "--datasets",
-        "till",
-        "--methods",
-        "gdp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-        "--model",
-        "fake",
-        "--workers",
-        "1",
-    )
-    started = place.start("run", "private", *options, "--executor", "pool", "--run-id", "beside")
-    cleaned = 0
+    grid = "--datasets till --methods gdp_tabicl --epsilons 1 --shots 2 --model fake --workers 1"
+    started = place.start(f"run private {grid} --executor pool --run-id beside")
+    count = 0
     while started.poll() is None:
         aged(run("old"), 3)
-        cleaned += sum(one.is_run for one in clean(Settings.current(), 1))
+        count += sum(removed.is_run for removed in clean(Settings.current(), 1))
         time.sleep(0.2)
-    assert started.returncode == 0 and cleaned > 5
+    assert started.returncode == 0 and count > 5
     assert (place.run("beside") / "report.html").exists() and not place.run("old").exists()
 
 
@@ -560,7 +461,7 @@ def ending(line: int, settings: Settings) -> int:
     child = os.fork()
     if child == 0:
         try:
-            kill_before(line, dpicl.engine.state.clean)
+            kill_before(line, dpicl.engine.state.leftovers)
             list(clean(settings, 90))
             os._exit(0)
         except BaseException:
@@ -571,27 +472,17 @@ def ending(line: int, settings: Settings) -> int:
 
 
 @pytest.mark.parametrize("every", [61, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, every: int) -> None:
-    before = _valuable(place)
+def test_cleaning_killed_at_every_line_ends_as_one_left_alone(home: Path, every: int) -> None:
+    before = _valuable(home)
     for line in range(0, 5000, every):
         run("old", days=91, private=True)
         ended = ending(line, Settings.current())
-        left = [
-            path
-            for path in place.home.rglob("*")
-            if path.name in ("plan.json", "private_table.parquet")
-        ]
-        assert all(
-            path.parent.name in ("old", path.parent.name if ".gone-" in path.parent.name else "old")
-            for path in left
-        )
+        for path in home.rglob("*"):
+            if path.name in ("plan.json", "private_table.parquet"):
+                assert path.parent.name == "old" or ".gone-" in path.parent.name
         list(clean(Settings.current(), 90))
-        assert (
-            not place.run("old").exists()
-            and not list((place.home / "private").glob("breast_cancer/*"))
-            and not list((place.home / "runs").glob("*"))
-        )
-        assert _valuable(place) == before
+        assert not [*(home / "runs").iterdir(), *(home / "private").glob("breast_cancer/*")]
+        assert _valuable(home) == before
         if ended == 0:
             assert line > 100
             return
@@ -603,80 +494,49 @@ def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, ever
 
 
 def test_a_backup_is_restored_by_the_command_and_says_what_to_do(
-    place: Place, capsys: Capture, tmp_path: Path
+    place: Place, cli: Cli, tmp_path: Path
 ) -> None:
-    file, key = str(tmp_path / "backup"), str(tmp_path / "backup.key")
-    written = printed(
-        "dpicl state backup FILE", said(capsys, "state", "backup", file, "--key", key, "--json")
-    )
+    file, key = tmp_path / "backup", tmp_path / "backup.key"
+    written = printed("dpicl state backup FILE", cli(f"state backup {file} --key {key} --json"))
     assert (written["releases"], written["key_made"]) == (1, True)
-    assert "1 release, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
-    protect = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
-    with place.entered(
-        DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")
-    ):
-        told = said(capsys, "state", "restore", file, "--key", key)
-        assert (
-            f"restored from the backup of {written['taken_utc']}, record {written['record']}"
-            in told
-        )
-        assert (
-            "every cap is 0 now" in told
-            and "`dpicl budget NAME --cap CAP`" in told
-            and "Count first" in told
-        )
-        said(capsys, *protect, str(tmp_path / "b.jsonl"))
+    assert "1 release, up to record" in cli(f"state backup {file}-2 --key {key}")
+    taken, bare = written["taken_utc"], tmp_path / "bare"
+    with place.entered(DPICL_HOME=str(bare), DPICL_RUNS=str(bare / "runs")):
+        told = cli(f"state restore {file} --key {key}")
+        for phrase in (
+            f"restored from the backup of {taken}, record {written['record']}",
+            "every cap is 0 now",
+            "`dpicl budget NAME --cap CAP`",
+            "Count first",
+        ):
+            assert phrase in told
+        cli(f"{PROTECT} {tmp_path / 'b.jsonl'}")
         assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes(), (
             "what was published is answered and costs nothing"
         )
-        new = (*protect, str(tmp_path / "c.jsonl"), "--epsilon", "2")
-        closed = (
-            f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of "
-            f"{written['taken_utc']}"
-        )
-        assert f"a higher cap by {closed}" in complaint(call_main(new, capsys))
+        new = f"{PROTECT} {tmp_path / 'c.jsonl'} --epsilon 2"
+        closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {taken}"
+        assert f"a higher cap by {closed}" in cli.refused(new)
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))
-        assert "left 0" in complaint(call_main(new, capsys)), "a contract does not raise it"
-        proposed = (
-            f"`dpicl budget till --cap 5000`, less what was released since the backup of "
-            f"{written['taken_utc']}, changes it"
-        )
-        assert proposed in said(capsys, "budget")
-        said(capsys, "budget", "till", "--cap", "10")
-        said(capsys, *new)
-        assert faults(capsys) == []
-    with place.entered(
-        DPICL_HOME=str(tmp_path / "third"), XDG_CONFIG_HOME=str(tmp_path / "third host")
-    ):
-        restored = printed(
-            "dpicl state restore FILE",
-            said(capsys, "state", "restore", file, "--key", key, "--json"),
-        )
-        (account,) = restored["accounts"]
-        assert account["epsilon_spent"] > 1
-        assert "is a ledger already" in complaint(
-            call_main(["state", "restore", file, "--key", key], capsys)
-        )
+        assert "left 0" in cli.refused(new), "a contract does not raise it"
+        assert (
+            f"`dpicl budget till --cap 5000`, less what was released since the backup of {taken}, "
+            "changes it"
+        ) in cli("budget")
+        cli("budget till --cap 10")
+        cli(new)
+        assert faults(cli) == []
+    third = {"DPICL_HOME": str(tmp_path / "third"), "XDG_CONFIG_HOME": str(tmp_path / "third host")}
+    with place.entered(**third):
+        restore = f"state restore {file} --key {key}"
+        (account,) = printed("dpicl state restore FILE", cli(f"{restore} --json"))["accounts"]
+        assert account["epsilon_spent"] > 1 and "is a ledger already" in cli.refused(restore)
 
 
-def test_a_release_that_the_ledger_has_lost_is_named(
-    place: Place, capsys: Capture, tmp_path: Path
-) -> None:
-    (artefact,) = (
-        path for path in (place.home / "released/till").iterdir() if "." not in path.name
-    )
+def test_a_release_that_the_ledger_has_lost_is_named(home: Path, cli: Cli, tmp_path: Path) -> None:
+    (artefact,) = (path for path in (home / "released/till").iterdir() if "." not in path.name)
     artefact.unlink()
-    written = printed(
-        "dpicl state backup FILE",
-        said(
-            capsys,
-            "state",
-            "backup",
-            str(tmp_path / "backup"),
-            "--key",
-            str(tmp_path / "key"),
-            "--json",
-        ),
-    )
+    line = f"state backup {tmp_path / 'backup'} --key {tmp_path / 'key'} --json"
+    written = printed("dpicl state backup FILE", cli(line))
     assert written["missing"] == [f"till/{artefact.name}"]

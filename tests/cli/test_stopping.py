@@ -140,7 +140,7 @@ def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: P
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None:
-    process = place.start("synth", "shop", "--out", "rows.csv")
+    process = place.start("synth shop --out rows.csv")
     until(lambda: hears(process.pid), 60, "the first line of ours", every=0.001)
     os.killpg(process.pid, sign)
     _, err = process.communicate(timeout=60)
@@ -198,14 +198,14 @@ def test_a_stopped_release_leaves_no_row_and_no_file(
 
 def test_a_certificate_of_another_release_is_refused_before_a_charge(place: Place) -> None:
     name, out = install(place, shop("booth", private=True), shop_rows(60)), place.root / "rows.csv"
-    assert place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)).returncode == 0
+    assert place.dpicl(f"synth {name} --epsilon 1 --out {out}").returncode == 0
     out.unlink()
-    spent = place.dpicl("budget", name, "--json").stdout
-    other = place.dpicl("synth", name, "--epsilon", "2", "--out", str(out))
+    spent = place.dpicl(f"budget {name} --json").stdout
+    other = place.dpicl(f"synth {name} --epsilon 2 --out {out}")
     assert (
         other.returncode == 2 and "the certificate of another release stands there" in other.stderr
     )
-    assert place.dpicl("budget", name, "--json").stdout == spent and not out.exists()
+    assert place.dpicl(f"budget {name} --json").stdout == spent and not out.exists()
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -241,13 +241,13 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
 ) -> None:
     name = install(place, shop("stall", private=True), shop_rows(60))
     out = place.root / "rows.csv"
-    arguments = ("synth", name, "--epsilon", "1", "--out", str(out))
-    assert place.dpicl(*arguments).returncode == 0
+    arguments = f"synth {name} --epsilon 1 --out {out}"
+    assert place.dpicl(arguments).returncode == 0
     content = out.read_bytes()
     out.unlink()
-    again = place.dpicl(*arguments)
+    again = place.dpicl(arguments)
     assert again.returncode == 0 and out.read_bytes() == content, again.stderr
-    assert place.dpicl(*arguments).returncode == 2
+    assert place.dpicl(arguments).returncode == 2
 
 
 @pytest.mark.exhaustive
@@ -289,16 +289,7 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
     place = new_place(tmp_path / "place")
     install(place, shop("kiosk"), shop_rows(60))
     process = place.start(
-        "run",
-        "demo",
-        "--datasets",
-        "kiosk",
-        "--model",
-        "fake",
-        "--run-id",
-        "r",
-        "--executor",
-        "prefect",
+        "run demo --datasets kiosk --model fake --run-id r --executor prefect",
     )
     try:
         until(lambda: len(list(pids(place))) > 4, 120, "workers")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.harness import Place, call_main, complaint, install_texts, letters, said
+from tests.cli.conftest import Cli
+from tests.harness import Place, install_texts, letters
 from tests.library.text_contracts import lines, records
 
-Capture = pytest.CaptureFixture[str]
 TEXTS = (
     "agnews",
     "amazon",
@@ -34,12 +34,10 @@ def test_the_texts_named_here_are_all_there_are(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name: str) -> None:
-    checked = said(
-        capsys, "contract", "check", str(place.root / "contracts" / "texts" / f"{name}.yaml")
-    )
+def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
+    checked = cli(f"contract check {place.root / 'contracts' / 'texts' / f'{name}.yaml'}")
     assert checked.startswith(f"{name}.yaml: ok: texts of at most ") and "queries" in checked
-    shown = said(capsys, "contract", "show", name)
+    shown = cli(f"contract show {name}")
     assert shown.startswith(f"{name}: ") and all(
         word in shown for word in ("benchmark", "ensembles", "delta", "prompt")
     )
@@ -49,29 +47,25 @@ def test_check_and_show_know_every_contract(place: Place, capsys: Capture, name:
 
 
 def test_data_list_tells_which_texts_are_at_hand(
-    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
-    lines = {
-        line.split()[0]: line for line in said(capsys, "data", "list").splitlines() if line.split()
-    }
+    lines = {line.split()[0]: line for line in cli("data list").splitlines() if line.split()}
     assert " yes " in lines["docstrings"] and all(
         " no " in lines[name] for name in TEXTS if name != "docstrings"
     )
 
 
-def test_texts_whose_publication_is_not_stated_cannot_be_fetched(
-    place: Place, capsys: Capture
-) -> None:
-    assert complaint(call_main(["data", "fetch", "sroie"], capsys)).startswith(
+def test_texts_whose_publication_is_not_stated_cannot_be_fetched(place: Place, cli: Cli) -> None:
+    assert cli.refused("data fetch sroie").startswith(
         "sroie: no published set is named; the training receipts of https://"
     )
 
 
-def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:
+def test_a_broken_contract_of_texts_is_one_sentence(place: Place, cli: Cli) -> None:
     path = place.root / "contracts" / "texts" / "trec.yaml"
     path.write_text(path.read_text().replace("min_rows: 80}", "min_rows: 79}"))
-    told = complaint(call_main(["contract", "check", str(path)], capsys))
+    told = cli.refused(f"contract check {path}")
     assert (
         "trec.yaml: task.labels.ABBR.min_rows: is 79, fewer than subsets x examples = 80 x 1 = 80"
         in told
@@ -82,42 +76,38 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 
 
 @pytest.mark.quick(
-    "arguments0-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds "
-    "texts",
-    "arguments6-expected greater than or equal to 1",
-    "arguments2-raw rows stay local; expected a local model as --generator",
-    "arguments1-phrase1",
+    "demo --datasets docstrings-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl",
+    "few-shot-demo --shots 0-expected greater than or equal to 1",
+    "few-shot-demo --model http://127.0.0.1:9/v1#far-raw rows stay local; expected a local model",
+    "few-shot-demo --generator nobody-model 'nobody' is unknown",
 )
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
         (
-            ("demo", "--datasets", "docstrings"),
-            (
-                "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds "
-                "texts"
-            ),
+            "demo --datasets docstrings",
+            "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl",
         ),
         (
-            ("few-shot-demo", "--datasets", "heart"),
+            "few-shot-demo --datasets heart",
             (
                 "methods=few_shot_generation: expected one of aim_tabicl, gdp_tabicl, ldp_tabicl, "
                 "mst_tabicl, tab_pate, tab_pe: heart holds a table"
             ),
         ),
         (
-            ("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"),
-            "raw rows stay local; expected a local model as --generator",
+            "few-shot-demo --model http://127.0.0.1:9/v1#far",
+            "raw rows stay local; expected a local model",
         ),
         (
-            ("few-shot-demo", "--model", "fake", "--generator", "http://127.0.0.1:9/v1#far"),
+            "few-shot-demo --model fake --generator http://127.0.0.1:9/v1#far",
             "model 'far' is a server, and raw rows stay local",
         ),
-        (("few-shot-demo", "--generator", "nobody"), "model 'nobody' is unknown"),
-        (("few-shot-demo", "--epsilons", "0"), "expected a number >= 1e-06, or inf"),
-        (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
+        ("few-shot-demo --generator nobody", "model 'nobody' is unknown"),
+        ("few-shot-demo --epsilons 0", "expected a number >= 1e-06, or inf"),
+        ("few-shot-demo --shots 0", "expected greater than or equal to 1"),
         (
-            ("few-shot-table-1", "--datasets", "trec"),
+            "few-shot-table-1 --datasets trec",
             (
                 "trec: no texts at hand; expected the published set, which `dpicl data fetch trec` "
                 "downloads, or a slice below DPICL_DATA: json-lines"
@@ -127,13 +117,13 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 )
 def test_what_a_run_on_texts_cannot_be_is_one_sentence(
     place: Place,
-    capsys: Capture,
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
+    arguments: str,
     phrase: str,
 ) -> None:
     monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
-    assert phrase in complaint(call_main(["run", *arguments], capsys))
+    assert phrase in cli.refused(f"run {arguments}")
     assert not (place.home / "runs").exists(), "nothing was begun"
 
 
@@ -160,50 +150,29 @@ def _with(place: Place, **options: object) -> None:
     ],
 )
 def test_sizes_out_of_range_are_one_sentence_before_a_text_is_read(
-    place: Place, capsys: Capture, options: dict[str, object], phrase: str
+    place: Place, cli: Cli, options: dict[str, object], phrase: str
 ) -> None:
     _with(place, **options)
-    assert phrase in complaint(
-        call_main(["run", "few-shot-demo", "--model", "fake", *SMALL], capsys)
-    )
+    assert phrase in cli.refused("run few-shot-demo --model fake", *SMALL)
 
 
-def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, capsys: Capture) -> None:
+def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, cli: Cli) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 8}
     install_texts(place, content, lines(records(40)), lines(records(4)))
-    told = complaint(
-        call_main(
-            ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL], capsys
-        )
-    )
+    told = cli.refused("run few-shot-demo --datasets letters --model fake", *SMALL)
     assert (
         "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
         "mechanism exponential" in told
     )
 
 
-def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: Capture) -> None:
+def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, cli: Cli) -> None:
     pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
     pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
     (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    told = complaint(
-        call_main(
-            [
-                "run",
-                "few-shot-demo",
-                "--datasets",
-                "letters",
-                "--model",
-                "fake",
-                "--generator",
-                "half",
-                *SMALL,
-            ],
-            capsys,
-        )
-    )
+    told = cli.refused("run few-shot-demo --datasets letters --model fake --generator half", *SMALL)
     assert (
         "letters: model 'half' has dtype bfloat16" in told
         and "expected dtype float32 for the model that writes" in told
@@ -211,20 +180,18 @@ def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: 
 
 
 def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not(
-    place: Place, capsys: Capture, tmp_path: Path
+    place: Place, cli: Cli, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     run = ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL, "--dry-run"]
-    told = complaint(call_main([*run, "--generator", str(tmp_path)], capsys))
+    told = cli.refused(*run, "--generator", str(tmp_path))
     assert "has dtype bfloat16, in which one private text moves the votes of others" in told
-    assert "has dtype tf32" in complaint(
-        call_main([*run, "--generator", f"{tmp_path}?dtype=tf32"], capsys)
-    )
-    assert "dtype" not in call_main([*run, "--generator", f"{tmp_path}?dtype=float32"], capsys)[1]
+    assert "has dtype tf32" in cli.refused(*run, "--generator", f"{tmp_path}?dtype=tf32")
+    assert "dtype" not in cli.ended(*run, "--generator", f"{tmp_path}?dtype=float32")[1]
 
 
-def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Capture) -> None:
+def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, cli: Cli) -> None:
     content = letters(private=True)
     content["privacy"]["budget"] = {"epsilon": 6, "delta": 0.01}
     install_texts(place, content, lines(records(40)), lines(records(4)))
@@ -232,9 +199,9 @@ def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Cap
     asked = ("run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL)
     (line,) = [
         row.split()
-        for row in said(capsys, *asked, "--dry-run").splitlines()
+        for row in cli(*asked, "--dry-run").splitlines()
         if row.strip().startswith("letters")
     ]
     assert line[1:3] == ["1", "0"] and 3.9 < float(line[3]) <= 4 and float(line[5]) == 6
-    told = complaint(call_main([*asked[:-1], "1,2"], capsys))
+    told = cli.refused(*asked[:-1], "1,2")
     assert "account 'letters': 2 new releases cost epsilon=" in told and "of cap 6" in told

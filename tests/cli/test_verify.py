@@ -11,28 +11,19 @@ from dpicl.certificate.issue import certify
 from dpicl.engine.one_release import planned_table
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.settings import Settings
-from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
-
-Capture = pytest.CaptureFixture[str]
+from tests.cli.conftest import Cli
+from tests.harness import Place, install, shop, shop_rows
 
 
 @pytest.fixture
-def file(place: Place, capsys: Capture) -> Path:
+def file(place: Place, cli: Cli) -> Path:
     """A file with its certificate, written by this installation."""
-    return certified(place, capsys, install(place, shop("verified", private=True), shop_rows(60)))
+    return certified(place, cli, install(place, shop("verified", private=True), shop_rows(60)))
 
 
-def certified(place: Place, capsys: Capture, name: str) -> Path:
-    said(
-        capsys,
-        "protect",
-        name,
-        "--method",
-        "mst_tabicl",
-        "--shots",
-        "2",
-        "--out",
-        str(place.root / f"{name}.jsonl"),
+def certified(place: Place, cli: Cli, name: str) -> Path:
+    cli(
+        f"protect {name} --method mst_tabicl --shots 2 --out {place.root / f'{name}.jsonl'}",
     )
     settings, path = Settings.from_environment(), place.root / f"{name}.csv"
     unit = planned_table(
@@ -47,27 +38,25 @@ def certified(place: Place, capsys: Capture, name: str) -> Path:
     return path
 
 
-def test_it_says_who_signed_and_what_was_promised(
-    place: Place, capsys: Capture, file: Path
-) -> None:
-    key = said(capsys, "verify", "--show-key").strip()
-    first, second = said(capsys, "verify", str(file)).splitlines()
+def test_it_says_who_signed_and_what_was_promised(place: Place, cli: Cli, file: Path) -> None:
+    key = cli("verify --show-key").strip()
+    first, second = cli(f"verify {file}").splitlines()
     assert first == f"verified.csv: is as it was certified, signed by this installation, key {key}."
     assert (
         second.startswith("Differential privacy with epsilon 2 and delta 0 for one row")
         and "of a cap of epsilon 1000" in second
     )
-    alone = said(capsys, "verify", str(certificate_of(file))).splitlines()[0]
+    alone = cli(f"verify {certificate_of(file)}").splitlines()[0]
     assert "no file was compared, it is of verified.csv" in alone
 
 
 def test_a_changed_byte_and_a_missing_file_are_told_apart(
-    place: Place, capsys: Capture, file: Path
+    place: Place, cli: Cli, file: Path
 ) -> None:
     beside = certificate_of(file)
     content, statement = file.read_bytes(), beside.read_bytes()
     file.write_bytes(b"a\n2\n")
-    code, told = call_main(("verify", str(file)), capsys)
+    code, told = cli.ended(f"verify {file}")
     assert (code, told) == (
         1,
         (
@@ -78,61 +67,49 @@ def test_a_changed_byte_and_a_missing_file_are_told_apart(
     )
     file.write_bytes(content)
     beside.write_bytes(statement.replace(b'"epsilon": 2', b'"epsilon": 1', 1))
-    code, told = call_main(("verify", str(file)), capsys)
+    code, told = cli.ended(f"verify {file}")
     assert (
         code == 1
         and told.endswith("was changed after it was signed, or its signature was\n")
         and told.count("\n") == 1
     )
     beside.unlink()
-    assert "certificate=verified.csv.certificate.json: expected a file" in complaint(
-        call_main(("verify", str(file)), capsys)
+    assert "certificate=verified.csv.certificate.json: expected a file" in cli.refused(
+        f"verify {file}"
     )
-    for wrong in (
-        ("verify",),
-        ("verify", str(file), "--show-key"),
-        ("verify", str(place.root / "nowhere.csv")),
-    ):
-        complaint(call_main(wrong, capsys))
+    for wrong in ("", f"{file} --show-key", f"{place.root / 'nowhere.csv'}"):
+        cli.refused(f"verify {wrong}")
 
 
 def test_elsewhere_the_issuers_key_is_needed_and_its_own_key_is_no_help(
-    place: Place, capsys: Capture, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = said(capsys, "verify", "--show-key").strip()
+    key = cli("verify --show-key").strip()
     monkeypatch.setenv("DPICL_HOME", str(tmp_path / "elsewhere"))
-    assert "key=none: expected the issuer's public key" in complaint(
-        call_main(("verify", str(file)), capsys)
-    )
+    assert "key=none: expected the issuer's public key" in cli.refused(f"verify {file}")
     assert not (tmp_path / "elsewhere").exists()
-    assert f"signed by the key {key}" in said(capsys, "verify", str(file), "--key", key)
+    assert f"signed by the key {key}" in cli(f"verify {file} --key {key}")
     (tmp_path / "issuer.key").write_text(f"{key}\n")
-    said(capsys, "verify", str(file), "--key", str(tmp_path / "issuer.key"))
-    own = said(capsys, "verify", "--show-key").strip()
+    cli(f"verify {file} --key {tmp_path / 'issuer.key'}")
+    own = cli("verify --show-key").strip()
     assert own != key
     for wrong in ((), ("--key", own)):
-        code, told = call_main(("verify", str(file), *wrong), capsys)
+        code, told = cli.ended(f"verify {file}", *wrong)
         assert code == 1 and f"is signed by the key {key}, which is not the trusted one" in told
-    assert "64 hexadecimal digits" in complaint(
-        call_main(("verify", str(file), "--key", "abc"), capsys)
-    )
+    assert "64 hexadecimal digits" in cli.refused(f"verify {file} --key abc")
 
 
-def test_a_page_is_written_of_what_holds(place: Place, capsys: Capture, file: Path) -> None:
+def test_a_page_is_written_of_what_holds(place: Place, cli: Cli, file: Path) -> None:
     page = place.root / "certificate.html"
-    said(capsys, "verify", str(file), "--page", str(page))
+    cli(f"verify {file} --page {page}")
     assert "Differential privacy with epsilon 2" in page.read_text()
-    assert "expected a new file" in complaint(
-        call_main(("verify", str(file), "--page", str(page)), capsys)
-    )
+    assert "expected a new file" in cli.refused(f"verify {file} --page {page}")
     page.unlink()
     file.write_bytes(b"changed")
-    assert (
-        call_main(("verify", str(file), "--page", str(page)), capsys)[0] == 1 and not page.exists()
-    )
+    assert cli.ended(f"verify {file} --page {page}")[0] == 1 and not page.exists()
 
 
-def test_a_simulation_is_signed_and_certifies_nothing(place: Place, capsys: Capture) -> None:
-    path = certified(place, capsys, install(place, shop("verified_benchmark"), shop_rows(60)))
-    code, told = call_main(("verify", str(path)), capsys)
+def test_a_simulation_is_signed_and_certifies_nothing(place: Place, cli: Cli) -> None:
+    path = certified(place, cli, install(place, shop("verified_benchmark"), shop_rows(60)))
+    code, told = cli.ended(f"verify {path}")
     assert code == 1 and "Nothing is certified: this is a simulation on a public benchmark." in told

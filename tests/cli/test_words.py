@@ -1,10 +1,10 @@
-"""One word for one thing, in every command; other spellings mean the same. With --quiet a command
-says its result alone.
-"""
+"""Words of the command line: one for each meaning, other spellings, what a shell completes."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +13,9 @@ import typer
 
 from dpicl.cli.app import app
 from dpicl.cli.options import SAME
-from tests.harness import SMALL_OPTIONS, Place, call_main, install, said, shop, shop_rows
-
-Capture = pytest.CaptureFixture[str]
+from dpicl.methods import METHODS
+from tests.cli.conftest import Cli
+from tests.harness import SMALL_OPTIONS, Place, install, last_written, shop, shop_rows
 
 
 def commands(group: Any = None, words: str = "dpicl") -> Iterator[tuple[str, Any]]:
@@ -56,46 +56,32 @@ def test_a_contract_is_called_so_wherever_one_is_named() -> None:
     )
 
 
-def test_first_sentences_are_whole_in_the_list_of_commands(capsys: Capture) -> None:
-    for group in ((), ("contract",), ("data",), ("ledger",), ("state",)):
-        assert "..." not in said(capsys, *group, "--help").partition("Commands:")[2], group
+def test_first_sentences_are_whole_in_the_list_of_commands(cli: Cli) -> None:
+    for group in ("", "contract", "data", "ledger", "state"):
+        assert "..." not in cli(f"{group} --help").partition("Commands:")[2], group
 
 
 @pytest.mark.parametrize(
     ("today", "other"),
     [
-        (("run", "private", "--epsilons", "0"), ("run", "private", "--epsilon", "0")),
-        (("run", "private", "--datasets", "none"), ("run", "private", "--dataset", "none")),
-        (
-            ("protect", "till", "--dry-run", "--epsilon", "0"),
-            ("protect", "till", "--dry-run", "--epsilons", "0"),
-        ),
-        (("plan", "till", "--epsilons", "0"), ("plan", "till", "--epsilon", "0")),
-        (("ask", "who?", "--contract", "none"), ("ask", "who?", "--account", "none")),
+        ("run private --epsilons 0", "run private --epsilon 0"),
+        ("run private --datasets none", "run private --dataset none"),
+        ("protect till --dry-run --epsilon 0", "protect till --dry-run --epsilons 0"),
+        ("plan till --epsilons 0", "plan till --epsilon 0"),
+        ("ask who? --contract none", "ask who? --account none"),
     ],
 )
-def test_another_spelling_says_the_same(
-    till: Place, capsys: Capture, today: tuple[str, ...], other: tuple[str, ...]
-) -> None:
-    code, sentence = call_main(today, capsys)
-    assert code == 2 and (code, sentence) == call_main(other, capsys)
-    helped = said(capsys, today[0], "--help")
-    assert today[-2] in helped and not re.search(rf"{other[-2]}\b", helped)
+def test_another_spelling_says_the_same(till: Place, cli: Cli, today: str, other: str) -> None:
+    sentence = cli.refused(today)
+    assert sentence == cli.refused(other)
+    helped = cli(f"{today.split()[0]} --help")
+    assert today.split()[-2] in helped and not re.search(rf"{other.split()[-2]}\b", helped)
 
 
 @pytest.mark.exhaustive
 def test_with_quiet_a_run_prints_where_its_report_is(place: Place) -> None:
-    done = place.dpicl(
-        "run",
-        "private",
-        *SMALL_OPTIONS,
-        "--executor",
-        "pool",
-        "--run-id",
-        "silent",
-        "--quiet",
-        timeout=300,
-    )
+    line = f"run private {' '.join(SMALL_OPTIONS)} --executor pool --run-id silent --quiet"
+    done = place.dpicl(line, timeout=300)
     assert (
         done.returncode == 0
         and done.stdout == f"report: {place.run('silent') / 'report.html'}\n"
@@ -103,15 +89,94 @@ def test_with_quiet_a_run_prints_where_its_report_is(place: Place) -> None:
     )
 
 
-def test_quiet_stands_before_a_command_or_after_it_and_ends_with_it(
-    till: Place, capsys: Capture
-) -> None:
-    release = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2")
-    assert said(capsys, "-q", *release, "--out", str(till.root / "a.jsonl")) == ""
-    assert said(capsys, *release, "-q", "--out", str(till.root / "b.jsonl")) == ""
+def test_quiet_stands_before_a_command_or_after_it_and_ends_with_it(till: Place, cli: Cli) -> None:
+    release = "protect till --method gdp_tabicl --shots 2"
+    assert cli(f"-q {release} --out {till.root / 'a.jsonl'}") == ""
+    assert cli(f"{release} -q --out {till.root / 'b.jsonl'}") == ""
     assert (till.root / "a.jsonl").read_bytes() == (till.root / "b.jsonl").read_bytes() != b""
     assert (
-        "till" in (quiet := said(capsys, "budget", "--quiet"))
-        and quiet == said(capsys, "budget").partition("4 records")[0]
+        "till" in (quiet := cli("budget --quiet"))
+        and quiet == cli("budget").partition("4 records")[0]
     )
-    assert call_main(("--quiet", "report", "nowhere"), capsys)[1].startswith("dpicl: ")
+    assert cli.ended("--quiet report nowhere")[1].startswith("dpicl: ")
+
+
+def completed(place: Place, line: str, **extra: str) -> list[str]:
+    """What bash is offered for the last word of a line."""
+    asked = place.dpicl(
+        _DPICL_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), **extra
+    )
+    assert asked.returncode == 0 and not asked.stderr, asked.stderr
+    return asked.stdout.split()
+
+
+@pytest.mark.exhaustive
+def test_names_are_completed(place: Place) -> None:
+    install(place, shop("till", private=True), shop_rows(60))
+    assert (
+        place.dpicl(
+            "run demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "first", timeout=300
+        ).returncode
+        == 0
+    )
+    assert {"protect", "plan"} == {*completed(place, "dpicl p")}
+    assert (
+        completed(place, "dpicl protect ti")
+        == completed(place, "dpicl contract show ti")
+        == ["till"]
+    )
+    assert completed(place, "dpicl run few-shot-d") == ["few-shot-demo"]
+    assert completed(place, "dpicl run demo --model ll") == ["llama-2-13b", "llama-2-7b"]
+    assert {*completed(place, "dpicl run demo --methods ")} == {*METHODS}
+    before = last_written(place.home)
+    assert completed(place, "dpicl budget br") == ["breast_cancer", "breast_cancer-clients"]
+    assert last_written(place.home) == before
+    assert (
+        completed(place, "dpicl report f")
+        == completed(place, "dpicl run --resume f")
+        == completed(place, "dpicl compare first f")
+        == ["first"]
+    )
+
+
+def test_each_name_of_a_list_is_completed_and_none_twice(place: Place) -> None:
+    assert completed(place, "dpicl run demo --datasets adult,b") == [
+        "adult,bank",
+        "adult,blood",
+        "adult,breast_cancer",
+    ]
+    assert completed(place, "dpicl run demo --datasets adult,bank,ba") == []
+
+
+@pytest.mark.parametrize("line", ["dpicl run d", "dpicl budget b", "dpicl report f"])
+def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_is_made(
+    place: Place, line: str
+) -> None:
+    (place.root / "pipelines.yaml").write_text("pipelines: [")
+    before = sorted(place.root.rglob("*"))
+    assert completed(place, line) == [] and sorted(place.root.rglob("*")) == before
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    """Typer alone takes a third of a second: no table, no number and no ledger beside it."""
+    code = (
+        "import sys, dpicl.cli.app; from dpicl.cli import names; names.contracts(''); "
+        "names.pipelines(''); names.methods(''); names.runs('');"
+        "print(*{'pyarrow', 'numpy', 'sqlalchemy', 'dpicl.methods', 'dpicl.contract'} & "
+        "{*sys.modules})"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        == "\n"
+    )
+
+
+def test_it_can_be_installed(place: Place) -> None:
+    shown = place.dpicl(
+        "--show-completion bash",
+        SHELL="/bin/bash",
+        _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1",
+    )
+    assert shown.returncode == 0 and "_DPICL_COMPLETE=complete_bash" in shown.stdout

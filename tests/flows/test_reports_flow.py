@@ -13,8 +13,8 @@ import yaml
 from dpicl.contract.periods import clock, period_before
 from dpicl.engine.received import counted_of
 from dpicl.engine.stages import receive as stages
-from tests.cli.test_client_years import reports
-from tests.cli.test_collect import holders
+from tests.cli.holder import held
+from tests.cli.test_client import reports
 from tests.harness import World, run_here, shop, shop_rows
 
 CONTRACT = "clinic"
@@ -29,7 +29,7 @@ def collecting(world: World) -> tuple[dict[str, Any], list[str]]:
     contract.write_text(yaml.safe_dump(tree, sort_keys=False))
     (world.root / "data" / tree["queries"]["file"]).write_text(shop_rows(12, seed=99))
     yesterday = period_before("day", clock())
-    sent = reports(contract, holders(200), "--epsilon", "8", "--cap", "100", "--period", yesterday)
+    sent = reports(contract, held(200), f"--epsilon 8 --cap 100 --period {yesterday}")
     folder = world.root / "sent"
     folder.mkdir()
     (folder / "day.jsonl").write_text("".join(f"{line}\n" for line in (*sent, *sent[:100], "{")))

@@ -25,26 +25,34 @@ from dpicl.tabular.reports.files import Place, read_reports, report_files
 
 @dataclass(frozen=True)
 class Received:
-    """How many reports there were of each kind, and files. `check` and `distinct` say what the
-    kinds are; every report is of one.
-    """
+    """What became of clients' reports; every one is counted under one of the first nine keys."""
 
     counted: int = 0
+    """Clients whose report counts."""
     duplicate: int = 0
+    """Equal to another report of the same client."""
     contradictory: int = 0
+    """Of clients with several different answers: none of them counts."""
     late: int = 0
+    """Made for an earlier period, or after the period was closed."""
     elsewhen: int = 0
+    """Made for another period."""
     foreign: int = 0
+    """To another collection."""
     forged: int = 0
+    """No answer to a question of the collection."""
     version: int = 0
+    """Of another version of the form."""
     malformed: int = 0
+    """No reports at all."""
     files: int = 0
+    """Files that were read."""
     damaged_files: int = 0
+    """How many of them are damaged."""
     other_files: int = 0
+    """Files of other kinds, which were left alone."""
     closed_with: int | None = None
-    """How many clients were counted when the period was closed: what rows are made of, whatever is
-    there now.
-    """
+    """Clients that were counted when the period was closed; null where it is not."""
 
     @property
     def reports(self) -> int:
