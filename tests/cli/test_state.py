@@ -15,9 +15,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import dpicl.engine.state.leftovers
 import pytest
 
+import dpicl.engine.state.clean
 from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.engine.open_ledger import open_ledger
@@ -461,7 +461,7 @@ def ending(line: int, settings: Settings) -> int:
     child = os.fork()
     if child == 0:
         try:
-            kill_before(line, dpicl.engine.state.leftovers)
+            kill_before(line, dpicl.engine.state.clean)
             list(clean(settings, 90))
             os._exit(0)
         except BaseException:
