@@ -24,6 +24,7 @@ from lab.audit.case import Draw, Trial, low_bits
 from lab.audit.means import ROWS, VALUE, sums_and_counts
 from lab.audit.neighbours import LABELS, SHOTS, joined, numbers, rows
 from lab.audit.releases import GRIDS, LARGEST
+from tests.library.examples import seeded
 from tests.statistical.sizes import RUNS
 
 SLOW = (
@@ -150,9 +151,9 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
         contract,
         epsilon=2.0,
         options=AggregateOptions(),
-        stream=stream(0, "same", "", ""),
+        stream=seeded(0, "same"),
     )
-    draws = stream(0, "same", "", "")
+    draws = seeded(0, "same")
     for name, largest in LARGEST.items():
         values = [
             np.append(np.full(ROWS, float(VALUE)), float(largest)),

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
-from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import (
     column_score,
@@ -33,6 +32,7 @@ from dpicl.tabular.central.graphical_model import (
 from dpicl.tabular.central.junction_tree import JunctionTree, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 from tests.library.methods.spending import spending
 
 SIZES = (2, 3, 2, 4, 2)
@@ -91,7 +91,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spre
         measure(
             counts(drawn(count, seed, sizes), sizes),
             budget=PureBudget.of(epsilon),
-            stream=stream(seed, "measure", "", ""),
+            stream=seeded(seed, "measure"),
         )
     assert all(spread == 2 or spread % 4 == 0 for spread in spreads)
     assert sum(spent) == Fraction(epsilon)
@@ -101,9 +101,7 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
     rows = drawn(20_000, 0, (2,) * 11)
     rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
     sizes = (2,) * 11
-    found = measure(
-        counts(rows, sizes), budget=PureBudget.of(1.0), stream=stream(0, "measure", "", "")
-    )
+    found = measure(counts(rows, sizes), budget=PureBudget.of(1.0), stream=seeded(0, "measure"))
     assert (1, 4, 7, 10) in [one.columns for one in found]
     shares = graphical_model(sizes, found).counted[1, 4, 7, 10]
     said = shares[..., 1] / shares.sum(axis=-1)
@@ -123,7 +121,7 @@ def test_of_many_columns_those_are_counted_that_say_something_of_the_label(
     found = measure(
         counts(rows, (8,) * 20 + (2,)),
         budget=PureBudget.of(epsilon),
-        stream=stream(0, "measure", "", ""),
+        stream=seeded(0, "measure"),
     )
     counted = {one.columns[0] for one in found if len(one.columns) == 2 and one.columns[1] == 20}
     few = few_columns((8,) * 20 + (2,), 800, PureBudget(Fraction(19 * epsilon, 20)))
@@ -139,7 +137,7 @@ def test_a_table_of_next_to_no_rows_is_counted_at_the_smallest_budgets() -> None
         for seed in range(8):
             for budget in (PureBudget(amount), GaussianBudget(amount)):
                 assert measure(
-                    counts(drawn(3, seed)), budget=budget, stream=stream(seed, "measure", "", "")
+                    counts(drawn(3, seed)), budget=budget, stream=seeded(seed, "measure")
                 )
 
 
@@ -155,7 +153,7 @@ def test_two_counts_of_the_same_columns_are_one_of_less_noise() -> None:
 def test_the_label_of_few_rows_is_counted_twice() -> None:
     exact = counts(drawn(800, 0, (8,) * 20 + (2,)), (8,) * 20 + (2,))
     for epsilon, often in ((0.1, 2), (10, 1)):
-        found = measure(exact, budget=PureBudget.of(epsilon), stream=stream(0, "measure", "", ""))
+        found = measure(exact, budget=PureBudget.of(epsilon), stream=seeded(0, "measure"))
         of_label = [one for one in found if one.columns == (20,)]
         assert len(of_label) == often and of_label[-1].noise <= 0.05 * 800
 
@@ -172,9 +170,7 @@ def test_errors_are_those_of_the_noise(sizes: tuple[int, ...], rows: int, epsilo
     )
     apart = []
     for seed in range(40):
-        for one in measure(
-            exact, budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", "")
-        ):
+        for one in measure(exact, budget=PureBudget.of(epsilon), stream=seeded(seed, "measure")):
             if one.columns != (label,):
                 noise = one.counts - exact.of_columns(one.columns)
                 apart.append(
@@ -233,9 +229,7 @@ def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPat
     rows[:, 1] = rows[:, 0]
     for widest in (1 << 15, 8):
         monkeypatch.setattr(adaptive, "_WIDEST", widest)
-        found = measure(
-            counts(rows), budget=PureBudget.of(20.0), stream=stream(0, "measure", "", "")
-        )
+        found = measure(counts(rows), budget=PureBudget.of(20.0), stream=seeded(0, "measure"))
         assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
 
 

@@ -26,13 +26,12 @@ from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
 from dpicl.tabular.central.cautious import says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.types import PrivateCodes, PrivateTable
-from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.examples import private_contract, random_table, seeded, small_contract
 from tests.library.methods.spending import gaussian_steps
 
 SIZES = (2, 3, 2, 4, 2, 3, 2, 4, 2)
@@ -65,7 +64,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
         found = measure(
             counts(count, seed),
             budget=GaussianBudget(amount),
-            stream=stream(seed, "measure", "", ""),
+            stream=seeded(seed, "measure"),
         )
     assert sum(step.amount for step in steps) == amount
     assert len([step for step in steps if step.variance]) == len(found) and all(
@@ -81,7 +80,7 @@ def test_errors_are_those_of_the_noise(
     sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))
     exact, apart = counts(rows, 0, sizes), []
     for seed in range(40):
-        for one in added(measure(exact, budget=budget, stream=stream(seed, "measure", "", ""))):
+        for one in added(measure(exact, budget=budget, stream=seeded(seed, "measure"))):
             if len(one.columns) == 2:
                 apart.append(
                     np.abs((one.counts - exact.of_columns(one.columns)).sum(axis=1)).sum()

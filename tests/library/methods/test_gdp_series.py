@@ -33,6 +33,7 @@ from dpicl.tabular.central.group_vectors import BITS
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.participation import Entered
 from dpicl.types import PrivateTable
+from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
 
 REPLACE = Neighbours.REPLACE_ONE
@@ -121,9 +122,7 @@ def moved(one: GroupSeries, mine: list[np.ndarray], its: list[np.ndarray]) -> in
     return sum(
         int(cell) ** 2
         for period in range(1, PERIODS + 1)
-        for cell in exact.release(
-            deliveries[:period], period=period, stream=stream(0, "test", "", "")
-        )
+        for cell in exact.release(deliveries[:period], period=period, stream=seeded())
     )
 
 
@@ -279,7 +278,7 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
             contract,
             epsilon=math.inf,
             options=options,
-            stream=stream(0, "test", "", ""),
+            stream=seeded(),
         )
         for shown, expected in zip(
             one.window(released, first, last).groups, truth.groups, strict=True

@@ -23,6 +23,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.spanning_tree import FIRST, SECOND
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 from tests.library.series_contracts import of_rows, series_contract, series_tree
 
 SIZES = (3, 2, 2, 2)
@@ -170,7 +171,7 @@ def _pairs(counts: ExactCounts) -> np.ndarray:
 
 
 def _stream() -> object:
-    return stream(0, "test", "", "")
+    return seeded()
 
 
 def test_a_choice_is_spread_by_a_units_rows_of_the_whole_horizon(
