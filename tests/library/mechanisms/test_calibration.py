@@ -118,17 +118,6 @@ def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
     assert priced < fine < coarse < 1.2 * priced and fine < 1.01 * priced
 
 
-def test_it_is_the_same_each_time_and_a_short_fraction() -> None:
-    once, again = (
-        calibrate_gaussian(
-            sampling_rate=Fraction(1, 50), count=20, epsilon=2.0, delta=1e-5, neighbours=ADD
-        )
-        for _ in range(2)
-    )
-    assert once == again
-    assert rational_above(once) == rational_below(once) == Fraction(once)
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [

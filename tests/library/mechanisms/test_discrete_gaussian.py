@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import check, compose
 from dpicl.accounting.discrete_gaussian import discrete_gaussian, noise_ratio, sums_of_squares
 from dpicl.accounting.events import (
-    event_as_json,
-    event_from_json,
     gaussian,
     poisson_sampled,
     repeated,
@@ -70,16 +68,6 @@ def test_sums_of_squares_are_all_of_them(total: int) -> None:
         for reached in range(root * root, total + 1):
             ways[reached] += ways[reached - root * root]
     assert len(found) == ways[total]
-
-
-def test_an_event_is_stored_and_read_back() -> None:
-    event = votes(Fraction(9, 4), 2, REPLACE)
-    assert event_from_json(event_as_json(event)) == event
-    assert dict(event.parameters) == {
-        "variance": "9/4",
-        "squared_sensitivity": 2,
-        "neighbours": "replace-one",
-    }
 
 
 def test_replacing_a_row_costs_twice_the_sensitivity_unless_it_is_stated() -> None:

@@ -164,15 +164,6 @@ def test_without_noise_the_true_words_are_chosen_and_equals_in_any_order() -> No
     } == {(3,)}
 
 
-def test_ten_words_of_many_are_drawn_and_never_one_twice() -> None:
-    counts = [(7 * word) % 101 for word in range(3000)]
-    for seed in range(5):
-        drawn = joint_top(
-            counts, length=10, epsilon=Fraction(1), sensitivity=2, stream=seeded(seed, "")
-        )
-        assert len(set(drawn)) == 10 and all(0 <= place < 3000 for place in drawn)
-
-
 @pytest.mark.parametrize("length", [0, 4])
 def test_more_words_than_there_are_or_none_are_refused(length: int) -> None:
     with pytest.raises(ParameterError, match=rf"length={length}.*1..3, the number of words"):

@@ -25,7 +25,6 @@ from dpicl.mechanisms.noisy_max import (
     exponential_guarantee,
     exponential_max,
     exponential_maxima,
-    gaussian_max,
     gaussian_maxima,
 )
 from tests.library.examples import exact_law, seeded
@@ -123,17 +122,6 @@ def test_the_winner_is_uniform_among_the_heads(heads: tuple[int, ...]) -> None:
         and sum(law.values()) == 1 - missing
         and missing < Fraction(1, 50)
     )
-
-
-def test_without_epsilon_or_variance_the_largest_wins() -> None:
-    draws = seeded()
-    assert (
-        exponential_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws)
-        == 1
-        == gaussian_max([2, 5, 4], variance=None, stream=draws)
-    )
-    assert gaussian_maxima([[9, 0], [1, 2]], variance=None, stream=draws).tolist() == [0, 1]
-    assert bounded_range_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws) == 1
 
 
 def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:

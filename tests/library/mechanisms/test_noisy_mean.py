@@ -126,23 +126,20 @@ def test_sums_beyond_machine_words_do_not_wrap_round(origin: Origin) -> None:
     assert noisy_mean(np.full(10_000, 2**53), grid, epsilon=None, stream=seeded()) == 2**53
 
 
-def test_a_step_too_small_for_exact_whole_numbers_is_refused() -> None:
-    with pytest.raises(ParameterError, match="step=1e-15"):
-        Grid(0, 1e6, 1e-15, "lower")
-
-
 @pytest.mark.parametrize(
-    "bounds", [(1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-math.inf, math.inf)]
+    ("bounds", "step", "told"),
+    [((0, 1e6), 1e-15, "step=1e-15")]
+    + [((0, 10), step, "step=") for step in (0, -1, 11, math.nan, math.inf)]
+    + [
+        (bounds, 1, "expected finite numbers with low < high")
+        for bounds in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-math.inf, math.inf))
+    ],
 )
-def test_bounds_that_do_not_rise_are_refused(bounds: tuple[float, float]) -> None:
-    with pytest.raises(ParameterError, match="expected finite numbers with low < high"):
-        Grid(*bounds, step=1, origin="lower")
-
-
-@pytest.mark.parametrize("step", [0, -1, 11, math.nan, math.inf])
-def test_a_step_that_does_not_fit_the_bounds_is_refused(step: float) -> None:
-    with pytest.raises(ParameterError, match="step="):
-        Grid(0, 10, step=step, origin="lower")
+def test_a_grid_of_no_exact_whole_numbers_is_refused(
+    bounds: tuple[float, float], step: float, told: str
+) -> None:
+    with pytest.raises(ParameterError, match=told):
+        Grid(*bounds, step, "lower")
 
 
 def test_a_mean_costs_its_epsilon_half_for_the_sum_half_for_the_count() -> None:

@@ -168,13 +168,11 @@ def test_codes_outside_the_domain_are_counted_and_not_shown(wrong: int) -> None:
     assert caught.value.details() == "randomised response: code outside 0..2 (2 values)"
 
 
-@pytest.mark.parametrize("epsilon", [0, 0.0, -0.0, -1, -math.inf, math.nan])
-def test_an_epsilon_that_is_not_positive_is_refused(epsilon: float) -> None:
-    with pytest.raises(ParameterError, match="expected a number > 0, or inf"):
-        response(epsilon=epsilon, categories=2)
-
-
-@pytest.mark.parametrize("categories", [0, -1, MAX_CATEGORIES + 1])
-def test_a_domain_that_is_too_large_is_refused(categories: int) -> None:
-    with pytest.raises(ParameterError, match="expected 1 to 8192"):
-        response(epsilon=1.0, categories=categories)
+@pytest.mark.parametrize(
+    ("epsilon", "categories", "told"),
+    [(wrong, 2, "a number > 0, or inf") for wrong in (0, 0.0, -0.0, -1, -math.inf, math.nan)]
+    + [(1.0, wrong, "1 to 8192") for wrong in (0, -1, MAX_CATEGORIES + 1)],
+)
+def test_numbers_out_of_range_are_refused(epsilon: float, categories: int, told: str) -> None:
+    with pytest.raises(ParameterError, match=f"expected {told}"):
+        response(epsilon=epsilon, categories=categories)

@@ -120,12 +120,6 @@ def test_many_sendings_cost_what_their_worst_content_tells_and_never_more_than_t
         ] <= levels.permanent.epsilon * (1 + 1e-12)
 
 
-def test_adding_sendings_up_is_no_bound_since_they_share_a_permanent_answer() -> None:
-    """The mutant: sequential composition of sendings, which holds of independent noise."""
-    levels = two_levels(response(epsilon=4.0, categories=3), epsilon=0.1)
-    assert max(of_response(levels, 2)) > 2 * levels.sent.epsilon * (1 + 1e-4)
-
-
 def test_sendings_follow_the_law_and_change_while_the_permanent_answer_stays() -> None:
     count, levels = 40_000, two_levels(response(epsilon=2.0, categories=4), epsilon=1.0)
     assert isinstance(levels.permanent, Response)
