@@ -53,26 +53,6 @@ def _rows(row_count: int, seed: int = 0) -> np.ndarray:
     return codes
 
 
-def test_weighted_cells_teach_what_the_rows_teach() -> None:
-    rows = _rows(3000)
-    distinct, weights = np.unique(rows, axis=0, return_counts=True)
-    assert len(distinct) < 40
-    tight: dict[str, Any] = {"max_iter": 1000, "tol": 1e-10}
-    by_row = LogisticRegression(**tight).fit(local_design(rows, ENCODING), rows[:, -1])
-    by_cell = LogisticRegression(**tight).fit(
-        local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights
-    )
-    assert (
-        np.abs(by_row.coef_ - by_cell.coef_).max() < 1e-6
-        and abs(by_row.intercept_ - by_cell.intercept_).max() < 1e-6
-    )
-    naive = [
-        GaussianNB().fit(local_design(rows, ENCODING), rows[:, -1]),
-        GaussianNB().fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights),
-    ]
-    assert np.abs(naive[0].theta_ - naive[1].theta_).max() < 1e-6
-
-
 def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
     rows, test = _rows(3000), _rows(500, seed=1).astype(np.int64)
     measured = local_baselines(ReleasedRows(rows), ENCODING, EncodedQueries(test))

@@ -17,7 +17,6 @@ from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
-from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
 from dpicl.methods import METHODS, Options, tabular, unit_of
@@ -27,10 +26,8 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.tabular.central.spanning_tree import Shares, measure, pair_scores
-from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
-from tests.direct import run as run_method
-from tests.library.examples import private_contract, random_table, seeded, small_contract
+from tests.library.examples import private_contract, random_table, seeded
 from tests.library.methods.spending import spending
 
 SIZES = (2, 3, 2, 4, 2)
@@ -213,24 +210,6 @@ def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
     return unit_of(
         "mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options))
     )
-
-
-def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
-    contract = small_contract()
-    split, unit = (
-        split_table(random_table(contract, 300, 0), contract),
-        _unit(contract.name, 2.0, shot_selection=("near",)),
-    )
-    results = run_method(split, contract, unit, HashScorer())
-    assert results == run_method(split, contract, unit, HashScorer())
-    assert {(result.system, result.epsilon, result.shots) for result in results} == {
-        ("zero-shot", None, 0),
-        ("majority", None, None),
-        ("lr", 2.0, None),
-        ("gnb", 2.0, None),
-        ("gb", 2.0, None),
-        *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),
-    }
 
 
 def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:
