@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from fractions import Fraction
 from multiprocessing import get_context
 
@@ -129,3 +129,11 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
         ]
         means = noisy_means(values, GRIDS[name], epsilon=Fraction(1), stream=draws)
         assert means == [group.values[name] for group in released.groups]
+
+
+def test_an_audit_on_several_processes_is_the_same_as_on_one() -> None:
+    case = CASES["noisy-count"]
+    with ThreadPoolExecutor(2) as pool:
+        spread = run_audits([case], runs=50_000, seed=0, spread=pool.map)[0]
+    alone = run_audits([case], runs=50_000, seed=0)[0]
+    assert (spread.epsilon_at_least, spread.mutants) == (alone.epsilon_at_least, alone.mutants)

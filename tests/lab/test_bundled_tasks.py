@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +18,16 @@ from dpicl.randomness import stream
 from dpicl.tabular.prompts.serialize import local_queries
 from dpicl.types import EncodedQueries
 from lab.training import rendering
+from lab.training.batches import Job, make_step
 from lab.training.curriculum import LEVELS, Progress
-from lab.training.encoding import encode_task, prompt_of
+from lab.training.encoding import GUESSED, IGNORED, batch_of, encode_task, prompt_of
 from lab.training.model import marks_of
 from lab.training.numbers import NUMBERS
 from lab.training.presets import preset_of
 from lab.training.structure import FAMILIES, Shape, population
 from lab.training.tasks import make_task
 from lab.training.tokenizer import train_tokenizer
+from lab.training.vote import vote
 from lab.training.wording import wording
 from lab.training.words import WORDS
 from tests.library.examples import CONTRACTS
@@ -54,6 +58,18 @@ def test_labels_follow_relevant_columns_only(family: str) -> None:
     assert np.mean(said[True]) > 0.35
     # Columns with common causes go with the label though they do not decide it.
     assert np.mean(said[False]) < (0.3 if family in ("linear", "rules") else 0.08)
+
+
+def test_no_direction_of_a_column_and_no_label_is_preferred() -> None:
+    signs, labels = [], []
+    for index in range(300):
+        drawn = population(
+            rng(f"sign{index}"), Shape(1, 1.0, 0.1), FAMILIES[index % 3], positive=0.5
+        )
+        signs.append(np.sign(np.corrcoef(drawn.values[:, 0], drawn.labels)[0, 1]))
+        labels.append(drawn.labels.mean())
+    assert abs(np.nanmean(signs)) < 0.15
+    assert abs(np.mean(labels) - 0.5) < 0.03
 
 
 def test_local_prompts_are_the_product_serialisers() -> None:
@@ -126,12 +142,81 @@ def test_a_number_is_a_token_for_its_size_and_the_digits_left(
     assert "".join(rest.split()) == left
 
 
+def test_near_numbers_that_are_written_differently_are_near_tokens(tokenizer: Tokenizer) -> None:
+    """99.9 and 100 share no digit."""
+
+    def size(text: str) -> float:
+        return NUMBERS[tokenizer.encode(text, add_special_tokens=False).tokens[0]]
+
+    written = [f"{value:.3g}" for value in np.geomspace(0.0011, 900, 400)]
+    errors = [size(text) - math.log10(float(text)) for text in written]
+    assert max(errors) < 1e-9
+    assert min(errors) > math.log10(10 / 11)
+
+
+def test_rivals_count_once_both_labels_were_shown(tokenizer: Tokenizer) -> None:
+    for index in range(10):
+        task = make_task(rng(f"rival{index}"), LEVELS[1], shots=6, kind="local")
+        encoded, known = encode_task(tokenizer, task), []
+        for row in np.flatnonzero(task.asked):
+            known.append(len(set(task.labels[:row].tolist())) == 2)
+        assert (encoded.others != IGNORED).tolist() == known
+
+
+def test_a_vote_finds_the_row_that_is_alike() -> None:
+    features, labels = np.eye(3)[[0, 1, 2, 0, 1]], np.array([1, 0, 0, 1, 0])
+    assert (vote(features, labels)[3:] > 0.5).tolist() == [True, False]
+    assert vote(features, labels)[0] == 0.5
+
+
 def test_levels_open_one_by_one_when_the_vote_is_reached() -> None:
     assert Progress().after(100, 100, 0).judged().reached == 0
     assert Progress().after(10_000, 7_000, 9_000).judged() == Progress(0)
     assert Progress().after(10_000, 9_000, 9_000).judged() == Progress(1)
     last = len(LEVELS) - 1
     assert Progress(last).after(10_000, 10_000, 0).judged().reached == last
+
+
+def test_a_guess_weighs_little_and_a_told_answer_one(tokenizer: Tokenizer) -> None:
+    encoded = [
+        encode_task(
+            tokenizer, make_task(rng(f"weight{index}"), LEVELS[3], shots=6, kind="local"), 3
+        )
+        for index in range(6)
+    ]
+    for task in encoded:
+        guessed = task.others == IGNORED
+        assert task.shares[~guessed].sum(axis=1) == pytest.approx(1)
+        assert (task.shares[guessed] == np.float32([GUESSED, 0])).all()
+    joined = batch_of(encoded)
+    assert joined.levels.tolist() == [3] * len(joined.targets)
+
+
+def test_a_step_is_filled_and_no_batch_is_too_large(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """A task of more tokens than a batch stands alone."""
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    for step in range(3):
+        made = make_step(Job(0, step, len(LEVELS) - 1, 6000, 2000, tmp_path / "tokenizer.json"))
+        assert sum(int(batch.lengths.sum()) for batch in made.batches) >= 6000
+        assert all(batch.tokens.size <= 2000 or len(batch.tokens) == 1 for batch in made.batches)
+        assert len({level for batch in made.batches for level in batch.levels.tolist()}) > 1
+
+
+def test_averages_stand_as_the_product_puts_them_and_both_labels_occur() -> None:
+    """Positive groups first, mostly; no family makes tables of one label alone."""
+    tasks = [
+        make_task(rng(f"group{index}"), LEVELS[1], shots=8, kind="groups") for index in range(60)
+    ]
+    means = [task.labels[: int(np.flatnonzero(task.asked)[0])] for task in tasks]
+    assert 0.5 < np.mean([bool((np.diff(labels) <= 0).all()) for labels in means]) < 1
+    for family, index in product(FAMILIES, range(40)):
+        assert (
+            0
+            < population(
+                rng(f"both{family}{index}"), Shape(3, 0.5, 0.2), family, positive=0.8
+            ).labels.mean()
+            < 1
+        )
 
 
 def _evaluation_words() -> set[str]:

@@ -18,15 +18,18 @@ from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.randomness import stream
 from lab.training import __main__ as command
+from lab.training import batches
+from lab.training import export as exporting
+from lab.training.batches import Job, make_step
 from lab.training.checkpoint import FILE, RECORD, State, read_state
 from lab.training.curriculum import LEVELS
 from lab.training.encoding import batch_of, encode_task, prompt_of
 from lab.training.export import ALL_MIB, CHANGES, SHARD_MIB, changes_of, export
 from lab.training.held_out import Figure, scores
-from lab.training.model import loss_of, new_model
+from lab.training.model import loss_of, marks_of, new_model
 from lab.training.presets import PRESETS, preset_of
 from lab.training.tasks import make_task
-from lab.training.tokenizer import load_tokenizer
+from lab.training.tokenizer import TOKENIZER_FILE, load_tokenizer
 from lab.training.trainer import Limits, begin, open_learner, train
 
 CPU = torch.device("cpu")
@@ -95,6 +98,33 @@ def test_a_cooled_down_training_is_resumed_alike_and_comes_to_rest(
     assert Limits(steps=6).warmth(5) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (["--cool-down", "5"], "--cool-down needs --until"),
+        (["--steps", "9", "--cool-down", "5"], "--cool-down needs --until"),
+        (["--until", "9", "--cool-down", "-1"], "a number of steps, 0 or more"),
+        (["--until", "9", "--steps", "9"], "not allowed with argument"),
+    ],
+)
+def test_a_cool_down_without_an_end_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    phrase: str,
+) -> None:
+    out = tmp_path / "training"
+    monkeypatch.setattr(
+        "sys.argv", ["lab.training", "--preset", "smoke", "--out", str(out), *arguments]
+    )
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert phrase in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.exhaustive
 def test_the_command_goes_on_exports_and_flushes_denormals(
     begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,6 +147,23 @@ def test_the_command_goes_on_exports_and_flushes_denormals(
     ] * 3
 
 
+def test_of_the_longest_tasks_only_some_are_learned_from(begun: Path, monkeypatch) -> None:
+    job = Job(
+        seed=3,
+        step=0,
+        reached=len(LEVELS) - 1,
+        step_tokens=30_000,
+        batch_tokens=4096,
+        tokenizer=begun / TOKENIZER_FILE,
+    )
+    monkeypatch.setattr(batches, "_LONG_KEPT", 1.0)
+    longest = max(int(batch.lengths.max()) for batch in make_step(job).batches)
+    monkeypatch.setattr(batches, "_LONG_KEPT", 0.0)
+    made = make_step(job)
+    assert longest > 1536 >= max(int(batch.lengths.max()) for batch in made.batches)
+    assert sum(int(batch.lengths.sum()) for batch in made.batches) >= job.step_tokens
+
+
 def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) -> None:
     folder = copied(begun, tmp_path / "killed")
     (folder / f"{FILE}.part").write_bytes(b"half a file")
@@ -124,6 +171,22 @@ def test_a_killed_save_leaves_the_old_checkpoint(begun: Path, tmp_path: Path) ->
     assert go_on(folder, 2).step == 2
     with pytest.raises(ModelError, match="begun"):
         read_state(tmp_path)
+
+
+def test_numbers_begin_the_more_alike_the_nearer_they_are(begun: Path) -> None:
+    tokenizer = load_tokenizer(begun)
+    model = new_model(preset_of("smoke"), tokenizer, seed=0)
+    scale = marks_of(tokenizer).numbers
+    rows = model.model.embed_tokens.weight[
+        list(scale.tokens), : model.config.hidden_size // 3
+    ].detach()
+    gap = torch.tensor(scale.places)[:, None] - torch.tensor(scale.places)
+    distance = torch.cdist(rows, rows)
+    near, middle, far = (
+        float(distance[(gap > low) & (gap < high)].mean())
+        for low, high in ((0, 0.05), (0.15, 0.2), (1, 2))
+    )
+    assert near < 0.6 * middle < 0.6 * far
 
 
 @pytest.mark.exhaustive
@@ -192,6 +255,23 @@ def test_shipped_weights_are_gone_on_with_by_new_tasks(begun: Path, tmp_path: Pa
     (shipped / RECORD).unlink()
     with pytest.raises(ModelError, match=f"holds no {RECORD}"):
         begin(preset_of("smoke"), tmp_path / "fourth", seed=9, weights=shipped)
+
+
+def test_weights_too_large_for_a_repository_are_refused(
+    begun: Path, tmp_path: Path, monkeypatch
+) -> None:
+    learner, state = open_learner(begun, CPU)
+    monkeypatch.setattr(exporting, "ALL_MIB", 0)
+    with pytest.raises(ModelError, match="expected 0 and 16 at most"):
+        export(
+            learner.model,
+            begun,
+            tmp_path / "model",
+            state,
+            [Figure("local", 6, 0.7, 0.8, 0.75)],
+            CPU,
+        )
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.quick("smoke")

@@ -2,11 +2,10 @@
 marked by more than noise alone.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -141,6 +140,18 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
     )
 
 
+def test_it_is_the_second_run_that_is_better_or_worse(tmp_path):
+    one = compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})
+    other = compare(one.second, one.first)
+    assert (
+        other.pairs[0].gain.mean == -one.pairs[0].gain.mean
+        and other.pairs[0].gain.half == one.pairs[0].gain.half
+    )
+    assert decision(other).startswith(
+        "a is better than b in none of 1 cell by more than noise, and worse in 1."
+    )
+
+
 @pytest.mark.parametrize(
     ("own", "other", "reason"),
     [
@@ -166,6 +177,31 @@ def test_other_queries_or_truths_leave_the_means_alone_and_say_why(tmp_path, own
     assert both.apart == {"adult": reason} and any(
         f"only means are compared, since {reason};" in note for note in notes(both)
     )
+
+
+def test_the_noise_of_both_evaluations_widens_the_interval(tmp_path):
+    noise = {
+        "evaluation_noise": [
+            {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
+        ]
+    }
+    noisy = {"evaluation": {"adult": "charged"}}
+    halves = []
+    for number, sides in enumerate(
+        ((noisy, noisy), (noisy | noise, noisy), (noisy | noise, noisy | noise))
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        halves.append(
+            compared(folder, {"adult": ones(10, 11)}, {"adult": ones(14, 14)}, *sides)
+            .pairs[0]
+            .gain.half
+        )
+    assert halves == sorted(halves) and len(set(halves)) == 3
+
+
+def test_seeds_that_one_run_alone_has_are_left_out(tmp_path):
+    (pair,) = compared(tmp_path, {"adult": ones(8, 20)}, {"adult": ones(12)}).pairs
+    assert (pair.first, pair.second, pair.seeds) == (0.4, 0.6, 1)
 
 
 def test_smaller_errors_are_better_and_no_test_averages_them(tmp_path):
@@ -207,6 +243,31 @@ def test_errors_of_other_queries_are_never_marked(tmp_path):
     assert decision(both) == (
         "b is neither better nor worse than a by more than noise, in 3 cells. None has an "
         "interval, so that none could be marked."
+    )
+
+
+def test_cells_without_an_interval_are_no_chance_for_a_mark(tmp_path):
+    for name, shift in (("a", 0), ("b", 1)):
+        for metric, dataset in (("accuracy", "adult"), ("absolute_error", "bank")):
+            write_side(
+                tmp_path / f"{name}-{metric}",
+                {dataset: ones(8 + shift, 9)},
+                metric=metric,
+                digest=f"{dataset}{shift}",
+            )
+    accuracy, error = (
+        compare(*(side_of(tmp_path / f"{name}-{metric}") for name in "ab"))
+        for metric in ("accuracy", "absolute_error")
+    )
+    both = replace(accuracy, pairs=(*accuracy.pairs, *error.pairs))
+    assert decision(both).endswith(
+        "in 2 cells. If the runs were equally good, 5 to 10 % of the 1 cell with an interval "
+        "would be marked by chance."
+    )
+    assert any(
+        note.startswith("adult: only means")
+        and note.endswith("wider than it need be where queries are the same.")
+        for note in notes(both)
     )
 
 
@@ -374,23 +435,3 @@ def test_a_plan_with_a_number_of_nobody_is_refused(tmp_path):
     (tmp_path / "a" / "plan.json").write_text(json.dumps([]))
     with pytest.raises(RunError, match="damaged"):
         side_of(tmp_path / "a")
-
-
-def test_the_noise_of_both_evaluations_widens_the_interval(tmp_path):
-    noise = {
-        "evaluation_noise": [
-            {"method": "gdp_tabicl", "dataset": "adult", "deviation": 3.0, "epsilon": 1.0}
-        ]
-    }
-    noisy = {"evaluation": {"adult": "charged"}}
-    halves = []
-    for number, sides in enumerate(
-        ((noisy, noisy), (noisy | noise, noisy), (noisy | noise, noisy | noise))
-    ):
-        (folder := tmp_path / str(number)).mkdir()
-        halves.append(
-            compared(folder, {"adult": ones(10, 11)}, {"adult": ones(14, 14)}, *sides)
-            .pairs[0]
-            .gain.half
-        )
-    assert halves == sorted(halves) and len(set(halves)) == 3

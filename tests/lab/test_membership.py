@@ -12,14 +12,19 @@ import pytest
 
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from lab.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
 from lab.audit.membership.attacks import (
     SURE,
     by_best_number,
     by_score,
     by_shadows,
+    matrices,
+    numbers,
 )
 from lab.audit.membership.run import WAYS, Scene, attack_once
+from lab.audit.membership.targets import Target
+from lab.audit.neighbours import declared, typed
 
 RUNS, EPSILON, TRIED = 700, 1.0, 60
 QUICK = ("GDP-TabICL", "LDP-TabICL, all columns", "MST-TabICL, one column")
@@ -123,3 +128,51 @@ def test_of_public_rows_the_most_unusual_one_is_planted() -> None:
             strict=True,
         )
     )
+
+
+def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds() -> None:
+    released = [
+        [(("b", "a"), np.array([2.0, 1.0]))],
+        [(("c", "a"), np.array([4, 3])), (("b", "a"), np.array([6.0, 5.0]))],
+    ]
+    assert [one.tolist() for one in matrices(released)] == [[[1, 2, 0]], [[3, 0, 4], [5, 6, 0]]]
+    counts = [
+        NoisyMarginal((0, 2), np.array([[7, 8], [9, 10]]), 1.0),
+        NoisyMarginal((0, 2), np.array([[1, 2], [3, 4]]), 1.0),
+    ]
+    names, values = numbers(counts)
+    assert dict(zip(names, values.tolist(), strict=True)) == {
+        "(0, 2) 1": 1,
+        "(0, 2) 2": 1,
+        "(0, 2) 1 0": 7,
+        "(0, 2) 1 1": 8,
+        "(0, 2) 1 2": 9,
+        "(0, 2) 1 3": 10,
+        "(0, 2) 2 0": 1,
+        "(0, 2) 2 1": 2,
+        "(0, 2) 2 2": 3,
+        "(0, 2) 2 3": 4,
+    }
+
+
+def test_the_label_of_the_other_record_is_in_the_other_half_where_there_is_one() -> None:
+    """Answers on whether a column and the label agree tell labels of one half apart as little as
+    two that are the same.
+    """
+    four = declared(
+        "many",
+        {
+            "kind": {"type": "category", "categories": ["a", "b"]},
+            "y": {"type": "category", "categories": list("wxyz")},
+        },
+        "y",
+    )
+    one = typed(four, {"kind": ["a"], "y": ["w"]})
+    for others, expected in (
+        (["x", "y", "z", "x"], "z"),
+        (["x", "x", "w", "w"], "x"),
+        (["w"] * 4, "w"),
+    ):
+        rows = typed(four, {"kind": ["b"] * 4, "y": others})
+        found = Target(four, rows, one, typed(four, {"kind": ["b"], "y": [others[0]]})).of_label()
+        assert found.other.data.column("y").to_pylist() == [expected]

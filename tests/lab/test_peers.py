@@ -58,3 +58,11 @@ def test_who_is_missing_on_a_table_is_not_ranked_there() -> None:
     }
     assert ranks(means, "aim_tabicl") == {"aim_tabicl": 1.5, "mst": 1.5, "dp_ebm": 3}
     assert ranks(means, "mst_tabicl")["mst_tabicl"] == 1
+
+
+def test_a_cell_that_stands_for_several_is_weighed_back() -> None:
+    weights = np.array([1, 1, 0.5, 1])
+    halved = LinearMeasurement(
+        np.array([4.0, 3, 1, 5]), (1,), 1.0, query=lambda counts: counts.datavector() * weights
+    )
+    assert halved.marginal(DOMAIN).counts.tolist() == [4, 3, 2, 5]

@@ -135,6 +135,32 @@ def test_a_line_has_all_that_stands_beside_an_answer() -> None:
     assert "Not run, as its 3 h were over: seed 2 of car." in text and "commit abc1234" in text
 
 
+def test_another_model_has_a_column_of_its_own() -> None:
+    lines = results(least=0.5, most=0.9, true=0.9)
+    gemma = [
+        replace(one, model="gemma-3-270m")
+        for one in lines
+        if one.model == MODEL and one.system == "icl"
+    ]
+    row = next(
+        one
+        for one in page([*lines, *gemma], [ABOUT]).splitlines()
+        if one.startswith("| AIM-TabICL | 8 | 1 |")
+    )
+    assert row.split(" | ")[9:11] == [".60", ".50"]
+
+
+def test_constant_answers_are_marked() -> None:
+    lines = [
+        replace(one, answers="a" + "1" * QUERIES)
+        if one.model == MODEL and one.epsilon == 1
+        else one
+        for one in results(least=0.5, most=0.9, true=0.9)
+    ]
+    rows = [one for one in page(lines, [ABOUT]).splitlines() if one.startswith("| AIM-TabICL")]
+    assert [("‡" in one) for one in rows[:3]] == [False, True, False]
+
+
 def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
     made = with_table(
         f"before\n{BEGIN}\nold\n{END}\nafter\n", results(least=0.5, most=0.9, true=0.9), [ABOUT]

@@ -472,3 +472,13 @@ def test_copies_of_a_prompt_wait_for_the_first_alone() -> None:
     prompt = "word " * 40
     ordered = in_order([TextRequest(prompt, 5, (), 1.0, seed) for seed in range(2000)], 32)
     assert len({first for _, first in ordered}) <= 2 and len(ordered) == 2000
+
+
+def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() -> None:
+    prompts = [f"Article: {word} film\nAnswer:" for word in WORDS]
+    with serving(Habits(), speaker=Sure()) as server:
+        scorer = opened(server)
+        opening = len(server.requests)
+        for prompt in prompts:  # one by one, as private ones are asked
+            scorer.score([prompt], BLANKED)
+        assert len(server.requests) - opening == len(prompts) + 4

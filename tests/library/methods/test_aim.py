@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
+from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import (
     column_score,
@@ -342,3 +343,22 @@ def test_the_largest_table_is_known_before_the_model_is_made(
             largest_clique(sizes, together(label, scopes[cut:], together(label, scopes[:cut])))
             == made
         )
+
+
+def test_the_label_of_few_rows_is_counted_twice() -> None:
+    exact = counts(drawn(800, 0, (8,) * 20 + (2,)), (8,) * 20 + (2,))
+    for epsilon, often in ((0.1, 2), (10, 1)):
+        found = measure(exact, budget=PureBudget.of(epsilon), stream=stream(0, "measure", "", ""))
+        of_label = [one for one in found if one.columns == (20,)]
+        assert len(of_label) == often and of_label[-1].noise <= 0.05 * 800
+
+
+@pytest.mark.exhaustive
+def test_the_order_of_rows_by_their_odds_is_kept() -> None:
+    """A column that leans towards the label does so among cautious rows, less."""
+    cells = np.array([[60, 10], [50, 20], [40, 30], [30, 40]])
+    sizes, counted = (4, 2), [NoisyMarginal((0, 1), cells, 40.0)]
+    rows = cautious_rows(graphical_model(sizes, counted), 100_000, np.random.default_rng(0))
+    shares = [rows[rows[:, 0] == code, -1].mean() for code in range(4)]
+    assert shares == sorted(shares) and shares[0] < shares[3] - 0.05 and shares[3] < 0.52
+    assert np.abs(np.bincount(rows[:, 0]) / 100_000 - cells.sum(axis=1) / cells.sum()).max() < 0.01

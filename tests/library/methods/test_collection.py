@@ -4,6 +4,7 @@ collector estimates what clients hold.
 
 from __future__ import annotations
 
+import hashlib
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from dpicl.client.reports import answer, sent
 from dpicl.contract import Contract, parse_contract
+from dpicl.contract.load import contract_digest
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.methods.collection import Collection
@@ -72,6 +74,16 @@ def test_every_fact_of_a_collection_is_in_its_name_and_how_it_is_estimated_is_no
         Collection.of(contract, epsilon=1.0, about=names[1::-1]).name
         == Collection.of(contract, epsilon=1.0, about=names[:2]).name
     )
+
+
+def test_names_are_those_that_wallets_hold() -> None:
+    """Another name would be another collection: every client would answer, and pay, again."""
+    contract = small_contract()
+    stated = f"{contract_digest(contract)} subset None 1.0"
+    assert Collection.of(contract, epsilon=1.0).name == hashlib.sha256(stated.encode()).hexdigest()
+    about = f'{contract_digest(contract)} pairs None 1.5 ["{contract.local[0].name}"]'
+    asked = Collection.of(contract, epsilon=1.5, design="pairs", about=[contract.local[0].name])
+    assert asked.permanent_name == hashlib.sha256(about.encode()).hexdigest()
 
 
 @pytest.mark.quick("None")

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+from dpicl.contract.editions import edition
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.names import EMBEDDER, parameters_of
 from dpicl.methods import METHODS, Options, unit_of
@@ -17,6 +18,7 @@ from dpicl.methods.few_shot import plan as few_shot
 from dpicl.pipeline import Cell
 from tests.library.text_contracts import (
     EDITIONS,
+    TEXT_CONTRACTS,
     as_ensemble,
     as_free_text,
     text_contract,
@@ -64,6 +66,23 @@ def test_the_noise_of_both_sizes_is_solved_for_and_more_for_fewer_texts() -> Non
         )
         assert here > 2 * published
     assert found["noise"][0]["published"] == "sigma 0.6171"
+
+
+def test_an_edition_keeps_its_contract_s_other_words() -> None:
+    stated = TEXT_CONTRACTS["agnews"]
+    for name in ("published", "rows-10000"):
+        one = edition(stated, name)
+        assert (one.prompts, one.query_count, one.name, one.max_characters) == (
+            stated.prompts,
+            stated.query_count,
+            "agnews",
+            1000,
+        )
+        assert (
+            one.source.published is None
+            and not one.source.slices
+            and one.edition_of.stated is stated
+        )  # type: ignore[union-attr]
 
 
 def test_another_embedder_is_another_release_where_one_is_used_and_only_there() -> None:

@@ -27,7 +27,7 @@ from dpicl.methods.few_shot.voting import rule_of
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
-from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, text_contract
+from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, as_extraction, text_contract
 
 AGNEWS, TREC, GENRE = (
     EDITIONS["agnews:rows-10000"],
@@ -356,3 +356,10 @@ def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
     )
     with pytest.raises(PrivacyError, match="its budget has no delta, which invisible-ink needs"):
         plan_cell(content, unit(content, **{**INK, "voters": 1}), Cell("icl", 4.0, 1))
+
+
+def test_a_small_contract_without_labels_is_one_pool() -> None:
+    contract = text_contract(as_extraction)
+    assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {
+        Pool(None, 4)
+    }

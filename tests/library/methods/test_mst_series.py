@@ -20,6 +20,7 @@ from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import CHOSEN, COLUMNS, PAIRS, Series
 from dpicl.randomness import stream
 from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.spanning_tree import FIRST, SECOND
 from dpicl.types import PrivateCodes
 from tests.library.examples import seeded
@@ -255,3 +256,21 @@ def mu_2(epsilon: float, brentq: object, norm: object) -> float:
         return float(first - np.exp(epsilon) * second - 1e-6)
 
     return float(brentq(excess, 0.05, 5)) ** 2  # type: ignore[operator]
+
+
+@given(st.integers(0, 5), st.integers(0, 23))
+@settings(max_examples=30, deadline=None)
+def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
+    from dpicl.mechanisms.noisy_steps import GaussianBudget
+    from dpicl.tabular.central.spanning_tree import pair_scores
+
+    one = counted(rows(seed))
+    more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))
+    star = [
+        NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True)
+        for column in range(3)
+    ]
+    before, after = (
+        pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more)
+    )
+    assert all(abs(before[pair] - after[pair]) <= 1 for pair in before)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.errors import DataError
-from dpicl.text.checks import text_violations
+from dpicl.text.checks import text_rules, text_violations
 from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable, QueryTable
@@ -90,6 +90,20 @@ def found(rows: list[Any], contract: Any = CONTRACT) -> list[tuple[str, str | No
         (one.rule.rule, one.rule.column, one.rule.severity, one.count)
         for one in text_violations(table(rows), contract)
     ]
+
+
+def test_the_rules_of_both_tasks() -> None:
+    rules = [(rule.rule, rule.column, rule.severity) for rule in text_rules(CONTRACT)]
+    assert rules == [
+        ("no_empty", "label", "fail"),
+        ("no_empty", "text", "fail"),
+        ("known_labels", "label", "fail"),
+        ("text_length", "text", "warn"),
+    ]
+    assert [rule for rule in rules if rule[0] != "known_labels"] == [
+        (rule.rule, rule.column, rule.severity) for rule in text_rules(EXTRACTION)
+    ]
+    assert "at most 60 characters" in text_rules(CONTRACT)[-1].description
 
 
 def test_good_texts_break_nothing_however_few() -> None:
