@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 
 from dpicl.mechanisms.noisy_mean import noisy_means
-from dpicl.randomness import stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.central.group import assign, partition
 from lab.audit import CASES, epsilon_at_least, run_audits
-from lab.audit.case import Draw, Trial, low_bits
-from lab.audit.means import ROWS, VALUE, sums_and_counts
+from lab.audit.means import ROWS, VALUE
 from lab.audit.neighbours import LABELS, SHOTS, joined, numbers, rows
 from lab.audit.releases import GRIDS, LARGEST
+from tests.library.examples import seeded
 from tests.statistical.sizes import RUNS
 
 SLOW = (
@@ -96,42 +95,12 @@ def test_an_audit_follows_its_seed() -> None:
     assert first == again != other
 
 
-def test_an_audit_on_several_processes_is_the_same_as_on_one() -> None:
-    case = CASES["noisy-count"]
-    with ThreadPoolExecutor(2) as pool:
-        spread = run_audits([case], runs=50_000, seed=0, spread=pool.map)[0]
-    alone = run_audits([case], runs=50_000, seed=0)[0]
-    assert (spread.epsilon_at_least, spread.mutants) == (alone.epsilon_at_least, alone.mutants)
-
-
 def test_the_bound_is_clopper_and_pearson_s() -> None:
     """All of ten seen: P >= (sure / 2)^(1/10); none of ten: P <= 1 - (sure / 2)^(1/10)."""
     root = (0.05 / 2) ** (1 / 10)
     assert epsilon_at_least(10, 0, 10, sure=0.05) == pytest.approx(math.log(root / (1 - root)))
     assert epsilon_at_least(0, 0, 10) == -math.inf
     assert epsilon_at_least(10, 10, 10) < 0
-
-
-def _bounded(draw: Draw, runs: int) -> float:
-    trial = Trial(draw, {"odd": low_bits})
-    return trial.epsilon_at_least(trial.seen(runs, stream(0, "audit", "nothing", "")), runs)
-
-
-def test_an_output_that_tells_nothing_gives_zero_and_one_that_tells_all_grows_with_the_runs() -> (
-    None
-):
-    assert _bounded(lambda which, count, draws: np.zeros(count, dtype=np.int64), 1000) == 0
-    few, many = (
-        _bounded(lambda which, count, draws: np.full(count, int(which)), runs)
-        for runs in (1000, 100_000)
-    )
-    assert 3 < few < many
-
-
-def test_sum_and_count_are_read_off_a_mean() -> None:
-    sums, counts = np.array([3700, 3839, 5152, -4001]), np.array([100, 101, 101, 103])
-    read = sums_and_counts(sums / counts - 100, -100)
-    assert read[0].tolist() == sums.tolist() and read[1].tolist() == counts.tolist()
 
 
 def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
@@ -150,9 +119,9 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
         contract,
         epsilon=2.0,
         options=AggregateOptions(),
-        stream=stream(0, "same", "", ""),
+        stream=seeded(0, "same"),
     )
-    draws = stream(0, "same", "", "")
+    draws = seeded(0, "same")
     for name, largest in LARGEST.items():
         values = [
             np.append(np.full(ROWS, float(VALUE)), float(largest)),
@@ -160,3 +129,11 @@ def test_the_release_s_mutants_differ_from_it_in_their_mistake_only() -> None:
         ]
         means = noisy_means(values, GRIDS[name], epsilon=Fraction(1), stream=draws)
         assert means == [group.values[name] for group in released.groups]
+
+
+def test_an_audit_on_several_processes_is_the_same_as_on_one() -> None:
+    case = CASES["noisy-count"]
+    with ThreadPoolExecutor(2) as pool:
+        spread = run_audits([case], runs=50_000, seed=0, spread=pool.map)[0]
+    alone = run_audits([case], runs=50_000, seed=0)[0]
+    assert (spread.epsilon_at_least, spread.mutants) == (alone.epsilon_at_least, alone.mutants)

@@ -39,6 +39,9 @@ def test_a_claim_on_the_machine_holds(name: str) -> None:
     "a file by its path",
     "counts beside the report",
     "two rows at least",
+    "both labels",
+    "a database by its address",
+    "verdicts that others may read",
 )
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mistake_is_caught(name: str) -> None:

@@ -118,28 +118,6 @@ def test_the_quality_of_a_release_is_told_from_public_texts_alone(
     assert "Logistic regression" in (tmp_path / "page.html").read_text()
 
 
-def test_a_run_whose_prompts_would_hold_them_all_names_the_command_that_releases_more(
-    place: Place, capsys: Capture
-) -> None:
-    run = (
-        "run",
-        "few-shot-generation",
-        "--datasets",
-        "notes",
-        "--epsilons",
-        "4",
-        "--shots",
-        "600",
-        "--model",
-        "fake",
-        "--dry-run",
-    )
-    assert (
-        "shots=600: expected at most 512 in a run" in complaint(call_main(run, capsys))
-        and charges() == 0
-    )
-
-
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_a_release_that_is_killed_anywhere_is_continued_with_the_same_bytes_and_no_second_draw() -> (  # noqa: E501

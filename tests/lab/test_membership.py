@@ -91,68 +91,11 @@ def test_a_rule_that_is_chosen_on_one_half_is_judged_on_the_other() -> None:
     assert chosen.seen > 0.2
 
 
-def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds() -> None:
-    released = [
-        [(("b", "a"), np.array([2.0, 1.0]))],
-        [(("c", "a"), np.array([4, 3])), (("b", "a"), np.array([6.0, 5.0]))],
-    ]
-    assert [one.tolist() for one in matrices(released)] == [[[1, 2, 0]], [[3, 0, 4], [5, 6, 0]]]
-    counts = [
-        NoisyMarginal((0, 2), np.array([[7, 8], [9, 10]]), 1.0),
-        NoisyMarginal((0, 2), np.array([[1, 2], [3, 4]]), 1.0),
-    ]
-    names, values = numbers(counts)
-    assert dict(zip(names, values.tolist(), strict=True)) == {
-        "(0, 2) 1": 1,
-        "(0, 2) 2": 1,
-        "(0, 2) 1 0": 7,
-        "(0, 2) 1 1": 8,
-        "(0, 2) 1 2": 9,
-        "(0, 2) 1 3": 10,
-        "(0, 2) 2 0": 1,
-        "(0, 2) 2 1": 2,
-        "(0, 2) 2 2": 3,
-        "(0, 2) 2 3": 4,
-    }
-
-
 def test_the_other_record_may_differ_in_the_label_alone() -> None:
     target = made_up().of_label()
     (mine,), (theirs,) = (one.data.to_pylist() for one in (target.canary, target.other))
     assert mine["bought"] != theirs["bought"] and mine | {"bought": ""} == theirs | {"bought": ""}
     assert made_up().others.data.equals(target.others.data)
-
-
-def test_the_label_of_the_other_record_is_in_the_other_half_where_there_is_one() -> None:
-    """Answers on whether a column and the label agree tell labels of one half apart as little as
-    two that are the same.
-    """
-    four = declared(
-        "many",
-        {
-            "kind": {"type": "category", "categories": ["a", "b"]},
-            "y": {"type": "category", "categories": list("wxyz")},
-        },
-        "y",
-    )
-    one = typed(four, {"kind": ["a"], "y": ["w"]})
-    for others, expected in (
-        (["x", "y", "z", "x"], "z"),
-        (["x", "x", "w", "w"], "x"),
-        (["w"] * 4, "w"),
-    ):
-        rows = typed(four, {"kind": ["b"] * 4, "y": others})
-        found = Target(four, rows, one, typed(four, {"kind": ["b"], "y": [others[0]]})).of_label()
-        assert found.other.data.column("y").to_pylist() == [expected]
-
-
-def test_attacks_follow_their_seed() -> None:
-    name = next(iter(WAYS))
-    first, again, other = (
-        attack_once(WAYS[name], made_up(), 1.0, "", 40, stream(seed, "membership", name, ""))
-        for seed in (3, 3, 4)
-    )
-    assert first == again != other
 
 
 def test_private_rows_are_not_attacked() -> None:
@@ -185,3 +128,51 @@ def test_of_public_rows_the_most_unusual_one_is_planted() -> None:
             strict=True,
         )
     )
+
+
+def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds() -> None:
+    released = [
+        [(("b", "a"), np.array([2.0, 1.0]))],
+        [(("c", "a"), np.array([4, 3])), (("b", "a"), np.array([6.0, 5.0]))],
+    ]
+    assert [one.tolist() for one in matrices(released)] == [[[1, 2, 0]], [[3, 0, 4], [5, 6, 0]]]
+    counts = [
+        NoisyMarginal((0, 2), np.array([[7, 8], [9, 10]]), 1.0),
+        NoisyMarginal((0, 2), np.array([[1, 2], [3, 4]]), 1.0),
+    ]
+    names, values = numbers(counts)
+    assert dict(zip(names, values.tolist(), strict=True)) == {
+        "(0, 2) 1": 1,
+        "(0, 2) 2": 1,
+        "(0, 2) 1 0": 7,
+        "(0, 2) 1 1": 8,
+        "(0, 2) 1 2": 9,
+        "(0, 2) 1 3": 10,
+        "(0, 2) 2 0": 1,
+        "(0, 2) 2 1": 2,
+        "(0, 2) 2 2": 3,
+        "(0, 2) 2 3": 4,
+    }
+
+
+def test_the_label_of_the_other_record_is_in_the_other_half_where_there_is_one() -> None:
+    """Answers on whether a column and the label agree tell labels of one half apart as little as
+    two that are the same.
+    """
+    four = declared(
+        "many",
+        {
+            "kind": {"type": "category", "categories": ["a", "b"]},
+            "y": {"type": "category", "categories": list("wxyz")},
+        },
+        "y",
+    )
+    one = typed(four, {"kind": ["a"], "y": ["w"]})
+    for others, expected in (
+        (["x", "y", "z", "x"], "z"),
+        (["x", "x", "w", "w"], "x"),
+        (["w"] * 4, "w"),
+    ):
+        rows = typed(four, {"kind": ["b"] * 4, "y": others})
+        found = Target(four, rows, one, typed(four, {"kind": ["b"], "y": [others[0]]})).of_label()
+        assert found.other.data.column("y").to_pylist() == [expected]

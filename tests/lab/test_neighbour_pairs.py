@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
 from dpicl.mechanisms import noisy_count
@@ -77,8 +76,3 @@ def test_a_histogram_of_present_categories_only_is_found_out() -> None:
 
     with patch.object(noisy_count, "noisy_modes", present), pytest.raises(AssertionError):
         try_pairs(CASES["noisy-mode"], PAIRS)
-
-
-def test_the_same_seed_gives_the_same_pairs() -> None:
-    first, again = (CASES["noisy-mean-lower"](np.random.default_rng(7)) for _ in range(2))
-    assert first == again

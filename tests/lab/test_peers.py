@@ -10,8 +10,6 @@ from lab.benchmarks.peers.published import (
     Dataset,
     Domain,
     LinearMeasurement,
-    Vector,
-    hypothetical_model_size,
     mirror_descent,
 )
 from lab.benchmarks.peers.report import ranks
@@ -53,23 +51,6 @@ def test_a_pair_that_is_not_measured_is_independent(rows: Dataset) -> None:
     )
 
 
-def test_a_cell_that_stands_for_several_is_weighed_back() -> None:
-    weights = np.array([1, 1, 0.5, 1])
-    halved = LinearMeasurement(
-        np.array([4.0, 3, 1, 5]), (1,), 1.0, query=lambda counts: counts.datavector() * weights
-    )
-    assert halved.marginal(DOMAIN).counts.tolist() == [4, 3, 2, 5]
-
-
-def test_a_model_is_as_large_as_its_cliques() -> None:
-    assert hypothetical_model_size(DOMAIN, [(0, 1), (2,)]) == 3 * 4 * 2 * 8 / 2**20
-
-
-def test_a_vector_of_a_table_has_every_cell(rows: Dataset) -> None:
-    assert rows.project((0, 1)).size == DOMAIN.size((0, 1)) == 12
-    assert isinstance(rows.project((2,)), Vector)
-
-
 def test_who_is_missing_on_a_table_is_not_ranked_there() -> None:
     means = {
         "car": {"aim_tabicl": 0.8, "mst": 0.9, "dp_ebm": 0.7},
@@ -77,3 +58,11 @@ def test_who_is_missing_on_a_table_is_not_ranked_there() -> None:
     }
     assert ranks(means, "aim_tabicl") == {"aim_tabicl": 1.5, "mst": 1.5, "dp_ebm": 3}
     assert ranks(means, "mst_tabicl")["mst_tabicl"] == 1
+
+
+def test_a_cell_that_stands_for_several_is_weighed_back() -> None:
+    weights = np.array([1, 1, 0.5, 1])
+    halved = LinearMeasurement(
+        np.array([4.0, 3, 1, 5]), (1,), 1.0, query=lambda counts: counts.datavector() * weights
+    )
+    assert halved.marginal(DOMAIN).counts.tolist() == [4, 3, 2, 5]

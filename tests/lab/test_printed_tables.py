@@ -15,8 +15,6 @@ from lab.published.noise_cells import table_nine
 from tests.library.examples import ROOT
 from tests.library.text_contracts import TEXT_CONTRACTS
 
-DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
-
 
 def test_corrected_energy_tables_follow_from_equation_2():
     watts, kg_per_kwh, queries = (
@@ -62,38 +60,6 @@ def test_errata_agree_with_the_tables():
             erratum = by_cell.get(("XI", row["dataset"], f"k = {row['shots']}, {unit}"))
             expected = (erratum.printed, erratum.corrected) if erratum else (row[column], "")
             assert (row[column], row[f"{column}_corrected"]) == expected
-
-
-def test_table_9_is_whole_and_its_noise_falls_with_the_target():
-    assert [(cell.dataset, cell.epsilon) for cell in table_nine()] == [
-        (name, target) for name in DATASETS for target in (1, 2, 4, 8)
-    ]
-    for dataset in DATASETS:
-        cells = [cell for cell in table_nine() if cell.dataset == dataset]
-        assert sorted((cell.sigma for cell in cells), reverse=True) == [
-            cell.sigma for cell in cells
-        ]
-        assert (
-            len(
-                {
-                    (cell.class_row_count, cell.subset_count, cell.rows_per_subset, cell.max_tokens)
-                    for cell in cells
-                }
-            )
-            == 1
-        )
-
-
-def test_table_9_composes_the_four_shots_of_sets_without_labels():
-    shots = {cell.dataset: cell.compositions // cell.max_tokens for cell in table_nine()}
-    assert shots == {"agnews": 1, "dbpedia": 1, "trec": 1, "mit_genre": 4, "mit_director": 4}
-
-
-def test_only_trec_draws_from_the_whole_vocabulary():
-    assert {cell.dataset for cell in table_nine() if not cell.reduced_vocabulary} == {"trec"}
-    assert {float(cell.sampling_rate) for cell in table_nine() if cell.dataset == "trec"} == {
-        80 / 835
-    }
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.errors import DeclarationError
-from dpicl.randomness import Stream
+from dpicl.randomness import Stream, stream
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = {
@@ -138,6 +138,11 @@ def random_table(contract: Contract, row_count: int, seed: int, *, beyond: float
             mask=missing,
         )
     return pa.table(columns)
+
+
+def seeded(seed: int = 0, name: str = "test") -> Stream:
+    """The simulated stream of a seed and one word."""
+    return stream(seed, name, "", "")
 
 
 class EveryWord(Stream):

@@ -161,13 +161,6 @@ def test_demonstrations_differ_and_take_labels_in_turn(
     assert labels in (["Yes", "No"] * (shots // 2), ["No", "Yes"] * (shots // 2))
 
 
-def test_the_papers_local_demonstrations_are_one_row(contracts: dict[str, Contract]) -> None:
-    """What the test above could not say of it."""
-    name, contract = DEFAULTS["local"], contracts["breast_cancer"]
-    unit = unit_of(name, contract.name, 0, (1.0,), (8,), (), False, Options())
-    assert len(set(demonstrations(name, contract, unit)["icl"])) == 1
-
-
 @every_default
 def test_more_than_a_prompt_takes_are_drawn_at_random(name: str) -> None:
     assert (

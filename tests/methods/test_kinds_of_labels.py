@@ -24,7 +24,6 @@ from dpicl.session import Session
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
 from tests.harness import Place, new_place, publish, run_here
-from tests.library.examples import small_contract
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
 from tests.methods.examples import TABULAR, UNLABELLED
 
@@ -186,7 +185,3 @@ def test_a_private_table_without_a_label_is_released_and_charged(place: Place, n
 def test_all_answers_are_scored_after_a_blank(kind: str) -> None:
     contract = kind_contract(kind)
     assert continuations_of(contract) == tuple(f" {answer}" for answer in contract.target.answers)
-
-
-def test_the_answers_no_and_yes_are_scored_as_ever() -> None:
-    assert continuations_of(small_contract()) == (" No", " Yes")

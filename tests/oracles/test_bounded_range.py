@@ -256,16 +256,3 @@ def _composed(
     together = np.maximum(np.fft.irfft(np.fft.rfft(mass, size) ** releases, size)[:length], 0)
     losses = (places.min() * releases + np.arange(length)) * step
     return float((together * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0)).sum())
-
-
-def test_a_thousand_small_sampled_releases_have_a_price() -> None:
-    release = price(
-        poisson_sampled(Fraction(1, 50), repeated(choice(0.5), 1)),
-        neighbours=ADD,
-        unit="row",
-        delta=DELTA,
-    )
-    spent = Spent.nothing()
-    for _ in range(50):
-        spent = spent.plus(release)
-    assert 0 < spent.cost(DELTA).epsilon < 50 * release.epsilon

@@ -88,33 +88,6 @@ def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(
     assert oracle * (1 - 2e-3) <= horizon.guarantee.epsilon <= oracle * (1 + 5e-3)
 
 
-def test_every_period_priced_by_itself_costs_as_much_as_the_horizon() -> None:
-    """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting
-    composes them.
-    """
-    counted = ContinualCounts.of(
-        1.0,
-        delta=DELTA,
-        periods=12,
-        squared_norm=1,
-        contribution=Contribution(3, 1),
-        neighbours=ADD,
-    )
-    steps = matrix(12)[:, :3].sum(axis=1).astype(float)
-    whole = pld.identity(1e-4)
-    for step in steps:
-        whole = whole.compose(
-            pld.from_gaussian_mechanism(
-                math.sqrt(counted.variance or 0),
-                sensitivity=step,
-                value_discretization_interval=1e-4,
-            )
-        )
-    assert whole.get_epsilon_for_delta(DELTA) == pytest.approx(
-        counted.guarantee(delta=DELTA, unit="row").epsilon, rel=3e-3
-    )
-
-
 def test_an_adversary_who_chooses_periods_by_what_was_released_learns_no_more() -> None:
     """Two rows in three periods, one in each. The first comes at once; the second in period 2 or 3,
     by what period 1 released. All outcomes of discrete noise are summed: strategies tell more or

@@ -10,10 +10,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.randomness import stream
 from dpicl.tabular.central.candidates import Space
 from dpicl.tabular.central.evolution import Voters, evolve
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 
 SPACES = {"every row": Space((2, 3, 2), (0, 3)), "candidates": Space((9, 4, 8, 7, 3), (9, 0, 7, 0))}
 
@@ -27,7 +27,7 @@ def test_noise_of_these_scales_costs_what_is_charged(space: str, epsilon: float)
     rows = np.random.default_rng(0).integers(
         SPACES[space].sizes, size=(300, len(SPACES[space].sizes))
     )
-    chance, noise = np.random.default_rng(0), stream(0, "evolve", "", "")
+    chance, noise = np.random.default_rng(0), seeded(0, "evolve")
     histograms = evolve(
         Voters.of(PrivateCodes(rows)), SPACES[space], epsilon=epsilon, stream=noise, chance=chance
     )

@@ -14,6 +14,7 @@ from dpicl.mechanisms.unary_encoding import Unary, report, unary
 from dpicl.randomness import stream
 from dpicl.tabular.local.reconstruct import clip_and_renormalise, invert, report_counts
 from dpicl.types import LocalReports
+from tests.library.examples import seeded
 
 
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
@@ -37,7 +38,7 @@ def test_clipped_shares_of_one_answer_equal_the_oracle_s(categories: int, epsilo
     truth = np.random.default_rng(0).choice(
         categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories))
     )
-    reports = randomise(truth, law, stream(0, "oracle", "", ""))
+    reports = randomise(truth, law, seeded(0, "oracle"))
     ours = clip_and_renormalise(
         invert(report_counts(LocalReports(reports[:, None]), (categories,)) / len(reports), [law])
     )
@@ -54,7 +55,7 @@ def test_shares_of_answers_with_two_levels_equal_the_oracle_s() -> None:
     assert isinstance(levels.permanent, Response) and isinstance(law, Response)
     truth = np.random.default_rng(0).choice(categories, size=50_000, p=[0.3, 0.7])
     reports = send(
-        randomise(truth, levels.permanent, stream(0, "oracle", "", "")),
+        randomise(truth, levels.permanent, seeded(0, "oracle")),
         levels.sending,
         stream(0, "oracle", "sent", ""),
     )

@@ -16,10 +16,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 from tests.library.methods.spending import Step, gaussian_steps
 
 DELTA, GRID = 1e-6, 2e-4
@@ -40,7 +40,7 @@ def made(way: Callable[..., Any], total: GaussianTotal) -> list[Step]:
         PrivateCodes(np.stack([*columns, label], axis=1).astype(np.uint8)), SIZES, triples=True
     )
     with gaussian_steps() as steps:
-        way(exact, budget=total.budget, stream=stream(0, "oracle", "", ""))
+        way(exact, budget=total.budget, stream=seeded(0, "oracle"))
     return steps
 
 

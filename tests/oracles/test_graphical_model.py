@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
 from dpicl.tabular.central import graphical_model as fitted
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 
 SIZES = (6, 8, 3, 12, 2, 5, 2)
 WAYS: dict[str, Callable[..., list[NoisyMarginal]]] = {
@@ -50,9 +50,7 @@ def noisy(epsilon: float, ways: str) -> list[NoisyMarginal]:
         )
     rows = np.stack([*columns[1:], label], axis=1).astype(np.uint8)
     exact = ExactCounts.of(PrivateCodes(rows), SIZES, triples=True)
-    return added(
-        WAYS[ways](exact, budget=PureBudget.of(epsilon), stream=stream(0, "oracle", "", ""))
-    )
+    return added(WAYS[ways](exact, budget=PureBudget.of(epsilon), stream=seeded(0, "oracle")))
 
 
 def oracle(counts: list[NoisyMarginal], steps: int) -> Any:

@@ -27,37 +27,11 @@ GRID = 1e-4
 NOTHING = 0.0
 
 
-@pytest.mark.quick(
-    "0.1-0.01",
-    "0.1-0.001",
-    "0.1-0.1",
-    "1.0-0.001",
-    "0.1-0.3",
-    "1.0-0.1",
-    "0.1-0.5",
-    "1.0-0.01",
-    "5.0-0.001",
-    "0.1-0.9",
-    "1.0-0.3",
-    "5.0-0.01",
-    "1.0-0.5",
-)
-@pytest.mark.parametrize("rate", [1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        0.1,
-        *(pytest.param(epsilon, marks=pytest.mark.exhaustive) for epsilon in (0.5, 3.0, 10.0)),
-        1.0,
-        5.0,
-    ],
-)
+@pytest.mark.parametrize("rate", [0.001, 0.1, 0.5])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_amplified_laplace_lies_within_the_bound_and_reaches_it(
     epsilon: float, rate: float
 ) -> None:
-    """Both relations: with the pure bound nothing is left over, and one that is 1 % smaller leaves
-    something.
-    """
     losses = pld.from_laplace_mechanism(
         1 / epsilon, sampling_prob=rate, value_discretization_interval=GRID
     )

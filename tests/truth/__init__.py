@@ -1,3 +1,1 @@
-"""What is said is so: inputs around the mechanism, in the values and on the page, each row with a
-mutant that it catches.
-"""
+"""What is said is so: inputs around the mechanism, in the values and on the page, by row."""

@@ -4,7 +4,6 @@ on rows it has never seen.
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -21,8 +20,6 @@ from dpicl.pipeline import Cell
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
 from lab.benchmarks.model import other_answers, prompts_of, reversed_rows
-from lab.training.card import card
-from lab.training.checkpoint import RECORD
 from lab.training.export import ALL_MIB, NOTE, SHARD_MIB
 from lab.training.numbers import NUMBERS, number_normalizer
 from lab.training.tokenizer import load_tokenizer
@@ -63,19 +60,6 @@ def test_it_says_what_it_is(scorer: Scorer) -> None:
     assert scorer.description.note == NOTE
     assert len(scorer.description.digest) == 64
     assert fingerprint_of(SPEC, corpus=()).startswith(scorer.description.digest)
-
-
-def test_its_card_tells_its_record() -> None:
-    record, told = (
-        json.loads((BUNDLED / RECORD).read_text("utf-8")),
-        (BUNDLED / "README.md").read_text("utf-8"),
-    )
-    assert told == card(record)
-    assert (
-        f"{record['tokens']:,} tokens" in told and f"{record['held_out'][0]['model']:.3f}" in told
-    )
-    assert all(change in told for change in record["changes"])
-    assert "is no substitute for a general model" in " ".join(told.split())
 
 
 def test_it_reads_numbers_as_its_training_writes_them() -> None:

@@ -161,16 +161,6 @@ def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginn
         )
 
 
-def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() -> None:
-    prompts = [f"Article: {word} film\nAnswer:" for word in WORDS]
-    with serving(Habits(), speaker=Sure()) as server:
-        scorer = opened(server)
-        opening = len(server.requests)
-        for prompt in prompts:  # one by one, as private ones are asked
-            scorer.score([prompt], BLANKED)
-        assert len(server.requests) - opening == len(prompts) + 4
-
-
 def test_a_label_that_is_not_listed_is_scored_by_an_echo_of_its_own() -> None:
     prompts = [
         f"Row {number}. {'UNSURE' if number % 2 else 'Sure'}? Answer:" for number in range(40)
@@ -478,14 +468,17 @@ def test_repeats_that_differ_and_another_name_are_told() -> None:
     )
 
 
-def test_nothing_to_score_asks_nothing() -> None:
-    with serving(Habits()) as server:
-        scorer = opened(server)
-        asked = len(server.requests)
-        assert scorer.score([], BLANKED).shape == (0, 2) and len(server.requests) == asked
-
-
 def test_copies_of_a_prompt_wait_for_the_first_alone() -> None:
     prompt = "word " * 40
     ordered = in_order([TextRequest(prompt, 5, (), 1.0, seed) for seed in range(2000)], 32)
     assert len({first for _, first in ordered}) <= 2 and len(ordered) == 2000
+
+
+def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() -> None:
+    prompts = [f"Article: {word} film\nAnswer:" for word in WORDS]
+    with serving(Habits(), speaker=Sure()) as server:
+        scorer = opened(server)
+        opening = len(server.requests)
+        for prompt in prompts:  # one by one, as private ones are asked
+            scorer.score([prompt], BLANKED)
+        assert len(server.requests) - opening == len(prompts) + 4

@@ -4,7 +4,6 @@ is asked for twice.
 
 from __future__ import annotations
 
-import threading
 from typing import Any, get_args
 
 import numpy as np
@@ -13,15 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.errors import ModelError
-from dpicl.lm.egress import generate_texts
 from dpicl.lm.endpoint import failures
 from dpicl.lm.endpoint.protocol import GarbledError, Outcome, read_reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.endpoint.texts import MOST_STOPS, read_text
-from dpicl.lm.requests import HashScorer, Tallying, TextGenerator, before_stop
+from dpicl.lm.requests import HashScorer, Tallying, before_stop
 from dpicl.lm.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
-from dpicl.types import ReleasedPrompts
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
 
 BLANKED = [" No", " Yes"]
@@ -93,22 +90,6 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
             assert np.array_equal(one.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
-@pytest.mark.quick("429")
-@pytest.mark.parametrize("fault", FAULTS)
-def test_what_passes_by_itself_changes_no_text_and_is_answered_once(fault: str) -> None:
-    with serving(Habits(writes=True, faults=(fault,), fault_every=9)) as server:
-        writer = opened(server, api="completions")
-        probed, _ = len(server.requests), writer.tally([], ())
-        texts, tally = writer.generate(MANY, **LINE), writer.tally(MANY, ())
-        answered, requests = [server.answered[prompt] for prompt in MANY], len(server.requests)
-    assert texts == [" " + said(prompt) for prompt in MANY] and answered == [1] * len(MANY)
-    assert (tally["generated"], tally["calls"]) == (len(MANY), len(MANY))
-    assert tally["repeated_calls"] == requests - probed - len(MANY) > 0
-    assert tally["lost_answers"] == (
-        tally["repeated_calls"] if fault in ("truncate", "cut", "close", "abort") else 0
-    )
-
-
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_all_faults_together_change_no_sample(api: str) -> None:
     with serving(Habits(writes=True, faults=FAULTS, fault_every=4)) as server:
@@ -117,13 +98,6 @@ def test_all_faults_together_change_no_sample(api: str) -> None:
     assert [text.strip() for text in texts] == [
         said(prompt, place, temperature=0.8, seed=5) for place, prompt in enumerate(MANY)
     ]
-
-
-def test_a_server_that_stalls_changes_no_text() -> None:
-    with serving(Habits(writes=True, faults=("stall",), fault_every=30)) as server:
-        assert opened(server, deadline_seconds=4).generate(MANY, **LINE) == [
-            " " + said(prompt) for prompt in MANY
-        ]
 
 
 def test_samples_of_equal_prompts_differ_and_a_seed_repeats_them() -> None:
@@ -210,28 +184,6 @@ def test_what_a_server_will_not_write_is_an_empty_text_at_the_first_try_and_coun
     )
 
 
-def test_counts_are_of_these_prompts_and_spending_is_told_once() -> None:
-    with serving(Habits(writes=True)) as server:
-        writer = opened(server, price_per_million_tokens=2.0)
-        writer.generate(PROMPTS, **LINE)
-        first, second, fewer = (
-            writer.tally(PROMPTS, ()),
-            writer.tally(PROMPTS, ()),
-            writer.tally(PROMPTS[:1], ()),
-        )
-        assert first["calls"] == len(server.requests) + 1  # and the list of models
-    assert (
-        first["cost"] == pytest.approx((first["prompt_tokens"] + first["completion_tokens"]) * 2e-6)
-        and first["completion_tokens"] > 0
-    )
-    assert (second["generated"], second["calls"], second["cost"], fewer["generated"]) == (
-        4,
-        0,
-        0,
-        1,
-    )
-
-
 def test_a_report_has_words_for_every_way_to_an_answer() -> None:
     assert set(ANSWERS) == set(get_args(Outcome))
     shown = answers({"generated": 980, "empty": 3, "filtered": 17, "calls": 1000})
@@ -253,49 +205,6 @@ def test_a_text_is_asked_for_once_in_a_process_and_anew_where_it_is_another() ->
         assert whole[0] == f" {said(PROMPTS[0])}\nAnd so on." and len(server.requests) == asked + 3
         assert writer.generate(PROMPTS, new_tokens=1) == first and len(server.requests) == asked + 6
         assert writer.generate([], **LINE) == [] and len(server.requests) == asked + 6
-
-
-def test_threads_share_a_writer_and_ask_for_nothing_twice() -> None:
-    with serving(Habits(writes=True)) as server:
-        writer, found = opened(server), []
-        threads = [
-            threading.Thread(target=lambda: found.append(writer.generate(MANY, **LINE)))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert {server.answered[prompt] for prompt in MANY} == {1}
-    assert found == [[" " + said(prompt) for prompt in MANY]] * 4
-
-
-def test_texts_before_a_failure_are_kept() -> None:
-    with serving(Habits(writes=True)) as server:
-        writer = opened(server)
-        with pytest.raises(ModelError, match=r"(failed 10 times|calls failed) \(status 500\)"):
-            writer.generate([*MANY, "POISON. Answer:"], **LINE)
-        asked = len(server.requests)
-        assert writer.generate(MANY, **LINE) == [" " + said(prompt) for prompt in MANY]
-        assert len(server.requests) - asked < len(MANY)
-
-
-def test_a_server_that_rejects_everything_stops_the_run() -> None:
-    with serving(Habits(writes=True)) as server:
-        writer = opened(server)
-        server.habits = Habits(rejects=("model",))
-        with pytest.raises(
-            ModelError, match=r"the server rejects a public question too \(status 400\)"
-        ):
-            writer.generate([f"Row {number}. Answer:" for number in range(60)], **LINE)
-
-
-def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered() -> None:
-    with serving(Habits(writes=True)) as server:
-        texts = opened(server).generate(
-            [*[f"REJECTED {number}. Answer:" for number in range(60)], *MANY], **LINE
-        )
-    assert texts == [*[""] * 60, *[" " + said(prompt) for prompt in MANY]]
 
 
 def test_a_server_that_writes_nothing_at_all_is_refused_with_every_reason() -> None:
@@ -372,11 +281,3 @@ def test_a_fake_text_is_the_same_on_every_machine_and_a_sample_differs_by_place(
     assert HashScorer().generate(["Is it?"], new_tokens=8, stop=["x"]) == [
         "otshrvhz".partition("x")[0]
     ]
-
-
-def test_the_fake_and_a_server_are_asked_through_one_door() -> None:
-    prompts = ReleasedPrompts(tuple(PROMPTS))
-    with serving(Habits(writes=True, leads="")) as server:
-        fake, writer = HashScorer(), opened(server)
-        assert isinstance(fake, TextGenerator) and isinstance(writer, TextGenerator)
-        assert generate_texts(fake, prompts, **LINE) == generate_texts(writer, prompts, **LINE)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm.local.batching import Row, pad_left, plan_batches, rows_of
+from dpicl.lm.local.batching import pad_left, plan_batches, rows_of
 
 unhurried = settings(deadline=None)
 lengths_strategy = st.lists(st.integers(1, 50), max_size=60)
@@ -30,16 +30,6 @@ def test_no_batch_exceeds_the_budget_unless_one_item_does(lengths: list[int], bu
 
 
 @unhurried
-@given(lengths_strategy, budgets)
-def test_a_batch_is_closed_only_when_the_next_item_does_not_fit(
-    lengths: list[int], budget: int
-) -> None:
-    batches = plan_batches(lengths, budget)
-    for batch in batches[:-1]:
-        assert (len(batch) + 1) * lengths[batch[0]] > budget
-
-
-@unhurried
 @given(lengths_strategy, budgets, st.randoms())
 def test_batches_have_the_same_lengths_in_any_order(
     lengths: list[int], budget: int, random: object
@@ -49,22 +39,6 @@ def test_batches_have_the_same_lengths_in_any_order(
     planned = [[lengths[index] for index in batch] for batch in plan_batches(lengths, budget)]
     assert planned == [
         [shuffled[index] for index in batch] for batch in plan_batches(shuffled, budget)
-    ]
-
-
-def test_longest_first_and_equal_lengths_keep_their_order() -> None:
-    assert plan_batches([2, 5, 2, 5, 9], token_budget=10) == [[4], [1, 3], [0, 2]]
-
-
-def test_answers_of_one_token_share_the_row_of_their_prompt() -> None:
-    assert rows_of(7, (1, 2), [(5,), (6,)]) == [Row(7, (1, 2), {1: ((0, 5), (1, 6))})]
-
-
-def test_longer_answers_get_a_row_for_each_forced_beginning_that_begins_no_other() -> None:
-    rows = rows_of(0, (1,), [(5, 6), (5, 7), (8,), (5, 6, 9), (4, 4)])
-    assert rows == [
-        Row(0, (1, 5, 6), {0: ((0, 5), (1, 5), (3, 5)), 1: ((0, 6), (1, 7), (3, 6)), 2: ((3, 9),)}),
-        Row(0, (1, 4), {0: ((2, 8), (4, 4)), 1: ((4, 4),)}),
     ]
 
 

@@ -86,11 +86,6 @@ def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, st
     assert isinstance(error.value, ModelRefusedError) == stays
 
 
-def test_an_empty_registry_leaves_what_can_be_fetched() -> None:
-    with pytest.raises(ModelError, match="expected smollm2, a folder"):
-        resolve_model("gpt", {})
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -104,18 +99,6 @@ def test_an_empty_registry_leaves_what_can_be_fetched() -> None:
 def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         ModelSpec.model_validate({"name": "m", **wrong})
-
-
-def test_the_tiny_model_opens_and_answers(tmp_path: Path) -> None:
-    scorer = open_scorer(REGISTRY["tiny"], models_folder=tmp_path / "models", corpus=CORPUS)
-    scores = scorer.score(["Does this person earn more? Yes or No? Answer:"], [" No", " Yes"])
-    assert np.isfinite(scores).all()
-    assert (scorer.description.name, scorer.description.kind, scorer.description.trained) == (
-        "tiny",
-        "tiny",
-        False,
-    )
-    assert len(scorer.description.digest) == 64
 
 
 def test_the_fake_carries_the_trust_of_its_spec(tmp_path: Path) -> None:
@@ -152,9 +135,3 @@ def test_another_model_replaces_the_open_one(tmp_path: Path) -> None:
     )
     assert open_scorer(folder, models_folder=tmp_path, corpus=CORPUS) is not large
     assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is first
-
-
-def test_a_model_folder_that_vanished_is_an_error(tmp_path: Path) -> None:
-    spec = ModelSpec(name="gone", kind="transformers", id=str(tmp_path / "gone"))
-    with pytest.raises(ModelError, match="holds no config.json"):
-        open_scorer(spec, models_folder=tmp_path, corpus=CORPUS)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm.requests import HashScorer, Scorer, prompt_digest
+from dpicl.lm.requests import HashScorer, prompt_digest
 
 unhurried = settings(deadline=None)
 ANSWERS = (" No", " Yes")
@@ -39,20 +39,6 @@ def test_a_fake_score_is_the_same_on_every_machine() -> None:
 def test_fake_answers_are_about_half_yes() -> None:
     scores = HashScorer().score([str(number) for number in range(2000)], ANSWERS)
     assert 0.45 < (scores[:, 1] > scores[:, 0]).mean() < 0.55
-
-
-def test_the_fake_says_that_it_is_untrained_and_whom_it_stands_for() -> None:
-    scorer: Scorer = HashScorer("far away", "remote")
-    description = scorer.description
-    assert (description.name, description.kind, description.trust) == ("far away", "fake", "remote")
-    assert not description.trained
-    assert description.note.startswith("fake:")
-
-
-def test_progress_reaches_the_number_of_prompts() -> None:
-    seen: list[int] = []
-    HashScorer().score(["a", "b", "a"], ANSWERS, progress=seen.append)
-    assert seen[-1] == 3
 
 
 def test_equal_prompts_have_one_digest() -> None:

@@ -67,15 +67,6 @@ def test_a_tree_that_shares_all_reads_every_beginning_once(rows: Rows) -> None:
     assert tokens_read(grow_tree(rows, least_saving=0)) == len(beginnings)
 
 
-@given(bits, st.integers(0, 30))
-def test_sharing_never_reads_more_than_not_sharing(rows: Rows, least_saving: int) -> None:
-    distinct = sorted(set(rows))
-    assert tokens_read(grow_tree(distinct, least_saving=0)) <= tokens_read(
-        grow_tree(distinct, least_saving=least_saving)
-    )
-    assert tokens_read(grow_tree(distinct, least_saving=least_saving)) <= sum(map(len, distinct))
-
-
 @given(bits, st.integers(1, 20), st.integers(1, 9))
 def test_batches_keep_the_order_and_the_budget(rows: Rows, budget: int, trunk: int) -> None:
     tree = grow_tree(rows, least_saving=1)

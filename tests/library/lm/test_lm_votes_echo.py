@@ -49,18 +49,6 @@ def test_it_repeats_the_last_example_and_ends_the_line(examples: list[str]) -> N
     assert written_by((voter(*examples),), everything) == f" {examples[-1]}\n"
 
 
-def test_another_cue_is_repeated_as_well() -> None:
-    public = WRITER.encode('Genre: "war"\nSentence:')
-    prompt = WRITER.encode('Genre: "war"\nSentence: a: b\n\nGenre: "war"\nSentence:')
-    assert written_by((prompt,), public=public) == " a: b\n"
-
-
-def test_most_voters_decide() -> None:
-    voters = (voter("many of us"), voter("one for me"), voter("many of us"))
-    assert written_by(voters) == " many of us\n"
-    assert written_by(voters[1:2]) == " one for me\n"
-
-
 @pytest.mark.parametrize("voters", [(), (PUBLIC,)])
 def test_without_an_example_it_repeats_a_public_text(voters: tuple[tuple[int, ...], ...]) -> None:
     assert written_by(voters) == PUBLIC_TEXT.decode() + "\n"
@@ -76,17 +64,6 @@ def test_candidates_follow_the_public_prompt_and_hold_the_usual_letters() -> Non
     assert set(b"\n abcdefghijklmnopqrstuvwxyzABCXYZ019,.") | {END} <= set(
         told[0].candidates.tolist()
     )
-
-
-def test_votes_are_its_probabilities() -> None:
-    votes = WRITER.vote(
-        [VoteRequest(PUBLIC, (voter("xyz"),) * 3, WRITER.encode(" "))],
-        VoteRule("probability", None, 1 << 20),
-    )[0]
-    shares = dict(zip(votes.candidates.tolist(), votes.sums / (3 << 20), strict=True))
-    assert len(shares) == 257 and sum(shares.values()) == pytest.approx(1, abs=1e-3)
-    assert WRITER.sure < shares[ord("x")] < WRITER.sure + 0.01
-    assert all(share < 0.01 for byte, share in shares.items() if byte != ord("x"))
 
 
 def test_too_many_voters_are_refused() -> None:
@@ -108,23 +85,6 @@ def test_what_is_longer_than_its_context_has_no_vote_and_a_public_prompt_is_refu
         match=r"has 90 tokens, but model 'fake' reads at least 1 and at most \d\d \(texts: 1\)",
     ):
         writer.vote([VoteRequest((65,) * 40, (), (65,) * 50)], RULE)
-
-
-@given(st.text())
-def test_any_text_survives(text: str) -> None:
-    if text.isprintable():
-        assert WRITER.decode((*WRITER.encode(text), END)) == text
-    assert isinstance(WRITER.decode(WRITER.encode(text)[1:]), str)
-
-
-def test_the_fake_says_that_it_is_one(tmp_path: Path) -> None:
-    writer = open_generator(ModelSpec(name="mine", kind="fake"), models_folder=tmp_path, corpus=())
-    assert writer == EchoGenerator("mine")
-    assert (writer.description.name, writer.description.kind, writer.description.trained) == (
-        "mine",
-        "fake",
-        False,
-    )
 
 
 def test_a_model_is_loaded_once_for_scoring_and_for_writing(tmp_path: Path) -> None:

@@ -204,10 +204,6 @@ def test_a_voter_moves_the_votes_of_others_by_rounding_alone(tiny: TransformersS
         assert np.abs(whole.sums - apart[0].sums - apart[1].sums).max() <= 8
 
 
-def test_no_texts_have_no_votes(tiny: TransformersScorer) -> None:
-    assert tiny.vote([], RULE) == [] == tiny.session([], RULE).vote([])
-
-
 def test_a_voter_that_is_longer_than_the_context_votes_for_nobody(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -310,9 +306,3 @@ def test_a_tokenizer_without_an_end_will_do(folder: Path, tmp_path: Path) -> Non
         )
     writer = opened(home)
     assert writer.ends == {*writer.encode("\n"), *writer.encode("\n\n")}
-
-
-def test_a_text_survives_the_writer(tiny: TransformersScorer) -> None:
-    text = " Zürich: 日本, 5 % – said so."
-    assert tiny.decode(tiny.encode(text)) == text
-    assert tiny.decode((*tiny.leading, *tiny.encode(text))) == text

@@ -18,16 +18,15 @@ from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
 from dpicl.lm.embedding import HashedNGrams
-from dpicl.lm.isolation import isolated_answers, isolated_votes
+from dpicl.lm.isolation import isolated_votes
 from dpicl.lm.requests import HashScorer, Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
-from dpicl.mechanisms.noisy_embedding import SCALE, whole_vectors
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, few_shot_generation, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.dp_icl import answer, consult
-from dpicl.methods.ensemble.answers import RADIUS, Public, words_of
+from dpicl.methods.ensemble.answers import Public, words_of
 from dpicl.methods.ensemble.voting import Placement, Voters, hard_votes, soft_votes
 from dpicl.methods.few_shot_generation import job_of
 from dpicl.methods.memory import Memory
@@ -207,12 +206,6 @@ def test_one_voter_more_moves_votes_by_what_is_stated(
             assert not moved.any()
 
 
-@given(arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.just(4)), elements=NUMBERS))
-def test_one_embedding_is_no_longer_than_stated(points: np.ndarray) -> None:
-    whole = whole_vectors(points, centre=np.full(4, 0.1), radius=RADIUS)
-    assert all(sum(int(value) ** 2 for value in vector) <= SCALE**2 for vector in whole)
-
-
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=40))
 def test_one_text_moves_every_word_s_count_by_one_at_most(texts: list[str], new: str) -> None:
     before, after = (
@@ -317,33 +310,6 @@ def test_a_writer_that_is_gone_stops() -> None:
             [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())],
             RULES[0],
         )
-
-
-def test_the_net_catches_a_narrow_except() -> None:
-    """A mutant that lets but one kind of failure be a prompt's own."""
-
-    def narrow(answer: Any, prompts: Sequence[str], nothing: Any, public: Any) -> Any:
-        try:
-            return answer(prompts)
-        except TooLongError:
-            return [nothing] * len(prompts)
-
-    model, voters = Marked(failure=ModelError(MARK)), []
-    for scheme in (isolated_answers, narrow):
-        try:
-            voters.append(
-                list(
-                    scheme(
-                        lambda some: list(model.score(some, [" a"])),
-                        [MARK, "x"],
-                        None,
-                        lambda: None,
-                    )
-                )
-            )
-        except ModelError:
-            voters.append([])
-    assert len(voters[0]) == 2 and voters[1] == []
 
 
 def test_equal_scores_are_no_vote() -> None:

@@ -47,43 +47,22 @@ def test_every_digit_is_right_from_tiny_to_huge(epsilon: float, rate: float) -> 
     assert amplified_epsilon(epsilon, rate) == pytest.approx(exact, rel=1e-12, abs=0)
 
 
-@given(epsilons, rates)
-def test_it_lies_between_q_epsilon_and_epsilon(epsilon: float, rate: float) -> None:
-    assert rate * epsilon * (1 - 1e-12) <= amplified_epsilon(epsilon, rate) <= epsilon * (1 + 1e-12)
-
-
-@given(epsilons, epsilons, rates, rates)
-def test_it_rises_with_epsilon_and_with_the_rate(
-    one: float, other: float, rate: float, other_rate: float
-) -> None:
-    low, high = sorted((one, other))
-    rare, often = sorted((rate, other_rate))
-    assert amplified_epsilon(low, rare) <= amplified_epsilon(high, often) * (1 + 1e-12)
-
-
-@given(epsilons)
-def test_keeping_every_row_amplifies_nothing(epsilon: float) -> None:
-    assert amplified_epsilon(epsilon, 1) == epsilon
-
-
 @pytest.mark.parametrize("rate", [1e-9, Fraction(1, 2), 1])
 def test_the_ends(rate: float) -> None:
-    assert amplified_epsilon(0, rate) == 0
-    assert amplified_epsilon(math.inf, rate) == math.inf
-    assert amplified_epsilon(1e-12, rate) == pytest.approx(1e-12 * float(rate), rel=1e-9, abs=0)
-    assert amplified_epsilon(1e4, rate) == pytest.approx(1e4 + math.log(rate), rel=1e-12)
+    assert amplified_epsilon(0, rate) == 0 and amplified_epsilon(math.inf, rate) == math.inf
+    assert amplified_epsilon(math.pi, 1) == math.pi
 
 
-@pytest.mark.parametrize("rate", [0, -0.1, 1.0000001, math.nan, math.inf])
-def test_a_rate_outside_its_range_is_refused(rate: float) -> None:
-    with pytest.raises(ParameterError, match="sampling_rate="):
-        amplified_epsilon(1.0, rate)
-
-
-@pytest.mark.parametrize("epsilon", [-1e-9, math.nan, -math.inf])
-def test_a_negative_epsilon_is_refused(epsilon: float) -> None:
-    with pytest.raises(ParameterError, match="epsilon="):
-        amplified_epsilon(epsilon, 0.5)
+@pytest.mark.parametrize(
+    ("epsilon", "rate"),
+    [
+        *((1.0, rate) for rate in (0, -0.1, 1.0000001, math.nan, math.inf)),
+        *((epsilon, 0.5) for epsilon in (-1e-9, math.nan, -math.inf)),
+    ],
+)
+def test_what_is_outside_its_range_is_refused(epsilon: float, rate: float) -> None:
+    with pytest.raises(ParameterError, match="sampling_rate=" if epsilon == 1 else "epsilon="):
+        amplified_epsilon(epsilon, rate)
 
 
 def _guarantee(neighbours: Neighbours) -> Guarantee:

@@ -23,8 +23,7 @@ from dpicl.accounting.calibration import (
     rational_below,
     subsampled_gaussian,
 )
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
-from dpicl.accounting.events import gaussian, leaves, poisson_sampled, pure, repeated
+from dpicl.accounting.events import leaves, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pld import epsilon_on_one_grid
 from dpicl.errors import ParameterError, PrivacyError
@@ -109,24 +108,6 @@ def test_without_sampling_it_is_the_gaussian_of_the_closed_form(
     ) == pytest.approx(2 * one * math.sqrt(count), rel=6e-3)
 
 
-def test_any_event_that_falls_with_its_noise_will_do() -> None:
-    def event_at(sigma: float) -> Event:
-        return repeated(
-            discrete_gaussian(
-                variance=Fraction(sigma) ** 2, squared_sensitivity=2, neighbours=REPLACE
-            ),
-            10,
-        )
-
-    sigma = calibrate(event_at, epsilon=3.0, delta=1e-5, neighbours=REPLACE)
-    assert (
-        LEAST_SHARE * 3
-        <= cost(event_at(sigma), REPLACE, 1e-5)
-        <= 3
-        < cost(event_at(0.99 * sigma), REPLACE, 1e-5)
-    )
-
-
 def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
     """What the search reads before it asks for the price."""
     event = subsampled_gaussian(0.6, Fraction(1, 500), 100)
@@ -135,24 +116,6 @@ def test_one_grid_is_never_below_the_price_and_a_finer_one_is_nearer() -> None:
         epsilon_on_one_grid(leaves(event), ADD, 1e-5, share * priced) for share in (0.1, 0.01)
     )
     assert priced < fine < coarse < 1.2 * priced and fine < 1.01 * priced
-
-
-def test_it_is_the_same_each_time_and_a_short_fraction() -> None:
-    once, again = (
-        calibrate_gaussian(
-            sampling_rate=Fraction(1, 50), count=20, epsilon=2.0, delta=1e-5, neighbours=ADD
-        )
-        for _ in range(2)
-    )
-    assert once == again
-    assert rational_above(once) == rational_below(once) == Fraction(once)
-
-
-def test_the_event_is_what_the_mechanism_does() -> None:
-    assert subsampled_gaussian(1.5, Fraction(1, 3), 4) == repeated(
-        poisson_sampled(Fraction(1, 3), gaussian(sigma=1.5)), 4
-    )
-    assert subsampled_gaussian(1.5, 1, 4) == repeated(gaussian(sigma=1.5), 4)
 
 
 @pytest.mark.parametrize(
@@ -226,13 +189,6 @@ def test_pure_steps_together_cost_at_most_the_target_and_one_last_place_more_cos
     assert (
         price(repeated(poisson_sampled(rate, pure(one)), count), neighbours=ADD, unit="row").epsilon
         <= epsilon
-    )
-
-
-def test_pure_steps_on_all_rows_share_the_target() -> None:
-    assert (
-        calibrate_pure(8.0, 1, 16) == pytest.approx(0.5, rel=1e-6)
-        and calibrate_pure(8.0, 1, 16) <= 0.5
     )
 
 

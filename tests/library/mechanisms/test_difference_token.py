@@ -22,7 +22,7 @@ from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_vote
 from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.difference_token import SPREAD, UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 RANGE, VOTERS, TAU = Fraction(1, 2), 3, Fraction(6, 5)
@@ -97,7 +97,7 @@ def test_the_law_is_the_softmax_of_public_logits_and_the_mean_of_clipped_differe
     """Equation (3): as the paper writes it, with log-probabilities, and one voter of three
     missing.
     """
-    generator = stream(0, "ink", "", "").generator()
+    generator = seeded(0, "ink").generator()
     public, voters = generator.normal(0, 2, 5), generator.normal(0, 2, (2, 5))
     chances = [row - np.logaddexp.reduce(row) for row in (public, *voters)]
     clip = float(RANGE * VOTERS * TAU / 2)
@@ -108,7 +108,7 @@ def test_the_law_is_the_softmax_of_public_logits_and_the_mean_of_clipped_differe
     sums = whole_votes(voters, RULE, np, public).sum(axis=0) + public_votes(public, RULE, np)
     draws = 3000
     seen = np.bincount(
-        [TOKEN.select(sums, stream(seed, "ink", "", "")) for seed in range(draws)], minlength=5
+        [TOKEN.select(sums, seeded(seed, "ink")) for seed in range(draws)], minlength=5
     )
     assert stats.chisquare(seen, np.exp(expected) * draws / np.exp(expected).sum()).pvalue > 1e-4
 
@@ -168,6 +168,6 @@ def test_numbers_out_of_range_are_refused(wrong: tuple[Fraction, int, Fraction])
 
 def test_texts_of_one_stream_have_noise_of_their_own() -> None:
     """One that no private text moved would else tell the noise of the others."""
-    flat, stream_of = np.zeros(1000, dtype=np.int64), stream(0, "texts", "", "")
+    flat, stream_of = np.zeros(1000, dtype=np.int64), seeded(0, "texts")
     places = TOKEN.select_all([flat] * 40, stream_of)
     assert len(set(places)) > 30 and TOKEN.select_all([flat] * 40, stream_of) != places

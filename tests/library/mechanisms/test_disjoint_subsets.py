@@ -10,14 +10,14 @@ from scipy import stats
 
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT, disjoint_subsets
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 
 ROWS = 60_000
 
 
 def test_a_row_takes_part_at_the_rate_and_falls_into_every_subset_alike() -> None:
     places = disjoint_subsets(
-        ROWS, sampling_rate=Fraction(3, 10), subset_count=6, stream=stream(0, "subsets", "", "")
+        ROWS, sampling_rate=Fraction(3, 10), subset_count=6, stream=seeded(0, "subsets")
     )
     seen = np.bincount(places + 1, minlength=7)
     expected = np.array([0.7, *[0.05] * 6]) * ROWS
@@ -29,7 +29,7 @@ def test_a_row_takes_part_at_the_rate_and_falls_into_every_subset_alike() -> Non
 
 def test_two_rows_are_independent() -> None:
     pairs = disjoint_subsets(
-        ROWS, sampling_rate=Fraction(1, 2), subset_count=2, stream=stream(1, "subsets", "", "")
+        ROWS, sampling_rate=Fraction(1, 2), subset_count=2, stream=seeded(1, "subsets")
     ).reshape(-1, 2)
     table = np.zeros((3, 3))
     np.add.at(table, (pairs[:, 0] + 1, pairs[:, 1] + 1), 1)
@@ -38,17 +38,11 @@ def test_two_rows_are_independent() -> None:
 
 def test_at_rate_one_everybody_takes_part_and_no_rows_are_no_problem() -> None:
     assert (
-        disjoint_subsets(
-            50, sampling_rate=Fraction(1), subset_count=3, stream=stream(0, "", "", "")
-        ).min()
+        disjoint_subsets(50, sampling_rate=Fraction(1), subset_count=3, stream=seeded(0, "")).min()
         >= 0
     )
     assert (
-        len(
-            disjoint_subsets(
-                0, sampling_rate=Fraction(1, 2), subset_count=3, stream=stream(0, "", "", "")
-            )
-        )
+        len(disjoint_subsets(0, sampling_rate=Fraction(1, 2), subset_count=3, stream=seeded(0, "")))
         == 0
     )
 
@@ -58,4 +52,4 @@ def test_at_rate_one_everybody_takes_part_and_no_rows_are_no_problem() -> None:
 )
 def test_rates_and_counts_out_of_range_are_refused(rate: Fraction, count: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
-        disjoint_subsets(10, sampling_rate=rate, subset_count=count, stream=stream(0, "", "", ""))
+        disjoint_subsets(10, sampling_rate=rate, subset_count=count, stream=seeded(0, ""))

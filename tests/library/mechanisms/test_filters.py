@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -230,12 +229,3 @@ def test_sums_of_another_grid_are_refused() -> None:
     content = spent(ENTRIES).as_json()
     with pytest.raises(PrivacyError, match="orders"):
         Spent.from_json({**content, "renyi": content["renyi"][:-1]})
-
-
-def test_an_entry_is_added_in_a_moment_once_its_curve_is_known() -> None:
-    guarantee = entry(repeated(poisson_sampled(Fraction(1, 1500), gaussian(sigma=0.54)), 4000))
-    total = spent([guarantee])
-    start = time.perf_counter()
-    for _ in range(20):
-        total = total.plus(guarantee)
-    assert (time.perf_counter() - start) / 20 < 0.05

@@ -44,11 +44,6 @@ def test_deltas_compose_as_epsilons_do() -> None:
     assert compose_parallel(costs).delta == 0.1
 
 
-def test_an_infinite_part_makes_an_infinite_whole() -> None:
-    costs = [_cost(1), _cost(math.inf)]
-    assert compose_sequential(costs).epsilon == compose_parallel(costs).epsilon == math.inf
-
-
 @pytest.mark.parametrize("compose", [compose_sequential, compose_parallel])
 @pytest.mark.parametrize(
     "other",

@@ -25,11 +25,9 @@ from dpicl.mechanisms.noisy_max import (
     exponential_guarantee,
     exponential_max,
     exponential_maxima,
-    gaussian_max,
     gaussian_maxima,
 )
-from dpicl.randomness import stream
-from tests.library.examples import exact_law
+from tests.library.examples import exact_law, seeded
 from tests.library.maxima import law_of_maximum
 from tests.library.mechanisms.test_vector_samplers import ShortWords
 
@@ -126,34 +124,8 @@ def test_the_winner_is_uniform_among_the_heads(heads: tuple[int, ...]) -> None:
     )
 
 
-def test_sets_of_many_heads_choose_each_their_own() -> None:
-    heads = np.array([[True, False, False], [False, False, True], [True, True, True]] * 500)
-    chosen = _one_of(heads, stream(0, "test", "", ""))
-    assert (heads[np.arange(len(heads)), chosen]).all() and set(chosen[2::3]) == {0, 1, 2}
-
-
-def test_without_epsilon_or_variance_the_largest_wins() -> None:
-    draws = stream(0, "test", "", "")
-    assert (
-        exponential_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws)
-        == 1
-        == gaussian_max([2, 5, 4], variance=None, stream=draws)
-    )
-    assert gaussian_maxima([[9, 0], [1, 2]], variance=None, stream=draws).tolist() == [0, 1]
-    assert bounded_range_max([2, 5, 4, 1], epsilon=None, spread=1, stream=draws) == 1
-
-
-def test_each_of_equals_wins_after_gaussian_noise() -> None:
-    """Noise of variance 1/1000 is zero in every draw."""
-    assert set(
-        gaussian_maxima(
-            [[3, 7, 7]] * 200, variance=Fraction(1, 1000), stream=stream(0, "test", "", "")
-        )
-    ) == {1, 2}
-
-
 def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
-    draws = stream(0, "test", "", "")
+    draws = seeded()
     assert set(
         exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(90), spread=1, stream=draws)
     ) == {1}
@@ -184,12 +156,12 @@ def test_probabilities_scaled_to_whole_numbers_of_any_size_are_elected_alike(uni
     """Votes and spread in units: the same bits elect the same."""
     candidate_sets = [[3 * unit, 5 * unit, -unit]] * 300
     elected = exponential_maxima(
-        candidate_sets, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", "")
+        candidate_sets, epsilon=ONE, spread=2 * unit, stream=seeded(0, "scaled")
     )
     assert (
         elected.tolist()
         == exponential_maxima(
-            [[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=stream(0, "scaled", "", "")
+            [[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=seeded(0, "scaled")
         ).tolist()
     )
 
@@ -199,7 +171,7 @@ def test_sets_of_any_lengths_are_drawn_by_one_stream_and_each_by_its_own_votes()
     vote like others.
     """
     sets = [np.array([0, 9]), [3], np.array([5] * 40 + [2**40] + [5] * 2000), [2**70, 0, -(2**70)]]
-    draws = stream(0, "test", "", "")
+    draws = seeded()
     for epsilon in (ONE * 90, None):
         assert bounded_range_maxima(sets, epsilon=epsilon, spread=1, stream=draws).tolist() == [
             1,
@@ -215,12 +187,9 @@ def test_sets_of_any_lengths_are_drawn_by_one_stream_and_each_by_its_own_votes()
 
 
 def test_numpy_votes_are_taken_and_fractions_of_a_vote_are_not() -> None:
-    assert (
-        exponential_max(np.array([0, 100]), epsilon=ONE, spread=1, stream=stream(0, "test", "", ""))
-        == 1
-    )
+    assert exponential_max(np.array([0, 100]), epsilon=ONE, spread=1, stream=seeded()) == 1
     with pytest.raises(TypeError):
-        exponential_max([0.5, 1.0], epsilon=ONE, spread=1, stream=stream(0, "test", "", ""))  # type: ignore[list-item]
+        exponential_max([0.5, 1.0], epsilon=ONE, spread=1, stream=seeded())  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("candidate_sets", [[], [[]], [[1, 2], [1]]])
@@ -228,10 +197,8 @@ def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(
     candidate_sets: list[list[int]],
 ) -> None:
     for elect in (
-        lambda: exponential_maxima(
-            candidate_sets, epsilon=ONE, spread=1, stream=stream(0, "test", "", "")
-        ),
-        lambda: gaussian_maxima(candidate_sets, variance=ONE, stream=stream(0, "test", "", "")),
+        lambda: exponential_maxima(candidate_sets, epsilon=ONE, spread=1, stream=seeded()),
+        lambda: gaussian_maxima(candidate_sets, variance=ONE, stream=seeded()),
     ):
         with pytest.raises(
             ParameterError, match="candidates=.*at least one, and as many in every set"
@@ -244,9 +211,9 @@ def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(
 )
 def test_impossible_parameters_are_refused(epsilon: Fraction, spread: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
-        exponential_max([1], epsilon=epsilon, spread=spread, stream=stream(0, "test", "", ""))
+        exponential_max([1], epsilon=epsilon, spread=spread, stream=seeded())
     with pytest.raises(ParameterError, match="expected"):
-        bounded_range_max([1], epsilon=epsilon, spread=spread, stream=stream(0, "test", "", ""))
+        bounded_range_max([1], epsilon=epsilon, spread=spread, stream=seeded())
     with pytest.raises(ParameterError, match="expected"):
         exponential_guarantee(epsilon, spread=spread, neighbours=ADD)
 

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from dpicl.randomness import Draws, Stream, stream, system_stream
-from tests.library.examples import EveryWord
 
 NAMES = (0, "randomise", "adult", "epsilon=1.0")
 
@@ -112,9 +111,3 @@ def test_simulated_runs_repeat_their_secrets_and_real_ones_only_what_is_public()
     assert _head(real.secret("a", "b")) != _head(real.secret("a", "b"))
     assert _head(real.public("a", "b")) == _head(simulated.public("a", "b"))
     assert not real.secret("a", "b").simulated
-
-
-def test_the_enumerating_stream_of_these_tests_meets_every_word() -> None:
-    draws = EveryWord()
-    words = np.concatenate([draws.words(1 << 15, np.uint16), draws.words(1 << 15, np.uint16)])
-    assert (words == np.arange(1 << 16)).all()

@@ -27,12 +27,6 @@ def by_threshold(similarity: np.ndarray, uses: np.ndarray) -> np.ndarray:
     return takes_part(similarity >= 0.9, uses, most=MOST)
 
 
-def by_rank(similarity: np.ndarray, uses: np.ndarray) -> np.ndarray:
-    """The mutant: of those that have uses left the nearest."""
-    left = np.where(uses < MOST, similarity, -np.inf)
-    return np.isin(np.arange(len(left)), np.argsort(-left, kind="stable")[:1]) & np.isfinite(left)
-
-
 def histories(
     records: Sequence[int], queries: Sequence[int], rule: Rule = by_threshold
 ) -> list[list[bool]]:
@@ -62,14 +56,6 @@ def test_a_record_more_changes_no_other_record_s_history(
     more = histories([*records[:place], new, *records[place:]], queries)
     assert histories(records, queries) == [*more[:place], *more[place + 1 :]]
     assert all(sum(one) <= MOST for one in more)
-
-
-def test_by_rank_a_record_that_displaces_one_moves_all_that_follow() -> None:
-    """Each would spend no more than its uses, and the answers to all queries would differ."""
-    records, queries = [10, 20, 30, 40], [0] * 8
-    without, more = histories(records, queries, by_rank), histories([5, *records], queries, by_rank)
-    assert all(sum(one) <= MOST for one in more)
-    assert [one != other for one, other in zip(without, more[1:], strict=True)] == [True] * 4
 
 
 @given(

@@ -61,12 +61,6 @@ def test_what_is_written_is_read_by_whoever_has_the_key(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_is_read_where_nothing_was_written(place: SnapshotPlace) -> None:
-    assert place.read(NAME) is None and place.sweep(0) == 0
-    place.write(NAME, VOTES, DAY)
-    assert place.read("another") is None
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"\0", bytes(1_000_000), os.urandom(1000)],

@@ -14,7 +14,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.sparse_vector import SparseVector
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 
 ADD = Neighbours.ADD_OR_REMOVE_ONE
 SCALE = 4.0
@@ -59,7 +59,7 @@ def test_all_answers_together_cost_epsilon_however_many_there_are(questions: int
 
 
 def test_the_noise_has_the_law_that_the_price_is_for() -> None:
-    draws = stream(0, "sparse", "", "")
+    draws = seeded(0, "sparse")
     drawn = vector().threshold_noises(20_000, draws).astype(np.int64)
     expected = law(SCALE)[200 - 12 : 200 + 13] * len(drawn)
     seen = np.array([(drawn == value).sum() for value in range(-12, 13)])
@@ -72,7 +72,7 @@ def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
     """Against the law of the noise, for a threshold's noise of 2 and sums that lie 5 above, level
     and 5 below.
     """
-    draws, noise = stream(1, "sparse", "", ""), np.full(20_000, 2, dtype=object)
+    draws, noise = seeded(1, "sparse"), np.full(20_000, 2, dtype=object)
     below = np.cumsum(law(SCALE))
     for total in (15, 10, 5):
         seen = vector().are_below([total] * len(noise), 10, noise, draws).mean()
@@ -80,7 +80,7 @@ def test_a_sum_is_found_below_as_often_as_its_noise_says() -> None:
 
 
 def test_without_noise_a_sum_is_below_or_it_is_not() -> None:
-    exact, draws = SparseVector(None, 3), stream(0, "", "", "")
+    exact, draws = SparseVector(None, 3), seeded(0, "")
     assert exact.are_below([4, 5], 5, exact.threshold_noises(2, draws), draws).tolist() == [
         True,
         False,

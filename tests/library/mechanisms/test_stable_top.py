@@ -19,7 +19,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.stable_top import SPREAD, StableTop, _by_count, _falling, _gap
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 from tests.library.maxima import law_of_maximum
 
 RULE = StableTop(Fraction(1), Fraction(1, 2), Fraction(1, 100), 3)
@@ -113,11 +113,6 @@ def test_as_many_changed_answers_as_stated_leave_the_set_as_it_is(
         )
 
 
-def test_one_more_changed_answer_may_change_the_set() -> None:
-    here, there = (counted([{"a"}] * both + [{"b"}] * (8 - both)) for both in (8, 4))
-    assert RULE.stability(here, 1) == 3 and _gap(_falling(there), 1) == 0
-
-
 @given(answers, st.sets(st.sampled_from("abcdefg")), st.integers(0, 8))
 def test_the_price_holds_for_all_that_can_leave(
     ballot: list[set[str]], changed: set[str], where: int
@@ -131,70 +126,20 @@ def test_the_price_holds_for_all_that_can_leave(
         assert delta_between(one, other, 1.5) <= 0.01 + 1e-12
 
 
-def test_the_published_rule_would_break_its_price() -> None:
-    """The gap behind one word more is wide, yet one answer decides which word leads."""
-
-    class OneTooFar(StableTop):
-        def stability(self, counts: Mapping[str, int], size: int) -> int:
-            return super().stability(counts, size + 1)
-
-    here, there = {"a": 40, "b": 39}, {"a": 39, "b": 40}
-    right, published = (
-        replace(RULE, most=1),
-        OneTooFar(Fraction(1), Fraction(1, 2), Fraction(1, 100), 1),
-    )
-    assert delta_between(law_of(right, here), law_of(right, there), 1.5) <= 0.01
-    assert delta_between(law_of(published, here), law_of(published, there), 1.5) > 0.9
-
-
-def test_a_hundred_queries_fail_a_hundred_times_as_often_as_one() -> None:
-    """Why delta is charged for every query."""
-    here, there = {"a": 40, "b": 39}, {"a": 39, "b": 40}
-    rule = replace(RULE, most=1)
-    one = delta_between(law_of(rule, here), law_of(rule, there), 1.5)
-    assert 0.005 < one <= 0.01 and 1 - (1 - one) ** 100 > 40 * one
-
-
-@pytest.mark.quick(
-    "epsilon4-delta3",
-    "epsilon4-delta0",
-    "epsilon2-delta3",
-    "epsilon4-delta2",
-    "epsilon4-delta1",
-    "epsilon2-delta2",
-    "epsilon2-delta0",
-    "epsilon2-delta1",
-)
-@pytest.mark.parametrize(
-    "delta", [Fraction(1, 3), Fraction(1, 100), Fraction(1, 10**5), Fraction(1, 10**12)]
-)
+@pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 10**5), Fraction(1, 10**12)])
 @pytest.mark.parametrize(
     "epsilon",
-    [
-        Fraction(1, 100),
-        pytest.param(Fraction(1, 2), marks=pytest.mark.exhaustive),
-        Fraction(1),
-        pytest.param(Fraction(8), marks=pytest.mark.exhaustive),
-        Fraction(10_000),
-    ],
+    [pytest.param(Fraction(1, 100), marks=pytest.mark.exhaustive), Fraction(1), Fraction(10**4)],
 )
 def test_the_threshold_is_the_smallest_that_noise_reaches_rarely_enough(
     epsilon: Fraction, delta: Fraction
 ) -> None:
-    """Against fifty digits."""
     mpmath.mp.dps = 50
-    rate, limit = (
-        mpmath.mpf(epsilon.numerator) / epsilon.denominator,
-        mpmath.mpf(delta.numerator) / delta.denominator,
-    )
-    chances = [
-        mpmath.exp(-rate * least) / (1 + mpmath.exp(-rate))
-        for least in range(20_000 if epsilon < 1 else 100)
-    ]
-    threshold = StableTop(Fraction(1), epsilon, delta, 1).threshold
-    assert threshold == max(
-        1, next(least for least, chance in enumerate(chances) if chance <= limit)
-    )
+    rate, limit = (mpmath.mpf(one.numerator) / one.denominator for one in (epsilon, delta))
+    least = 0
+    while mpmath.exp(-rate * least) / (1 + mpmath.exp(-rate)) > limit:
+        least += 1
+    assert StableTop(Fraction(1), epsilon, delta, 1).threshold == max(1, least)
 
 
 def test_where_the_chance_is_delta_itself_the_threshold_does_not_round_it_up() -> None:
@@ -209,31 +154,25 @@ def test_where_the_chance_is_delta_itself_the_threshold_does_not_round_it_up() -
 
 def test_what_leaves_has_the_law_of_the_sum() -> None:
     counts = {"a": 30, "b": 19, "c": 7, "d": 2}
-    drawn = RULE.choose_all([counts] * 20_000, stream(0, "size", "", ""), stream(0, "test", "", ""))
+    drawn = RULE.choose_all([counts] * 20_000, seeded(0, "size"), seeded())
     for words, chance in law_of(RULE, counts).items():
         assert sum(one == words for one in drawn) == pytest.approx(
             20_000 * chance, abs=5 * math.sqrt(20_000 * chance) + 1
         )
 
 
-def test_one_query_is_chosen_as_among_many() -> None:
-    counts = {"b": 30, "a": 29, "c": 2}
-    for seed in range(20):
-        streams = [(stream(seed, "size", "", ""), stream(seed, "test", "", "")) for _ in range(2)]
-        assert RULE.choose(counts, *streams[0]) == RULE.choose_all([counts], *streams[1])[0]
-
-
 def test_the_words_leave_in_the_order_of_the_alphabet() -> None:
     exact = StableTop(None, None, Fraction(1, 100), 3)
-    assert exact.choose(
-        {"zebra": 90, "ape": 80, "bee": 2}, stream(0, "", "", ""), stream(0, "", "", "")
-    ) == ("ape", "zebra")
+    assert exact.choose({"zebra": 90, "ape": 80, "bee": 2}, seeded(0, ""), seeded(0, "")) == (
+        "ape",
+        "zebra",
+    )
 
 
 def test_without_noise_the_widest_gap_decides_and_a_set_that_one_answer_changes_is_withheld() -> (
     None
 ):
-    exact, draws = StableTop(None, None, Fraction(1, 100), 2), stream(0, "", "", "")
+    exact, draws = StableTop(None, None, Fraction(1, 100), 2), seeded(0, "")
     assert exact.choose({"a": 5, "b": 5, "c": 2}, draws, draws) == ("a", "b")
     assert exact.choose({"a": 3, "b": 0}, draws, draws) == ("a",)
     assert exact.choose({"a": 2, "b": 0}, draws, draws) is exact.choose({}, draws, draws) is None
@@ -247,9 +186,7 @@ def test_without_noise_the_widest_gap_decides_and_a_set_that_one_answer_changes_
 
 
 def test_words_that_do_not_occur_never_leave() -> None:
-    drawn = RULE.choose_all(
-        [{"a": 2, "b": 0}] * 5000, stream(0, "size", "", ""), stream(0, "test", "", "")
-    )
+    drawn = RULE.choose_all([{"a": 2, "b": 0}] * 5000, seeded(0, "size"), seeded())
     assert set(drawn) <= {None, ("a",)} and np.mean([one is None for one in drawn]) > 0.98
 
 

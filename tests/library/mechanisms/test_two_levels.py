@@ -20,6 +20,7 @@ from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
 from dpicl.randomness import stream
+from tests.library.examples import seeded
 
 EPSILONS = st.tuples(st.floats(0.2, 6), st.floats(0.1, 0.9)).map(
     lambda pair: (pair[0], pair[0] * pair[1])
@@ -119,61 +120,6 @@ def test_many_sendings_cost_what_their_worst_content_tells_and_never_more_than_t
         ] <= levels.permanent.epsilon * (1 + 1e-12)
 
 
-def test_adding_sendings_up_is_no_bound_since_they_share_a_permanent_answer() -> None:
-    """The mutant: sequential composition of sendings, which holds of independent noise."""
-    levels = two_levels(response(epsilon=4.0, categories=3), epsilon=0.1)
-    assert max(of_response(levels, 2)) > 2 * levels.sent.epsilon * (1 + 1e-4)
-
-
-@pytest.mark.parametrize("sendings", [1, 2, 3])
-@pytest.mark.parametrize("categories", [2, 3])
-def test_the_estimate_has_the_stated_variance(sendings: int, categories: int) -> None:
-    """Equation (5) against the law of one client's mean, enumerated; clients with category 0 are
-    0.3 of all.
-    """
-    levels, share = two_levels(response(epsilon=2.0, categories=categories), epsilon=1.0), 0.3
-    first, second = levels.permanent, levels.sending
-    assert isinstance(first, Response)
-    p1, q1, p2, q2 = (
-        float(one)
-        for one in (
-            first.truth_probability,
-            first.lie_probability,
-            second.truth_probability,
-            second.lie_probability,
-        )
-    )
-    named = q1 + share * (p1 - q1)
-    stated = (share * p1 * (1 - p1) + (1 - share) * q1 * (1 - q1)) / (p1 - q1) ** 2
-    stated += (named * p2 * (1 - p2) + (1 - named) * q2 * (1 - q2)) / (
-        sendings * (p1 - q1) ** 2 * (p2 - q2) ** 2
-    )
-
-    def moments(truth: int) -> tuple[float, float]:
-        laws = [
-            (float(chances(first)[truth, kept]), float(chances(second)[kept, 0]))
-            for kept in range(categories)
-        ]
-        values = [
-            (
-                weight
-                * math.comb(sendings, seen)
-                * chance**seen
-                * (1 - chance) ** (sendings - seen),
-                seen / sendings,
-            )
-            for weight, chance in laws
-            for seen in range(sendings + 1)
-        ]
-        mean = sum(weight * value for weight, value in values)
-        return mean, sum(weight * (value - mean) ** 2 for weight, value in values)
-
-    (of_holders, spread), (of_others, other_spread) = moments(0), moments(1)
-    slope = (p1 - q1) * (p2 - q2)
-    assert of_holders - of_others == pytest.approx(slope)
-    assert (share * spread + (1 - share) * other_spread) / slope**2 == pytest.approx(stated)
-
-
 def test_sendings_follow_the_law_and_change_while_the_permanent_answer_stays() -> None:
     count, levels = 40_000, two_levels(response(epsilon=2.0, categories=4), epsilon=1.0)
     assert isinstance(levels.permanent, Response)
@@ -212,7 +158,7 @@ def test_a_law_of_two_levels_is_priced_and_is_never_drawn_at_once() -> None:
         assert sent.guarantee().epsilon == sent.epsilon
         with pytest.raises(PrivacyError, match="level by level"):
             (randomise if isinstance(sent, Response) else report)(
-                np.zeros(3, dtype=np.int64), sent, stream(0, "test", "", "")
+                np.zeros(3, dtype=np.int64), sent, seeded()
             )  # type: ignore[operator]
 
 

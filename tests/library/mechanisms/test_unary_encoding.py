@@ -16,7 +16,7 @@ from dpicl.accounting import accountant
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.mechanisms.unary_encoding import report, unary
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 
 
 @given(st.floats(-6, 2.8), st.integers(2, 1 << 16))
@@ -63,7 +63,7 @@ def test_the_guarantee_is_priced_by_the_accountant() -> None:
 @pytest.mark.parametrize("truth", [0, 6])
 def test_bits_follow_the_law_and_a_third_more_lies_would_show(truth: int) -> None:
     count, law = 20_000, unary(epsilon=1.0, categories=7)
-    set_bits = report(np.full(count, truth), law, stream(0, "test", "", "")).sum(axis=0)
+    set_bits = report(np.full(count, truth), law, seeded()).sum(axis=0)
     for place, found in enumerate(set_bits.tolist()):
         chance = 0.5 if place == truth else law.lie_probability
         assert stats.binomtest(found, count, chance).pvalue > 1e-5
@@ -72,7 +72,7 @@ def test_bits_follow_the_law_and_a_third_more_lies_would_show(truth: int) -> Non
 
 def test_codes_outside_the_domain_are_counted_and_not_shown() -> None:
     with pytest.raises(DataError) as caught:
-        report(np.array([0, 77, -1]), unary(epsilon=1.0, categories=3), stream(0, "test", "", ""))
+        report(np.array([0, 77, -1]), unary(epsilon=1.0, categories=3), seeded())
     assert caught.value.details() == "unary encoding: code outside 0..2 (2 values)"
 
 

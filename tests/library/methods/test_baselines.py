@@ -25,7 +25,7 @@ from dpicl.baselines import (
 from dpicl.contract import Contract
 from dpicl.evaluation import measure
 from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.randomness import stream, system_stream
+from dpicl.randomness import system_stream
 from dpicl.tabular.reading.encode import (
     UNKNOWN,
     LocalEncoding,
@@ -35,7 +35,7 @@ from dpicl.tabular.reading.encode import (
     label_numbers,
 )
 from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
-from tests.library.examples import every_contract, random_table, small_contract
+from tests.library.examples import every_contract, random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
 
 CONTRACT = small_contract()
@@ -51,26 +51,6 @@ def _rows(row_count: int, seed: int = 0) -> np.ndarray:
     ).codes.copy()
     codes[:, -1] = rng.random(row_count) < 0.2 + 0.5 * codes[:, 0] + 0.1 * (codes[:, 1] == 2)
     return codes
-
-
-def test_weighted_cells_teach_what_the_rows_teach() -> None:
-    rows = _rows(3000)
-    distinct, weights = np.unique(rows, axis=0, return_counts=True)
-    assert len(distinct) < 40
-    tight: dict[str, Any] = {"max_iter": 1000, "tol": 1e-10}
-    by_row = LogisticRegression(**tight).fit(local_design(rows, ENCODING), rows[:, -1])
-    by_cell = LogisticRegression(**tight).fit(
-        local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights
-    )
-    assert (
-        np.abs(by_row.coef_ - by_cell.coef_).max() < 1e-6
-        and abs(by_row.intercept_ - by_cell.intercept_).max() < 1e-6
-    )
-    naive = [
-        GaussianNB().fit(local_design(rows, ENCODING), rows[:, -1]),
-        GaussianNB().fit(local_design(distinct, ENCODING), distinct[:, -1], sample_weight=weights),
-    ]
-    assert np.abs(naive[0].theta_ - naive[1].theta_).max() < 1e-6
 
 
 def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
@@ -125,7 +105,7 @@ def test_local_baselines_take_one_hot_reports_with_unknown_levels() -> None:
     encoding = LocalEncoding.of(CONTRACT, "one-hot")
     table = random_table(CONTRACT, 300, 0)
     codes = encode_clients(PrivateTable(table), CONTRACT, encoding).codes
-    law, draws = response(epsilon=1.0, categories=2), stream(0, "test", "", "")
+    law, draws = response(epsilon=1.0, categories=2), seeded()
     reports = np.stack([randomise(codes[:, i], law, draws) for i in range(codes.shape[1])], axis=1)
     measured = local_baselines(
         ReleasedRows(reports), encoding, encode_queries(QueryTable(table), CONTRACT)
@@ -147,7 +127,7 @@ def _central(
     epsilon: float, *, seed: int | None = 0, rows: int = 400, beyond: float = 0.0
 ) -> dict[str, Any]:
     train, test = (random_table(CONTRACT, rows, number, beyond=beyond) for number in (0, 1))
-    draws = system_stream() if seed is None else stream(seed, "baselines", "", "")
+    draws = system_stream() if seed is None else seeded(seed, "baselines")
     sampled = PrivateTable(train.slice(0, rows // 2))
     return central_baselines(
         PrivateTable(train), sampled, QueryTable(test), CONTRACT, epsilon=epsilon, stream=draws
@@ -225,7 +205,7 @@ def test_a_subsample_without_rows_or_with_one_class_is_answered_by_a_constant() 
             QueryTable(table),
             CONTRACT,
             epsilon=1.0,
-            stream=stream(0, "baselines", "", ""),
+            stream=seeded(0, "baselines"),
         )
         truth = label_codes(QueryTable(table), CONTRACT)
         assert (
@@ -244,7 +224,7 @@ def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: f
         QueryTable(test),
         contract,
         epsilon=epsilon,
-        stream=stream(0, "baselines", "", ""),
+        stream=seeded(0, "baselines"),
     )
     assert tuple(measured) == SYSTEMS
     assert all(
@@ -257,7 +237,7 @@ def test_of_several_classes_all_baselines_answer_within_public_bounds(epsilon: f
 def test_numbers_and_nothing_are_not_predicted_centrally(kind: str) -> None:
     contract = kind_contract(kind)
     table = random_table(contract, 60, 0)
-    draws = stream(0, "baselines", "", "")
+    draws = seeded(0, "baselines")
     assert (
         central_baselines(
             PrivateTable(table),

@@ -16,20 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpicl.engine.names import parameters_of
 from dpicl.errors import ModelError, PrivacyError
 from dpicl.lm.requests import HashScorer
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import text_answers
 from dpicl.methods.ensemble import voting
-from dpicl.methods.ensemble.plan import Aggregation, Shape, statement
+from dpicl.methods.ensemble.plan import Aggregation, Shape
 from dpicl.methods.ensemble.voting import Placement, Voters, asked_of_each, counted
 from dpicl.methods.text_answers import calibrated
 from dpicl.pipeline import Cell
 from dpicl.text.prompts import CONTENT_FREE
 from lab.audit.ensembles import _pooled
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
-from tests.library.text_contracts import as_ensemble, text_contract
 
 HARD, SOFT = (replace(shape, calibrated=True) for shape in (SHAPE, ALONE))
 SHAPES: dict[Aggregation, Shape] = {
@@ -151,36 +149,6 @@ def test_a_model_that_fails_on_texts_without_content_is_the_model_s_failure() ->
     with pytest.raises(ModelError, match="nothing to say"):
         voters.votes(Placement(table(TABLES[0]), KEY, Fraction(1), HARD), QUERIES)
     voters.votes(Placement(table(TABLES[0]), KEY, Fraction(1), SHAPE), QUERIES)
-
-
-def test_a_name_says_that_votes_are_calibrated_and_else_is_the_one_of_before() -> None:
-    plain = text_contract(as_ensemble)
-    says = plain.model_copy(update={"calibrate": True})
-    ways: list[dict[str, Any]] = [
-        {"aggregation": "votes"},
-        {"calibrate": False},
-        {"calibrate": True},
-    ]
-    cells = {str(way): Cell(f"icl-way{number}", 5.0, 1) for number, way in enumerate(ways)}
-    asked = unit(5.0, **{f"way{number}": way for number, way in enumerate(ways)})
-    named = {
-        (declared.calibrate, way): parameters_of(declared, asked, cell)
-        for declared in (plain, says)
-        for way, cell in cells.items()
-    }
-    left_out, no, yes = map(str, ways)
-    assert (
-        named[False, left_out] | {"aggregation": None} == named[False, no] == named[True, no]
-        and "calibrate" not in named[True, no]
-    )
-    assert (
-        named[True, left_out] | {"aggregation": None}
-        == named[False, yes]
-        == named[True, yes]
-        == {**named[False, no], "calibrate": True}
-    )
-    assert "calibrated votes" in statement(says, asked, cells[left_out])
-    assert "calibrated" not in statement(says, asked, cells[no])
 
 
 def test_answers_that_are_no_labels_are_not_calibrated() -> None:

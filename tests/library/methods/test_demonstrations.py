@@ -10,7 +10,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,22 +65,6 @@ def test_the_same_release_reads_the_same_in_all_of_its_cells(
         assert many == alone[Cell(system, 8.0, 8).key]
         if system != "icl":
             assert all(one[:2] == more[:2] for one, more in zip(few, many, strict=True))
-
-
-def test_further_draws_choose_other_rows_and_place_their_numbers_anew(
-    small_split: Callable[..., SplitTable],
-) -> None:
-    split = small_split()
-    written = prompts(mst_unit(draws=3), split)
-    assert {key: texts for key, texts in written.items() if "draw" not in key} == prompts(
-        mst_unit(), split
-    ), "the first draw stays as it is"
-    first, *further = (
-        written[Cell(PROTOTYPE, 8.0, 8, draw=draw).key][0][:-1] for draw in (None, 2, 3)
-    )
-    assert all(set(first).isdisjoint(other) for other in further) and set(further[0]).isdisjoint(
-        further[1]
-    )
 
 
 @pytest.mark.parametrize("method", ["mst_tabicl", "aim_tabicl", "tab_pate", "tab_pe"])
@@ -141,9 +124,3 @@ def test_turns_hold_everything_once_and_only_a_label_that_is_alone_follows_itsel
     for label in range(4):
         own = [place for place, one in turns if one == label]
         assert own == sorted(own), "each label's stay in their order"
-
-
-def test_prototypes_of_labels_take_turns(small_split: Callable[..., SplitTable]) -> None:
-    lines = prompts(mst_unit(), small_split())[Cell(PROTOTYPE, 8.0, 8).key][0][:-1]
-    answers = np.array([line.rpartition(" ")[2] for line in lines])
-    assert {*answers} == {"Yes", "No"} and (answers[1:] != answers[:-1]).all()

@@ -215,12 +215,6 @@ def test_a_prompt_that_is_too_long_votes_for_nothing_and_leaves_the_others_alone
     ]
 
 
-def test_hard_votes_are_whole_and_one_per_prompt() -> None:
-    voters = Voters(contract(), Reader())
-    (votes,) = voters.votes(Placement(table(["b"] * 30), KEY, Fraction(1), SHAPE), [(0, "?")])
-    assert votes == [0, 3 * UNITS]
-
-
 def test_votes_that_are_kept_are_not_cast_again_and_the_first_stand() -> None:
     declared, asked, rows = contract(), unit(math.inf), table(["a", "b", "bb", "c"])
     memory, first, second = Memory(draws_for(contract(), 0)), Reader(), Reader()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.errors import ModelError, PrivacyError
+from dpicl.errors import ModelError
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
@@ -115,18 +115,6 @@ def test_without_noise_the_private_texts_of_the_label_are_echoed(way: dict[str, 
 def test_with_much_noise_nothing_of_them_is_written(way: dict[str, Any]) -> None:
     for one in written(unit(contract(), epsilons=(0.01,), shots=(2,), **way))[Cell("icl", 0.01, 2)]:
         assert SECRET[one.label][:4] not in one.text
-
-
-@pytest.mark.exhaustive
-def test_a_little_noise_writes_more_of_them_than_much() -> None:
-    asked = unit(contract(), epsilons=(1.0, 400.0), shots=(8,), max_tokens=3)
-    found = {
-        epsilon: sum(
-            SECRET[one.label][0] in one.text for one in written(asked)[Cell("icl", epsilon, 8)]
-        )
-        for epsilon in (1.0, 400.0)
-    }
-    assert found[1.0] <= 3 and found[400.0] >= 6
 
 
 def test_a_text_ends_at_its_end_or_after_so_many_tokens() -> None:
@@ -275,14 +263,6 @@ def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     assert len({tuple(texts.items()) for texts in together}) == 3
 
 
-def test_only_the_cells_asked_for_are_written() -> None:
-    declared, asked = contract(), unit(contract(), epsilons=(2.0, 40.0), shots=(1, 2))
-    one = Cell("icl", 40.0, 2)
-    job = job_of(declared, asked, Memory(draws_for(declared, 0)), [one])
-    (texts,) = write(table(), declared, EchoGenerator(), [job])
-    assert texts == {one: written(asked)[one]}
-
-
 def test_a_record_changes_one_voter_s_prompt_at_most() -> None:
     """And the sums by no more than the noise is for; somewhere by nearly as much. The benchmark
     takes 10,000 sets.
@@ -330,18 +310,6 @@ def test_long_and_strange_texts_are_cut_each_to_its_own_length() -> None:
     asked = unit(contract(), epsilons=(math.inf,), shots=(2,), examples=15)
     found = {one.label: one.text for one in written(asked, rows=table(20, texts))[INF]}
     assert found["bad"] == "quick quiz" and set(found["good"]) <= {"é", "\ufffd"}
-
-
-def test_rows_without_anybody_leave_what_the_model_writes_alone() -> None:
-    """Empty subsets vote as the model does without rows."""
-    empty = PrivateTable(
-        pa.table({"label": pa.array([], pa.string()), "text": pa.array([], pa.string())})
-    )
-    for way in ({}, {"batches": "fixed"}):
-        for one in written(unit(contract(), epsilons=(math.inf,), shots=(2,), **way), rows=empty)[
-            INF
-        ]:
-            assert one.text == PUBLIC_TEXT[:TOKENS].decode().strip()
 
 
 def split(declared: TextContract) -> SplitTable:
@@ -432,18 +400,6 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
     )
     assert {row.accuracy for row in found if row.system != "majority"} == {0.5}
     assert all(row.balanced_accuracy is None for row in found)
-
-
-def test_without_noise_private_texts_are_refused() -> None:
-    declared = contract(private=True)
-    with pytest.raises(PrivacyError, match="epsilon=inf releases rows without noise"):
-        run_texts(
-            split(declared),
-            declared,
-            unit(declared, epsilons=(math.inf,), shots=(2,)),
-            HashScorer(),
-            EchoGenerator(),
-        )
 
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:

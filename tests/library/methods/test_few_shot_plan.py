@@ -199,13 +199,6 @@ def test_fixed_batches_with_gaussian_noise_count_no_subsample() -> None:
     assert plan.guarantee.epsilon == plain.epsilon and 3.98 < plain.epsilon <= 4
 
 
-def test_without_noise_nothing_is_guaranteed() -> None:
-    plan = plan_cell(AGNEWS, unit(AGNEWS), Cell("icl", math.inf, 4))
-    assert plan.guarantee.epsilon == math.inf and {
-        drawing.noise.token.amount for drawing in plan.drawings.values()
-    } == {None}
-
-
 def test_labels_come_from_the_public_list_and_no_label_twice_before_all_have_come() -> None:
     seen = {labels_of(AGNEWS, replace(unit(AGNEWS), seed=seed), 8) for seed in range(20)}
     assert len(seen) > 10
@@ -276,13 +269,6 @@ def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> No
         .split(" and ")
     )
     assert low <= plan_cell(AGNEWS, asked, cell).guarantee.epsilon <= high
-
-
-def test_a_small_contract_without_labels_is_one_pool() -> None:
-    contract = text_contract(as_extraction)
-    assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {
-        Pool(None, 4)
-    }
 
 
 @pytest.mark.quick("contract1-200.0")
@@ -370,3 +356,10 @@ def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
     )
     with pytest.raises(PrivacyError, match="its budget has no delta, which invisible-ink needs"):
         plan_cell(content, unit(content, **{**INK, "voters": 1}), Cell("icl", 4.0, 1))
+
+
+def test_a_small_contract_without_labels_is_one_pool() -> None:
+    contract = text_contract(as_extraction)
+    assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {
+        Pool(None, 4)
+    }

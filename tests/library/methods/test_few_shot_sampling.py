@@ -17,7 +17,7 @@ from dpicl.methods.few_shot.sampling import Sampling
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.options import FewShotVariant
 from dpicl.pipeline import Cell
-from dpicl.randomness import stream
+from tests.library.examples import seeded
 from tests.library.methods.test_few_shot_plan import AGNEWS, unit
 
 NOISY = [40, -7, 30, 20, 10, 0]
@@ -36,7 +36,7 @@ CELL = Cell("icl", 4.0, 4)
     ],
 )
 def test_the_law_is_that_of_the_equations(sampling: Sampling, expected: dict[int, float]) -> None:
-    draws, places = 4000, stream(0, "sample", "", "")
+    draws, places = 4000, seeded(0, "sample")
     seen = Counter(sampling.draw(NOISY, places) for _ in range(draws))
     assert set(seen) == set(expected)
     if len(expected) > 1:
@@ -46,12 +46,12 @@ def test_the_law_is_that_of_the_equations(sampling: Sampling, expected: dict[int
 
 
 def test_where_no_noisy_vote_is_positive_the_largest_is_taken() -> None:
-    assert Sampling(1.0).draw([-(2**70), -3, -9], stream(0, "", "", "")) == 1
+    assert Sampling(1.0).draw([-(2**70), -3, -9], seeded(0, "")) == 1
 
 
 def test_a_low_temperature_is_the_largest_and_a_high_one_is_not() -> None:
     cold, hot = (
-        {Sampling(temperature).draw(NOISY, stream(seed, "", "", "")) for seed in range(60)}
+        {Sampling(temperature).draw(NOISY, seeded(seed, "")) for seed in range(60)}
         for temperature in (0.02, 100.0)
     )
     assert cold == {0} and len(hot) == 4

@@ -26,13 +26,11 @@ from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.cautious import says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.tabular.central.graphical_model import NoisyMarginal, added
 from dpicl.types import PrivateCodes, PrivateTable
-from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.examples import private_contract, random_table, seeded, small_contract
 from tests.library.methods.spending import gaussian_steps
 
 SIZES = (2, 3, 2, 4, 2, 3, 2, 4, 2)
@@ -65,7 +63,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
         found = measure(
             counts(count, seed),
             budget=GaussianBudget(amount),
-            stream=stream(seed, "measure", "", ""),
+            stream=seeded(seed, "measure"),
         )
     assert sum(step.amount for step in steps) == amount
     assert len([step for step in steps if step.variance]) == len(found) and all(
@@ -73,7 +71,6 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
     )
 
 
-@pytest.mark.quick("MST")
 @WAY
 def test_errors_are_those_of_the_noise(
     measure: Callable[..., Any], expected: Callable[..., list[float]]
@@ -81,7 +78,7 @@ def test_errors_are_those_of_the_noise(
     sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))
     exact, apart = counts(rows, 0, sizes), []
     for seed in range(40):
-        for one in added(measure(exact, budget=budget, stream=stream(seed, "measure", "", ""))):
+        for one in added(measure(exact, budget=budget, stream=seeded(seed, "measure"))):
             if len(one.columns) == 2:
                 apart.append(
                     np.abs((one.counts - exact.of_columns(one.columns)).sum(axis=1)).sum()
@@ -101,22 +98,6 @@ def test_counts_of_two_steps_are_as_exact_together_as_their_variances_say() -> N
         both.gaussian and both.scale == pytest.approx(2.4) and both.counts[0, 0] == pytest.approx(9)
     )
     assert both.variance == pytest.approx(5.76)
-
-
-def test_gaussian_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() -> None:
-    sizes, believed = (4, 4, 4, 2), {}
-    leaning, flat = (
-        np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2,
-        np.array([[70, 30]] * 4) * 2,
-    )
-    for name, cells in (("leaning", leaning), ("flat", flat)):
-        rng = np.random.default_rng(1)
-        found = [
-            NoisyMarginal((column, 3), cells + rng.normal(0, 30, (4, 2)), 30.0, gaussian=True)
-            for column in range(3)
-        ]
-        believed[name] = not says_little(graphical_model(sizes, found), found, rng)
-    assert believed == {"leaning": True, "flat": False}
 
 
 def _unit(name: str, contract: Contract, epsilon: float = 1.0, **options: Any) -> Unit:

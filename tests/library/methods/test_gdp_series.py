@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.engine.horizon import entering_counts
 from dpicl.errors import ParameterError, PrivacyError
@@ -33,9 +32,9 @@ from dpicl.tabular.central.group_vectors import BITS
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.participation import Entered
 from dpicl.types import PrivateTable
+from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
 
-REPLACE = Neighbours.REPLACE_ONE
 METHOD = METHODS["gdp_tabicl"]
 KEY = bytes(range(32))
 PERIODS = 5
@@ -121,9 +120,7 @@ def moved(one: GroupSeries, mine: list[np.ndarray], its: list[np.ndarray]) -> in
     return sum(
         int(cell) ** 2
         for period in range(1, PERIODS + 1)
-        for cell in exact.release(
-            deliveries[:period], period=period, stream=stream(0, "test", "", "")
-        )
+        for cell in exact.release(deliveries[:period], period=period, stream=seeded())
     )
 
 
@@ -157,41 +154,27 @@ OTHERS = [
 ]
 
 
-def covered(
-    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
+@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
+@settings(max_examples=settings.default.max_examples // 6, deadline=None)
+def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
+    mine: list[Any],
+    its: list[Any],
+    shots: int,
+    origin: Origin,
+    rows: int,
+    nightly: int,
+    back: bool,
 ) -> None:
-    """From rows to sums of all nights: against nobody, and against another person's in their
-    place.
-    """
-    most = {"rows": max(rows, nightly), "nightly": max(2, min(rows, nightly))}
-    most["rows"] = max(most.values())
+    rows, nightly = max(rows, nightly), max(2, min(rows, nightly))
+    most = {"rows": max(rows, nightly), "nightly": nightly}
     added = series(series_contract(tree(back=back, **most)), shots, origin=origin)
-    # without `back` the column of signs is none
     counted = [vectors(added, [*OTHERS, *person]) for person in (mine, its, [])]
     assert moved(added, counted[0], counted[2]) <= added.counters.squared_sensitivity
-    replaced = series(
-        series_contract(tree(neighbours="replace-one", back=back, **most)), shots, origin=origin
-    )
+    tree_of_pairs = tree(neighbours="replace-one", back=back, **most)
+    replaced = series(series_contract(tree_of_pairs), shots, origin=origin)
     times = 4 if back else 2 * (1 + added.vectors.signed)
     assert replaced.counters.squared_sensitivity == times * added.counters.squared_sensitivity
     assert moved(replaced, counted[0], counted[1]) <= replaced.counters.squared_sensitivity
-
-
-@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
-@settings(max_examples=6, deadline=None)
-def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
-    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
-) -> None:
-    covered(mine, its, shots, origin, rows, nightly, back)
-
-
-@pytest.mark.exhaustive
-@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_nor_do_any_others(
-    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
-) -> None:
-    covered(mine, its, shots, origin, rows, nightly, back)
 
 
 @pytest.mark.parametrize("neighbours", ["add-or-remove-one", "replace-one"])
@@ -279,7 +262,7 @@ def test_windows_without_noise_are_the_averages_of_their_rows(shots: int, origin
             contract,
             epsilon=math.inf,
             options=options,
-            stream=stream(0, "test", "", ""),
+            stream=seeded(),
         )
         for shown, expected in zip(
             one.window(released, first, last).groups, truth.groups, strict=True

@@ -25,11 +25,10 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
-from tests.library.examples import random_table, small_contract
+from tests.library.examples import random_table, seeded, small_contract
 
 KEY = bytes(32)
 MOST = 2
@@ -173,7 +172,7 @@ def test_all_counts_together_cost_what_the_contract_says(
 
 
 def test_noise_is_as_wide_as_stated_and_nothing_but_accuracy_is_told() -> None:
-    contract, unit, draws = contract_of(), UNITS["gdp_tabicl"], stream(0, "test", "", "")
+    contract, unit, draws = contract_of(), UNITS["gdp_tabicl"], seeded()
     drawn = np.array(
         [evaluation.released_counts([60, 30, 100], contract, unit, draws) for _ in range(4000)]
     )

@@ -36,7 +36,7 @@ from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.teachers import noisy_votes
 from dpicl.types import PrivateTable
 from tests.direct import release
-from tests.library.examples import random_table, small_contract
+from tests.library.examples import random_table, seeded, small_contract
 from tests.library.methods.test_gaussian_noise import counts
 from tests.library.text_contracts import TEXT_CONTRACTS
 
@@ -97,17 +97,14 @@ def test_words_leave_and_are_withheld_as_with_next_to_no_noise(counts: dict[str,
     amounts = (Fraction(LARGEST_EPSILON), None)
     rules = [StableTop(amount, amount, Fraction(1, 100), 2) for amount in amounts]
     found = [
-        {
-            rule.choose(counts, stream(seed, "limit", "", ""), stream(seed, "test", "", ""))
-            for seed in range(20)
-        }
+        {rule.choose(counts, seeded(seed, "limit"), seeded(seed)) for seed in range(20)}
         for rule in rules
     ]
     assert found[0] == found[1]
 
 
 def test_embeddings_are_summed_as_with_next_to_no_noise() -> None:
-    vectors, draws = np.array([[3, -4], [5, 6]]), stream(0, "limit", "", "")
+    vectors, draws = np.array([[3, -4], [5, 6]]), seeded(0, "limit")
     clear, silent = (
         EmbeddingNoise(sigma).release(vectors, draws) for sigma in (Fraction(1, 10**9), None)
     )
@@ -121,7 +118,7 @@ def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_tempe
     """The law of a finite epsilon whose clip is beyond every difference, and that of equation (3)
     without a clip.
     """
-    generator, voters = stream(0, "ink", "", "").generator(), 3
+    generator, voters = seeded(0, "ink").generator(), 3
     public, private = generator.normal(0, 2, 5), generator.normal(0, 2, (voters, 5))
     chances = [row - np.logaddexp.reduce(row) for row in (public, *private)]
     law = np.exp(np.mean(chances[1:], axis=0) / float(tau))
@@ -130,7 +127,7 @@ def test_invisible_ink_samples_from_the_softmax_of_mean_differences_at_its_tempe
     for token in (finite, DifferenceToken(None, voters, tau)):
         rule = VoteRule("difference", None, UNITS, token.clip, voters)
         sums = whole_votes(private, rule, np, public).sum(axis=0) + public_votes(public, rule, np)
-        seen = np.bincount(token.select_all([sums] * 2000, stream(1, "ink", "", "")), minlength=5)
+        seen = np.bincount(token.select_all([sums] * 2000, seeded(1, "ink")), minlength=5)
         assert stats.chisquare(seen, law * 2000).pvalue > 1e-4
 
 
@@ -192,7 +189,7 @@ def test_gaussian_steps_choose_and_count_as_with_next_to_no_noise(
 ) -> None:
     exact = counts(300, 0)
     finite, silent = (
-        measure(exact, budget=GaussianBudget(one), stream=stream(0, "limit", "", ""))
+        measure(exact, budget=GaussianBudget(one), stream=seeded(0, "limit"))
         for one in (Fraction(10**6), None)
     )
     assert [one.columns for one in finite] == [one.columns for one in silent]
@@ -210,7 +207,7 @@ def test_teachers_are_as_many_and_counted_as_with_next_to_no_noise() -> None:
     assert (finite.teachers, finite.queries) == (silent.teachers, silent.queries)
     exact = np.array([[5, 7], [9, 3]], dtype=np.int64)
     one, other = (
-        noisy_votes(exact, epsilon=amount, stream=stream(0, "limit", "", ""))
+        noisy_votes(exact, epsilon=amount, stream=seeded(0, "limit"))
         for amount in (Fraction(10**6), None)
     )
     assert one.tolist() == other.tolist() == exact.tolist()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,10 @@ from dpicl.lm.requests import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.ldp_collection import encoding_of
-from dpicl.methods.options import GdpOptions, LdpOptions
+from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.prompts.serialize import local_demonstrations
 from dpicl.tabular.prompts.shots import SHARED_SETS
-from dpicl.tabular.reading.encode import label_codes
 from dpicl.tabular.reading.split import SplitTable
 from tests.direct import run
 from tests.library.examples import private_contract, small_contract
@@ -102,22 +100,6 @@ def test_every_cell_and_what_it_is_compared_with_has_a_result(
     assert all(0 <= result.accuracy <= 1 and result.method == method for result in results)
 
 
-@every_method
-def test_answers_are_those_of_the_scorer_on_the_asked_queries(
-    method: str, small_split: Splitter
-) -> None:
-    split = small_split()
-    zero_shot = next(
-        result for result in _run(method, split, baselines=False) if result.system == "zero-shot"
-    )
-    assert zero_shot.query_count == split.queries.row_count == 40
-    share = label_codes(split.queries, CONTRACT).mean()
-    majority = next(
-        result for result in _run(method, split, baselines=False) if result.system == "majority"
-    )
-    assert majority.accuracy == pytest.approx(max(share, 1 - share))
-
-
 def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
     for result in _run("gdp_tabicl", small_split(), baselines=False):
         amplified = (
@@ -132,18 +114,6 @@ def test_central_cells_state_both_epsilons(small_split: Splitter) -> None:
         result.amplified_epsilon is None
         for result in _run("ldp_tabicl", small_split(), baselines=False)
     )
-
-
-@every_method
-def test_no_noise_is_refused_where_something_is_at_stake(
-    method: str, small_split: Splitter
-) -> None:
-    with pytest.raises(
-        PrivacyError,
-        match="shop: epsilon=inf releases rows without noise; only a contract with `benchmark: "
-        "true` allows it",
-    ):
-        _run(method, small_split(), PRIVATE, baselines=False)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -187,31 +157,6 @@ def test_cells_draw_independent_subsamples(small_split: Splitter) -> None:
     kept = {key: tuple(number >= 0 for number in rows) for key, rows in members.items()}
     assert len(set(kept.values())) == len(kept) == 3
     assert all(0.3 < np.mean(rows) < 0.7 for rows in kept.values())
-
-
-@pytest.mark.parametrize(
-    "options",
-    [LdpOptions(), LdpOptions(encoding="one-hot", estimator="clip"), LdpOptions(estimator="none")],
-)
-def test_every_way_to_reconstruct_runs(options: LdpOptions, small_split: Splitter) -> None:
-    assert _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        GdpOptions(),
-        GdpOptions(allocation="all-columns", sum_origin="lower"),
-        GdpOptions(allocation="shared-count", epsilon_is="amplified"),
-    ],
-)
-def test_every_way_to_aggregate_runs(options: GdpOptions, small_split: Splitter) -> None:
-    assert _run(
-        "gdp_tabicl",
-        small_split(),
-        options=Options(gdp_tabicl=options),
-        sampling_rates=(Fraction(1, 3),),
-    )
 
 
 @pytest.mark.parametrize("encoding", ["k-ary", "one-hot"])
@@ -314,26 +259,3 @@ def test_shared_shots_are_few_draws_taken_in_turn(small_split: Splitter) -> None
             len(demonstrations) for demonstrations in texts
         } == {shots}
     assert len({tuple(demonstrations) for demonstrations in shared[4]}) > SHARED_SETS / 2
-
-
-def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(
-    small_split: Splitter,
-) -> None:
-    plain, more = LdpOptions(), LdpOptions(shot_selection=("nested", "shared"))
-    one, other = (
-        _run("ldp_tabicl", small_split(), options=Options(ldp_tabicl=options))
-        for options in (plain, more)
-    )
-    assert [result for result in other if result.system in {result.system for result in one}] == one
-    assert {result.system for result in other} - {result.system for result in one} == {
-        "icl-nested",
-        "icl-shared",
-    }
-    assert (
-        len(
-            METHODS["ldp_tabicl"].releases(
-                CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more))
-            )
-        )
-        == 2
-    )

@@ -17,21 +17,17 @@ from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
-from dpicl.lm.requests import HashScorer
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import stream
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.tabular.central.spanning_tree import Shares, measure, pair_scores
-from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
-from tests.direct import run as run_method
-from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.examples import private_contract, random_table, seeded
 from tests.library.methods.spending import spending
 
 SIZES = (2, 3, 2, 4, 2)
@@ -100,7 +96,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(
         measure(
             counts(population(count, seed)),
             budget=PureBudget.of(epsilon),
-            stream=stream(seed, "measure", "", ""),
+            stream=seeded(seed, "measure"),
         )
     assert {*spreads} == {2}
     assert sum(spent) == Fraction(epsilon)
@@ -155,7 +151,7 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
     found = measure(
-        counts(population(20_000)), budget=PureBudget.of(5.0), stream=stream(0, "measure", "", "")
+        counts(population(20_000)), budget=PureBudget.of(5.0), stream=seeded(0, "measure")
     )
     pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
     assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
@@ -167,9 +163,7 @@ def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
 
 
 def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
-    found = measure(
-        counts(population(5)), budget=PureBudget.of(0.5), stream=stream(1, "measure", "", "")
-    )
+    found = measure(counts(population(5)), budget=PureBudget.of(0.5), stream=seeded(1, "measure"))
     assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
     merged = added(found)
     assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
@@ -183,7 +177,7 @@ def test_a_model_of_exact_counts_draws_the_population_again() -> None:
     rows = population(20_000)
     model = graphical_model(
         SIZES,
-        measure(counts(rows), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", "")),
+        measure(counts(rows), budget=PureBudget.of(math.inf), stream=seeded(0, "measure")),
     )
     drawn = model.rows(40_000, np.random.default_rng(0))
     for columns in ((0, 4), (3, 4), (0, 1, 4)):
@@ -216,24 +210,6 @@ def _unit(name: str, *epsilons: float, **options: Any) -> Unit:
     return unit_of(
         "mst_tabicl", name, 0, epsilons, (1, 2), (), True, Options(mst_tabicl=MstOptions(**options))
     )
-
-
-def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
-    contract = small_contract()
-    split, unit = (
-        split_table(random_table(contract, 300, 0), contract),
-        _unit(contract.name, 2.0, shot_selection=("near",)),
-    )
-    results = run_method(split, contract, unit, HashScorer())
-    assert results == run_method(split, contract, unit, HashScorer())
-    assert {(result.system, result.epsilon, result.shots) for result in results} == {
-        ("zero-shot", None, 0),
-        ("majority", None, None),
-        ("lr", 2.0, None),
-        ("gnb", 2.0, None),
-        ("gb", 2.0, None),
-        *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),
-    }
 
 
 def test_real_counts_are_drawn_anew_and_a_person_pays_for_every_row() -> None:

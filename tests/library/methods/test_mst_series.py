@@ -23,6 +23,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.spanning_tree import FIRST, SECOND
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 from tests.library.series_contracts import of_rows, series_contract, series_tree
 
 SIZES = (3, 2, 2, 2)
@@ -170,7 +171,7 @@ def _pairs(counts: ExactCounts) -> np.ndarray:
 
 
 def _stream() -> object:
-    return stream(0, "test", "", "")
+    return seeded()
 
 
 def test_a_choice_is_spread_by_a_units_rows_of_the_whole_horizon(
@@ -188,24 +189,6 @@ def test_a_choice_is_spread_by_a_units_rows_of_the_whole_horizon(
             series(sigma=Fraction(1), neighbours=neighbours), [rows(seed) for seed in range(2)]
         )
     assert asked == [6, 12]
-
-
-@given(st.integers(0, 5), st.integers(0, 23))
-@settings(max_examples=30, deadline=None)
-def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
-    from dpicl.mechanisms.noisy_steps import GaussianBudget
-    from dpicl.tabular.central.spanning_tree import pair_scores
-
-    one = counted(rows(seed))
-    more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))
-    star = [
-        NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True)
-        for column in range(3)
-    ]
-    before, after = (
-        pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more)
-    )
-    assert all(abs(before[pair] - after[pair]) <= 1 for pair in before)
 
 
 def test_the_noise_is_what_it_is_said_to_be() -> None:
@@ -273,3 +256,21 @@ def mu_2(epsilon: float, brentq: object, norm: object) -> float:
         return float(first - np.exp(epsilon) * second - 1e-6)
 
     return float(brentq(excess, 0.05, 5)) ** 2  # type: ignore[operator]
+
+
+@given(st.integers(0, 5), st.integers(0, 23))
+@settings(max_examples=30, deadline=None)
+def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
+    from dpicl.mechanisms.noisy_steps import GaussianBudget
+    from dpicl.tabular.central.spanning_tree import pair_scores
+
+    one = counted(rows(seed))
+    more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))
+    star = [
+        NoisyMarginal((column, 3), one.tables[column, 3] - 0.4, 1.0, gaussian=True)
+        for column in range(3)
+    ]
+    before, after = (
+        pair_scores(counts, star, GaussianBudget(Fraction(1))) for counts in (one, more)
+    )
+    assert all(abs(before[pair] - after[pair]) <= 1 for pair in before)

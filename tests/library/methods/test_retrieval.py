@@ -5,7 +5,6 @@ else's.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -23,9 +22,9 @@ from dpicl.lm.embedding import HashedNGrams
 from dpicl.mechanisms.keyed_subsets import identities, record_marks
 from dpicl.methods import Options, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.dp_icl import DpIcl, Job, consult
+from dpicl.methods.dp_icl import Job, consult
 from dpicl.methods.ensemble.plan import Shape, plan_cell, plans, statement
-from dpicl.methods.ensemble.retrieval import Counted, admitted, row_points
+from dpicl.methods.ensemble.retrieval import admitted, row_points
 from dpicl.methods.ensemble.voting import Placement, Voters
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
@@ -248,50 +247,6 @@ def test_retrieval_costs_its_participations_whatever_the_number_of_queries() -> 
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="participations|similarity"):
         EnsembleVariant(**options)
-
-
-def test_releases_that_sample_keep_their_names() -> None:
-    assert "similarity" not in DpIcl().identity(contract(), unit(1.0), Cell("icl", 1.0, 2))
-    named = DpIcl().identity(contract(), unit(1.0, similarity=0.4), Cell("icl", 1.0, 2))
-    assert named["similarity"] == 0.4
-    assert DpIcl().embeds(contract(), unit(1.0, similarity=0.4), Cell("icl", 1.0, 2))
-
-
-@pytest.mark.exhaustive
-def test_ten_thousand_texts_overspend_in_no_query(capsys: pytest.CaptureFixture[str]) -> None:
-    chance = np.random.default_rng(0)
-    words = [f"word{number}" for number in range(200)]
-    texts = [" ".join(chance.choice(words, 8)) for _ in range(10_000)]
-    began = time.perf_counter()
-    placement = Placement(
-        table(texts), KEY, Fraction(1), replace(SHAPE, similarity=0.15, participations=8)
-    )
-    queries = [(number, texts[number % 50]) for number in range(200)]
-    taking = admitted(placement, queries, HashedNGrams(), None, memory(), CELL)
-    took = time.perf_counter() - began
-    uses = sum(rows.astype(int) for rows in taking.values())
-    free = admitted(placement, queries, HashedNGrams(), _Unbounded(), memory(), CELL)
-    wanted = sum(rows.astype(int) for rows in free.values())
-    assert isinstance(uses, np.ndarray) and isinstance(wanted, np.ndarray)
-    assert (
-        uses.max() == 8
-        and np.array_equal(uses, np.minimum(wanted, 8))
-        and (wanted > 8).sum() > 1000
-    )
-    with capsys.disabled():
-        print(
-            f"10,000 texts, 200 queries: {took:.0f} s, {(wanted > 8).sum()} texts near to more "
-            f"than 8, overspent {(uses > 8).sum()}"
-        )
-
-
-class _Unbounded(Counted):
-    """Everybody who is near takes part."""
-
-    key = KEY
-
-    def __init__(self) -> None:
-        super().__init__(most=10**9)
 
 
 def test_without_noise_rows_are_retrieved_too() -> None:

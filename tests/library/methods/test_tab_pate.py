@@ -20,7 +20,6 @@ from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.tab_pate import COLUMNS_SHARE, TabPate
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import stream
 from dpicl.tabular.central.teachers import (
     labelled_rows,
     moved_by_one,
@@ -34,8 +33,7 @@ from dpicl.tabular.central.teachers import (
 from dpicl.types import PrivateTable
 from lab.audit.neighbours import joined
 from lab.audit.releases import owned
-from lab.audit.votes import in_turn
-from tests.library.examples import random_table, small_contract
+from tests.library.examples import random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
 from tests.library.methods.spending import spending
 
@@ -95,17 +93,6 @@ def test_a_person_more_teaches_one_teacher_with_all_rows() -> None:
         for some in (np.full(60, True), less)
     )
     assert (all_rows[less] == without).all() and len({*all_rows[~less]}) == 1
-
-
-def test_the_mutant_that_deals_rows_out_in_turn_moves_many_votes() -> None:
-    """What the property above would be blind to, were the places of rows no part of it."""
-    rows = np.array([[0, 1], [0, 0]] * 16, dtype=np.uint8)
-    more = np.insert(rows, 16, rows[:1], axis=0)
-    one, other = (
-        votes(some, in_turn(some, stream(0, "", "", "")), np.zeros((1, 1), int), (2, 2), teachers=8)
-        for some in (rows, more)
-    )
-    assert np.abs(one - other).max() > 1
 
 
 def test_a_teacher_says_what_naive_bayes_says() -> None:
@@ -273,7 +260,7 @@ def test_rows_have_the_labels_of_the_votes(labels: int) -> None:
     queries = np.arange(5)[:, np.newaxis]
     exact = rng.multinomial(100, rng.dirichlet(np.ones(labels)), size=5)
     rows = labelled_rows(
-        queries, noisy_votes(exact, epsilon=None, stream=stream(0, "", "", "")), 10_000, rng
+        queries, noisy_votes(exact, epsilon=None, stream=seeded(0, "")), 10_000, rng
     )
     found = np.array(
         [np.bincount(rows[rows[:, 0] == query, 1], minlength=labels) for query in range(5)]

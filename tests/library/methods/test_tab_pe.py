@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.mechanisms import noisy_count
-from dpicl.randomness import stream
 from dpicl.tabular.central.candidates import Space, every_row, nearest
 from dpicl.tabular.central.evolution import (
     Histogram,
@@ -26,6 +25,7 @@ from dpicl.tabular.central.evolution import (
     voted_rows,
 )
 from dpicl.types import PrivateCodes
+from tests.library.examples import seeded
 from tests.library.methods.spending import spending
 
 SMALL, LARGE = Space((2, 3, 2, 2), (0, 3, 0)), Space((9, 4, 8, 7, 3), (9, 0, 7, 0))
@@ -53,7 +53,7 @@ def evolved(rows: np.ndarray, space: Space, epsilon: float, seed: int = 0) -> li
         voters(rows),
         space,
         epsilon=epsilon,
-        stream=stream(seed, "evolve", "", ""),
+        stream=seeded(seed, "evolve"),
         chance=public(seed),
     )
 

@@ -23,7 +23,7 @@ from dpicl.errors import PrivacyError, SourceError
 from dpicl.text.fetch import fetch_texts
 from dpicl.text.read import edition_at_hand, load_texts
 
-from ..hostile_server import HostileServer, good, hang_up, ranges, redirect, status
+from ..hostile_server import HostileServer, good, hang_up, ranges, status
 from ..repositories import LIMITS
 from ..text_contracts import lines, records, text_contract, write_files
 
@@ -235,14 +235,6 @@ def test_too_few_texts_of_a_label_are_refused(server: HostileServer, tmp_path: P
         SourceError, match="fewer texts than the contract's bounds for 1 of 2 labels"
     ):
         fetch(server, tmp_path, on_hub(lopsided))
-
-
-def test_a_redirect_to_a_place_that_is_not_public_is_refused(
-    server: HostileServer, tmp_path: Path
-) -> None:
-    server.replies[path(TRAIN_FILE)] = [redirect("https://127.0.0.1:1/x")]
-    with pytest.raises(SourceError, match="not public"):
-        fetch(server, tmp_path)
 
 
 def test_what_is_at_hand_decides_the_bounds_and_a_download_comes_first(

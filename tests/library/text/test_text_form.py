@@ -6,7 +6,6 @@ import pytest
 
 from dpicl.contract.load import contract_digest
 from dpicl.contract.text import Form
-from dpicl.errors import DeclarationError
 from dpicl.report.forms import formed
 from dpicl.report.load import Forms
 from dpicl.text.form import Formed, has_form
@@ -50,11 +49,6 @@ def test_a_form_is_no_part_of_what_names_a_release() -> None:
     assert contract_digest(plain) == contract_digest(formed) and plain != formed
     assert "form" not in plain.model_dump(mode="json")
     assert TEXT_CONTRACTS["trec"].form == "question"
-
-
-def test_a_form_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="form"):
-        text_contract(lambda content: content.update(form="haiku"))
 
 
 def test_shares_are_over_seeds_by_epsilon_and_of_what_is_released_alone() -> None:
