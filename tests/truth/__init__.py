@@ -1,1 +1,3 @@
-"""What is said is so: inputs around the mechanism, in the values and on the page, by row."""
+"""What is said is so: inputs around the mechanism, in the values and on the page, each row with a
+mutant that it catches.
+"""

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from dpicl.contract.models import Check, Contract
 from dpicl.engine.one_release import planned_table
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
+from dpicl.errors import DataError
+from dpicl.tabular.reading import checks
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 from tests.tasks.test_series import declare, put
@@ -95,3 +98,22 @@ def test_averages_too(place: Place, usual: dict[str, dict[str, Any]], name: str)
 def test_persons_too(place: Place, name: str) -> None:
     declare(place, series_tree())
     assert nights(place, HISTORIES[name])["releases"] == 13, "the horizon and twelve nights"
+
+
+@pytest.mark.quick("one label")
+@pytest.mark.parametrize("name", ["no row", "one row", "one label"])
+def test_a_default_rule_about_all_rows_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The fault as it was, in a mutant."""
+    rules = checks.rules_of
+
+    def with_defaults(contract: Contract) -> Any:
+        more = (Check(rule="row_count"), Check(rule="both_labels"))
+        return rules(contract.model_copy(update={"checks": more}))
+
+    for module in ("dpicl.engine.rows", "dpicl.tabular.reading.checks"):
+        monkeypatch.setattr(f"{module}.rules_of", with_defaults)
+    declare(place, ROWS)
+    with pytest.raises(DataError, match="breaks (row_count|both_labels)"):
+        nights(place, HISTORIES[name])

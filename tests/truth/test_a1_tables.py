@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpicl
+from dpicl.contract.models import Check, Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.tabular.reading import checks
 from tests.harness import Place
@@ -99,6 +100,18 @@ def test_whatever_is_predicted(place: Place, method: str, label: Any) -> None:
     small_tables_are_as_any_other(
         method, tables={"no row": [], "one label": one_label(60)}, schema=schema
     )
+
+
+def test_persons(place: Place) -> None:
+    person = {"unit": "person", "person": {"id_column": "who", "max_rows": 2}}
+    schema, whole = (
+        {**SCHEMA, "privacy": person},
+        frame(ROWS).assign(who=[f"p{number // 3}" for number in range(len(ROWS))]),
+    )
+    usual = seen(whole, "mst_tabicl", schema, account="usual")
+    for rows in (0, 1, 2):
+        found = seen(whole.head(rows), "mst_tabicl", schema, account=f"a{rows}")
+        assert {**found, "names": 1} == {**usual, "names": 1}
 
 
 def as_query(folder: Path, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -225,3 +238,24 @@ def test_rows_of_default_rules_are_single_ones(place: Place) -> None:
         "known_categories",
         "in_bounds",
     }
+
+
+def test_a_default_rule_about_all_rows_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault as it was, in a mutant."""
+    rules = checks.rules_of
+
+    def with_defaults(contract: Contract) -> Any:
+        more = (Check(rule="row_count"), Check(rule="both_labels"))
+        return rules(contract.model_copy(update={"checks": (*more, *contract.checks)}))
+
+    for module in (
+        "dpicl.engine.rows",
+        "dpicl.tabular.reading.checks",
+        "dpicl.tabular.reading.batches",
+    ):
+        monkeypatch.setattr(f"{module}.rules_of", with_defaults)
+    for name in ("no row", "one row", "one label"):
+        with pytest.raises(DataError, match="breaks (row_count|both_labels)"):
+            small_tables_are_as_any_other("mst_tabicl", tables={name: TABLES[name]})

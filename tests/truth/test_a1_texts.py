@@ -243,3 +243,24 @@ def test_reports_of_nobody_are_counted(place: Place, content: str, options: dict
         and len(release.table(20)) == 20
         and len(release.demonstrations()) == 4
     )
+
+
+@pytest.mark.parametrize("name", ["no text", "one text", "one label"])
+def test_a_bound_that_refuses_would_be_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The fault as it was, in a mutant: fewer texts than a label's `min_rows` are refused."""
+
+    def short(table: pa.Table, contract: Any) -> Any:
+        labels = (
+            table.filter(pa.compute.equal(table.column("part"), "train"))
+            .column("label")
+            .to_pylist()
+        )
+        if any(labels.count(label) < least for label, least in contract.row_bounds.items()):
+            raise DataError(contract.name, "breaks label_rows")
+        return ()
+
+    monkeypatch.setattr("dpicl.text.checks.text_violations", short)
+    with pytest.raises((DataError, AssertionError), match="label_rows|few"):
+        generated(place, TEXTS[name], "few")

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import StringIO
@@ -20,16 +20,21 @@ import pandas as pd
 import psycopg
 import pytest
 from psycopg.pq import Conninfo
+from sqlalchemy import make_url
 
+from dpicl.contract.sources import Query
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import check_ledger
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages import ingest as ingest_module
 from dpicl.errors import DpiclError, LedgerRefusedError
+from dpicl.tabular.reading import database, postgresql
 from tests.harness import Place, call_main, free_port, said, until
 from tests.ledger.postgres import Server, required_programs, running_postgres, unprivileged
 
 from .asset_tools import ROWS, accounts, contract, dry, payer, refusal, spend
 
+Mutant = Callable[[pytest.MonkeyPatch], None]
 Capture = pytest.CaptureFixture[str]
 SQL = "SELECT age, spent, colour, member, bought FROM public.shop"
 EVIL = """CREATE SCHEMA evil;
@@ -156,8 +161,9 @@ def first(place: Place, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iter
         del os.environ[name]
 
 
-def login(server: Server, **said_of: str) -> dict[str, str]:
-    return {
+def service(place: Place, server: Server, **said_of: str) -> str:
+    file = place.root / "services.conf"
+    lines = {
         "host": "127.0.0.1",
         "port": str(server.port),
         "dbname": "shop",
@@ -165,11 +171,6 @@ def login(server: Server, **said_of: str) -> dict[str, str]:
         "password": "pw",
         **said_of,
     }
-
-
-def service(place: Place, server: Server, **said_of: str) -> str:
-    file = place.root / "services.conf"
-    lines = login(server, **said_of)
     file.write_text("[svc]\n" + "\n".join(f"{key}={value}" for key, value in lines.items()))
     os.environ["PGSERVICEFILE"] = str(file)
     return "svc"
@@ -287,10 +288,16 @@ def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(
     place: Place, server: Server
 ) -> None:
     """In the address and in the environment, toward this database and away from a wrong one in the
-    path. The keywords that lead somewhere are answered.
+    path.
     """
     service(place, server)
-    right = login(server)
+    right = {
+        "host": "127.0.0.1",
+        "port": str(server.port),
+        "dbname": "shop",
+        "user": "me",
+        "password": "pw",
+    }
     wrong = {
         "host": "elsewhere.example",
         "port": "1",
@@ -301,11 +308,9 @@ def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(
     for keyword, variable in KEYWORDS.items():
         value = values_of(server).get(keyword, "1")
         base = right | ({keyword: wrong[keyword]} if keyword in wrong else {})
-        path = f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}"
-        if keyword in {*right, "hostaddr", "service", "options"}:
-            escaped = value.replace(" ", "%20").replace("=", "%3D")
-            assert payer(asking(place, keyword, f"{path}?{keyword}={escaped}")) == "first"
-        spelt = [f"{path}?{keyword}={value}"]
+        spelt = [
+            f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"
+        ]
         spelt += (
             [f"postgresql://{_parameters(right)}&{keyword}={value}"] if keyword not in right else []
         )
@@ -329,6 +334,33 @@ def _is_first_or_refused(name: str) -> None:
         assert "no database answers" in str(error) or "does not say which one" in str(error), error
         with open_ledger(Settings.current()) as ledger:
             assert [account.name for account in ledger.accounts()] == ["first"]
+
+
+@pytest.mark.parametrize(
+    "keyword", ["host", "hostaddr", "port", "dbname", "user", "password", "service", "options"]
+)
+def test_the_keywords_that_lead_somewhere_are_answered_and_not_refused(
+    place: Place, server: Server, keyword: str
+) -> None:
+    service(place, server)
+    value = values_of(server)[keyword].replace(" ", "%20").replace("=", "%3D")
+    wrong = {
+        "host": "elsewhere.example",
+        "port": "1",
+        "dbname": "decoy",
+        "user": "nobody",
+        "password": "no",
+    }
+    base = {
+        "host": "127.0.0.1",
+        "port": str(server.port),
+        "dbname": "shop",
+        "user": "me",
+        "password": "pw",
+    }
+    base |= {keyword: wrong[keyword]} if keyword in wrong else {}
+    url = f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"
+    assert payer(asking(place, "second", url)) == "first"
 
 
 # Names that change, clones, and what was bound before
@@ -615,3 +647,74 @@ def test_a_shared_ledger_is_not_the_one_that_its_parameters_lead_away_from(
         with monkeypatch.context() as patch, pytest.raises(LedgerRefusedError, match="only"):
             patch.setenv(variable, "127.0.0.1")
             check_ledger(contract_of, settings)
+
+
+# Mutants: each brings a fault back, and the tests above catch it
+
+
+def _by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account is found by the spelling."""
+
+    def spelt(query: Query, _name: str) -> tuple[str]:
+        url = make_url(os.environ[query.url_env])
+        return (f"spelt:{url.host}:{url.port}/{url.database}",)
+
+    monkeypatch.setattr(database, "database_addresses", spelt)
+
+
+def _unqualified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection's own settings say what the words mean."""
+    monkeypatch.setattr(
+        postgresql,
+        "_WHICH",
+        postgresql._WHICH.replace("pg_catalog.", "").replace("OPERATOR(=)", "="),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mutant", "way"),
+    [
+        (_by_its_address, "another database in the path"),
+        (_by_its_address, "another host in the place"),
+        (_by_its_address, "host and port in parameters"),
+        (_unqualified, "names of its own first"),
+    ],
+)
+def test_mutants_open_a_second_budget(
+    place: Place, server: Server, monkeypatch: pytest.MonkeyPatch, mutant: Mutant, way: str
+) -> None:
+    mutant(monkeypatch)
+    url = SPELLINGS[way].format(port=server.port, relay=0, admin="")
+    assert payer(asking(place, "second", url)) == "second", (
+        "the mutant, which the tests above refuse"
+    )
+
+
+def test_a_mutant_that_goes_by_the_database_s_name_forgets_what_a_renamed_one_spent(
+    place: Place, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(server, "CREATE DATABASE named TEMPLATE decoy")
+    monkeypatch.setattr(
+        postgresql,
+        "_WHICH",
+        "SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), "
+        "current_database()",
+    )
+    assert payer(asking(place, "second", url_of(server, "named"))) == "second"
+    execute(server, "ALTER DATABASE named RENAME TO otherwise")
+    assert payer(asking(place, "third", url_of(server, "otherwise"))) == "third"
+    execute(server, "DROP DATABASE otherwise")
+
+
+def test_a_mutant_that_does_not_ask_the_connection_that_reads_reads_another_s_rows(
+    place: Place,
+    capsys: Capture,
+    server: Server,
+    elsewhere: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ingest_module, "check_payer", lambda contract_of, settings, addresses: None)
+    before = scans(elsewhere)
+    with relay(server.port, server.port, elsewhere.port, server.port) as balancer:
+        spend(place, capsys, asking(place, "second", url_of(server, port=balancer.port)))
+    assert scans(elsewhere) > before

@@ -8,7 +8,10 @@ import os
 
 import pytest
 
+from dpicl.contract import sources
 from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+from dpicl.files import objects
 from dpicl.files.objects import store_settings
 from tests.harness import Place
 
@@ -171,4 +174,22 @@ def test_what_was_bound_before_still_pays(place: Place) -> None:
 
     assert addresses_of(Settings.current().declared("first"), Settings.current()) == (
         "s3://shop-rows/2027/sales",
+    )
+
+
+def test_mutants_open_a_second_budget(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", NAME_A_BUCKET[0])
+    monkeypatch.setattr(objects, "_names_bucket", lambda host: False)
+    assert store_settings()["endpoint_override"] == "shop-rows.s3.amazonaws.com"
+    assert payer(contract(place, "second", {"folder": "s3://2027/sales/"})) == "second"
+    with pytest.raises(DpiclError):
+        payer(contract(place, "third", {"folder": "s3://shop-rows/2027//sales"}))
+    monkeypatch.setattr(sources, "_ALIASES", ("-nothing",))
+    assert (
+        payer(
+            contract(
+                place, "fourth", {"folder": "s3://my-access-point-abcdefghij-s3alias/2027/sales"}
+            )
+        )
+        == "fourth"
     )

@@ -535,3 +535,54 @@ def test_a_dry_look_at_an_account_changes_nothing_twice(ledger: Ledger, tmp_path
     end = ledger.end
     ledger.ensure_account(SHOP, [f"file:{tmp_path}/a"])
     assert ledger.end == end
+
+
+# Mutants: each brings a fault back, and the test that is named catches it
+
+
+def _no_living(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_file.LivingPaths, "overlap", lambda self, one, other: False)
+    monkeypatch.setattr(assets, "inode_address", lambda path: None)
+
+
+def _no_inodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "inode_address", lambda path: None)
+
+
+def _no_files_in_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_file.LivingPaths, "_files_linked", lambda self, path: frozenset())
+
+
+def _inode_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a match of inodes alone said that a file is the same."""
+    monkeypatch.setattr(assets, "check_doubt", lambda payers, own: None)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "way"),
+    [
+        (_no_living, hard_link),
+        (_no_living, link_to_hard_link),
+        (_no_inodes, gone_and_renamed),
+        (_inode_decides, rotated),
+    ],
+)
+def test_mutants_open_a_second_budget(
+    place: Place,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    way: Callable[[Place], str],
+) -> None:
+    mutant(monkeypatch)
+    first(place)
+    assert payer(contract(place, "second", {"file": way(place)})) == "second", (
+        "the mutant, which the tests above refuse"
+    )
+
+
+def test_a_mutant_that_looks_at_no_file_in_folders_opens_a_second_budget(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    _no_files_in_folders(monkeypatch)
+    assert payer(contract(place, "second", folder_of_links(place, folder))) == "second"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain as joined
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,15 @@ import pytest
 import yaml
 
 from dpicl.contract.load import parse_contract
+from dpicl.engine import drawing
+from dpicl.engine import rows as private_rows
 from dpicl.engine.execute import steps_of
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
-from dpicl.engine.stages import ingest
+from dpicl.engine.stages import draw, ingest
+from dpicl.errors import PrivacyError
+from dpicl.methods import METHODS
+from dpicl.runs import chain
 from dpicl.runs.chain import published, rows_ready
 from dpicl.tabular.reading import survey
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, in_batches
@@ -268,3 +275,48 @@ def test_at_the_limit_of_before(tmp_path: Path, rows: int) -> None:
         assert said == "rows read"
         groups = steps_of(rows_ready, str(run), "shop")
         assert [step.stage.name for group in groups for step in group][1:] == ["validate", "split"]
+
+
+def by_rows(contract: Any) -> bool:
+    """The fault: by the number of rows."""
+    from dpicl.engine.settings import Settings
+
+    found = survey.survey(contract, Settings.current().data)
+    return found is not None and found.rows > LIMIT
+
+
+def refused(batches_of: Callable[[Any, Any], Any], private: Any, unit: Any) -> Any:
+    """The other half of it: a method that counts no batches is refused."""
+    if not METHODS[unit.method].takes_batches and private.batches is not None:  # type: ignore[attr-defined]
+        raise PrivacyError("counts no table batch by batch; expected a smaller table")
+    return batches_of(private, unit)
+
+
+def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_rows, "in_batches", by_rows)
+    refusing = partial(refused, drawing.counted_batches)
+    for module in (drawing, draw, chain):
+        monkeypatch.setattr(module, "counted_batches", refusing)
+
+
+@pytest.fixture
+def mutant(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    faulty(monkeypatch)
+    yield
+
+
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("tab_pe", "refusal"),
+        ("tab_pate", "refusal"),
+        ("gdp_tabicl", "steps"),
+        ("mst_tabicl", "lines"),
+    ],
+)
+@pytest.mark.usefixtures("small_limit", "mutant")
+def test_the_fault_is_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, what: str
+) -> None:
+    before, at, after = at_the_border(tmp_path, method, "folder", caplog)
+    assert before == at and at[what] != after[what]

@@ -20,13 +20,15 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.contract import Declared
 from dpicl.engine.collect import timings_of
+from dpicl.engine.files import PUBLIC_MODE
 from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.ingest import ingest
 from dpicl.engine.state.clean import clean
-from dpicl.engine.verdicts import VERDICTS
+from dpicl.engine.verdicts import VERDICTS, Verdicts
 from dpicl.errors import DataError
 from dpicl.report.load import load_run
 from dpicl.tabular.reading import survey
@@ -172,6 +174,30 @@ def test_a_warning_is_seen_by_the_holder_and_by_nobody_else(name: str) -> None:
         assert before != after and before is not None and len(before) == len(after)
 
 
+def beside_the_report(run: Path, declared: Declared, settings: Settings) -> Verdicts:
+    """The fault: in the run's folder, whosever the rows are."""
+    return Verdicts(run, PUBLIC_MODE, run.name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a number too large", "in batches", "of a person", "a label of no row", "a text too long"],
+)
+def test_verdicts_beside_the_report_are_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(Verdicts, "of", staticmethod(beside_the_report))
+    (one, other), _ = seen(name)
+    assert any("validation" in difference for difference in one.differing(other))
+
+
+@pytest.mark.parametrize("name", ["a number too large", "in a query", "a row too few"])
+def test_warnings_that_are_counted_in_a_log_are_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Verdicts, "is_public", property(lambda _: True))
+    (one, other), _ = seen(name)
+    assert {difference.partition(":")[0] for difference in one.differing(other)} == {"log", "tasks"}
+
+
 def test_a_benchmark_s_verdicts_stand_in_its_run(tmp_path: Path) -> None:
     from tests.harness import SMALL, install, new_place, run_here, shop, shop_rows
 
@@ -186,6 +212,21 @@ def test_a_benchmark_s_verdicts_stand_in_its_run(tmp_path: Path) -> None:
         one["stage"] for one in timings_of(folder, read_plan(folder).units)
     }
     assert not (place.home / "private" / VERDICTS).exists()
+
+
+OF_ROWS = {
+    "ingest",
+    "prepare",
+    "validate",
+    "split",
+    "subsample",
+    "count",
+    "aggregate",
+    "measure",
+    "serialize",
+    "release",
+    "randomise",
+}
 
 
 @pytest.mark.parametrize(
@@ -391,3 +432,17 @@ def test_one_that_is_critical_stops_a_run(severity: dict[str, str]) -> None:
         rows = base_rows(Declaration())
         said, _, held = expected(world, "a mean", severity, OWN["a mean"][2](rows), [])
     assert said == f"refused: {NAME}: column 'spent': breaks your own {MEAN}" and held == [False]
+
+
+@pytest.mark.parametrize("name", ["a mean", "a value"])
+def test_pages_of_an_orchestrator_that_show_verdicts_are_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Verdicts, "is_public", property(lambda _: True))
+    with apart(Declaration(), []) as world:
+        rows, arrived = base_rows(Declaration()), list[Any]()
+        expected(world, name, {"severity": "warning"}, rows, arrived)
+        expected(
+            world, name, {"severity": "warning"}, first(spent=104)(OWN[name][2](rows)), arrived
+        )
+    assert arrived[0] != arrived[1]

@@ -20,6 +20,7 @@ from dpicl.contract import TextContract
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError
+from dpicl.tabular.reading import parse
 from dpicl.text.parse import parse_texts
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, series_tree, visit, visits
@@ -126,6 +127,17 @@ def test_so_are_deliveries(place: Place, name: str) -> None:
             "\n".join(["age,city,sex,buys,who", *good, DELIVERED[name], ""]).encode("latin-1")
         )
     assert "2 periods released now" in counted()[0][1]
+
+
+def test_a_refusing_night_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault as it was, in a mutant."""
+    valid = parse._valid
+    monkeypatch.setattr(
+        parse, "_valid", lambda values, read, *, refuse: valid(values, read, refuse=True)
+    )
+    for name in ("an unknown label", "an empty id", "no day"):
+        with pytest.raises(DataError):
+            test_a_night_with_such_a_row_is_a_night_like_others(place, name)
 
 
 def nightly(change: Callable[[dict[str, Any]], object] = lambda content: None) -> TextContract:

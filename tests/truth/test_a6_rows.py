@@ -8,6 +8,7 @@ import csv
 import io
 import os
 import pty
+import re
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +26,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
 from dpicl.engine.given import as_arrow, schema_contract
 from dpicl.errors import DataError, DeclarationError
+from dpicl.tabular.reading import parse
 from dpicl.tabular.reading.cells import of_objects
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
@@ -309,6 +311,17 @@ def test_so_is_one_that_another_row_s_quote_would_close(
         read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases=said))
 
 
+def test_rows_that_another_s_quote_swallows_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault as it was, in a mutant: five rows of others go with one."""
+    monkeypatch.setattr("dpicl.files.csv_text._QUOTED", re.compile(b"(?!)"))
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_so_is_one_that_another_row_s_quote_would_close(
+            tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"}
+        )
+
+
 @pytest.mark.parametrize(
     "field", ['"a, b"', '"a\n\nb"', '""', '"a ""b"" c\r\n"', 'a "b" c', '"a"b', "\u201ca"]
 )
@@ -507,3 +520,41 @@ def test_what_a_cell_is_to_others_changes_no_other() -> None:
             of_objects([one, other]).cast(pa.string()).to_pylist()[:1] == alone
             for other in ([1], b"\xff", "x", {"a": 1}, None)
         )
+
+
+def refused_as_a_whole(values: Any) -> Any:
+    """As it was: what has no text is nobody's row."""
+    raise DataError("rows", "holds neither numbers nor text")
+
+
+def test_a_frame_that_is_refused_as_a_whole_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpicl.engine.given.texts", refused_as_a_whole)
+    with pytest.raises(DataError):
+        test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault("a list", "age")
+
+
+def refusing(values: Any, read: Any, *, refuse: bool) -> Any:
+    """As it was."""
+    return VALID(values, read, refuse=True)
+
+
+def all_go(values: Any, read: Any, *, refuse: bool) -> Any:
+    typed, kept = VALID(values, read, refuse=refuse)
+    return typed, kept if kept.all() else np.zeros_like(kept)
+
+
+def the_next_goes(values: Any, read: Any, *, refuse: bool) -> Any:
+    typed, kept = VALID(values, read, refuse=refuse)
+    return typed, kept if kept.all() else np.roll(kept, 1)
+
+
+VALID = parse._valid
+
+
+@pytest.mark.parametrize("mutant", [refusing, all_go, the_next_goes])
+def test_another_fate_would_be_seen(monkeypatch: pytest.MonkeyPatch, mutant: Any) -> None:
+    """Mutants: the fault as it was, and rows that go with others."""
+    monkeypatch.setattr(parse, "_valid", mutant)
+    for name in ("an unknown label", "an empty real"):
+        with pytest.raises((AssertionError, DataError)):
+            test_where_releases_are_renewed_the_row_alone_goes_or_has_a_gap(name)

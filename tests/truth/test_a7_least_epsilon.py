@@ -22,6 +22,7 @@ from dpicl.methods import METHODS
 from dpicl.pipeline import read_epsilon
 from tests.harness import Place, install, new_place, shop, shop_rows
 
+Capture = pytest.CaptureFixture[str]
 CENTRAL = [
     name for name, method in METHODS.items() if method.data == "table" and method.trust == "central"
 ]
@@ -149,3 +150,10 @@ def test_the_least_epsilon_is_released_and_a_smaller_one_is_never_charged(
     with pytest.raises(ParameterError, match="epsilon"):
         _released(1e-20, method)
     assert list(dpicl.Session().budget()) == spent
+
+
+def test_mutant_numbers_by_pythons_own_reading_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "is_number", lambda text: True)
+    assert read_epsilon("1_0") == 10  # what the tests above refuse
+    monkeypatch.setattr(pipeline, "LEAST_EPSILON", 5e-324)
+    assert read_epsilon("1e-20") == 1e-20

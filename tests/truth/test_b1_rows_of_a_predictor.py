@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import dpicl
+from dpicl.contract.columns import DateColumn, category
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.engine.given import as_arrow
-from dpicl.errors import DataError
+from dpicl.errors import DataError, DpiclError
+from dpicl.tabular import values
+from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 
 Column = dict[str, Any]
@@ -281,3 +286,53 @@ def test_a_column_that_no_contract_can_describe_is_left_out_by_its_name(
     assert not any(account.epsilon_spent for account in dpicl.Session(tmp_path / "home").budget())
     ignored = released({**schema, "source": {"ignore": ["odd"]}})
     assert ignored.arrow(3).column_names == ["x", "y"]
+
+
+def fails(name: str) -> bool:
+    try:
+        check_values(name)
+    except (AssertionError, DpiclError, ValueError, pa.ArrowException):
+        return True
+    return False
+
+
+def test_mutant_rows_that_a_predictor_reads_without_the_contract_s_words_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = Meaning.codes
+    monkeypatch.setattr(
+        Meaning, "codes", lambda self, given: read(Meaning(**{**vars(self), "missing": ()}), given)
+    )
+    assert all(
+        fails(name)
+        for name in (
+            "a number as a word",
+            "a word among categories",
+            "a day as a word, in a column of times",
+        )
+    )
+    assert not fails("offsets")
+
+
+def test_mutant_words_that_are_compared_as_texts_alone_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for kind in (NumberColumn, DateColumn):
+        monkeypatch.setattr(kind, "number", lambda *_: None)
+    for module in (category, values):
+        monkeypatch.setattr(
+            module,
+            "is_word",
+            lambda text, words, _: pc.is_in(
+                text, value_set=pa.array(words, pa.string())
+            ).combine_chunks(),
+        )
+    assert all(
+        fails(name)
+        for name in (
+            "a number as a word, as pandas writes it",
+            "a real number as a word",
+            "words of a boolean",
+        )
+    )
+    assert not fails("a word")

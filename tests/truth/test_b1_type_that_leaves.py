@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.load import contract_digest
 from dpicl.engine.given import schema_contract
 from dpicl.errors import DataError, DeclarationError, DpiclError
+from dpicl.release.predictor import Labels
+from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 
 RNG = np.random.default_rng(5)
@@ -466,3 +469,40 @@ def test_a_boolean_states_no_other_categories_and_what_is_no_boolean_is_refused(
     for value in ("yes", "t", "2", "true ", "tRUE", 2):
         with pytest.raises(DataError, match="column 'y': is not one of the"):
             Plain.of(pd.DataFrame({"x": [1], "y": [value]}), {**COLUMN, "y": BOOLEAN})
+
+
+def fails(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except (AssertionError, DpiclError, TypeError, ValueError):
+        return True
+    return False
+
+
+def test_a_type_that_is_lost_or_taken_from_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as mutant:  # the fault of before: every category is a text
+        mutant.setattr(CategoryColumn, "value_type", property(lambda _: "category"))
+        assert all(
+            fails(lambda name=name: check_case(name))
+            for name in ("whole numbers", "booleans", "real numbers")
+        )
+    with monkeypatch.context() as mutant:  # labels are compared as they come
+        mutant.setattr(Labels, "read", lambda self, labels: np.asarray(labels))
+        assert fails(lambda: check_case("texts that are numbers")) and fails(
+            lambda: check_case("booleans as texts")
+        )
+    with monkeypatch.context() as mutant:  # the type is that of the rows
+
+        def from_rows(
+            rows: Any, columns: dict[str, Any], label: Any = "y", made: Any = Plain.of
+        ) -> Plain:
+            plain, given = (
+                made(rows, columns, label),
+                "real" if rows["y"].dtype == float else "category",
+            )
+            meaning = Meaning("y", given, True, plain.form.label.categories)
+            return replace(plain, form=replace(plain.form, label=meaning))
+
+        mutant.setattr(Plain, "of", from_rows)
+        assert fails(check_neighbours)
+    check_neighbours()

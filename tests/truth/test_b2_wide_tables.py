@@ -16,10 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from pydantic import ValidationError
 
 import dpicl
-from dpicl.contract import parse_contract
+from dpicl.contract import derive, load, parse_contract
+from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.models import Contract
+from dpicl.contract.parts import Template
 from dpicl.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.printable import printable
 from tests.command import run_forked
@@ -416,3 +419,35 @@ def refused_or_made(count: int) -> tuple[int, int]:
 def test_odd_contracts_are_refused_in_one_sentence_or_hold() -> None:
     made, refused = refused_or_made(300)
     assert made > 30 and refused > 100
+
+
+def test_mutants_are_caught(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Templates with a limit that are derived at once; no rule for the years of dates; a contract
+    that fails without a net.
+    """
+    with monkeypatch.context() as mutant:
+        mutant.setattr(
+            derive.Wording,
+            "derived",
+            lambda columns: derive.Wording.stated(Template(text=" ".join(columns.values()))),
+        )
+        contract = parse_contract(content(names(*WIDE[-1])), "wide.yaml")
+        assert isinstance(contract, Contract)
+        with pytest.raises(ValidationError):
+            _ = contract.wording
+    with monkeypatch.context() as mutant:
+        mutant.setattr(NumberColumn, "worded", lambda column, value: str(1 // 0))
+        with pytest.raises(AssertionError, match="the net is for what nobody knows of"):
+            refused_or_made(300)
+        with pytest.raises(
+            DeclarationError, match=r"^odd.yaml: cannot be followed \(ZeroDivisionError\)"
+        ):
+            parse_contract(
+                content(["a"]) | {"columns": {"a": {**BIT, "bounds": [0, 900]}, "y": YES_NO}},
+                "odd.yaml",
+            )
+        with pytest.raises(ZeroDivisionError):
+            load._checked(
+                content(["a"]) | {"columns": {"a": {**BIT, "bounds": [0, 900]}, "y": YES_NO}},
+                "odd.yaml",
+            )

@@ -22,10 +22,11 @@ import pytest
 import torch
 
 from dpicl.errors import ModelError
+from dpicl.lm.endpoint import labels as endpoint_labels
 from dpicl.lm.endpoint.labels import parsed_answer
 from dpicl.lm.endpoint.protocol import Reply
 from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.local import tree_reader
+from dpicl.lm.local import chat, transformers_backend, tree_reader
 from dpicl.lm.local.batching import rows_of
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.requests import CONTINUATIONS, Scorer, overlap
@@ -327,3 +328,29 @@ def test_model_check_tries_labels_of_which_one_begins_another(
     assert "scores labels of which one begins another" in said(
         capsys, "model", "check", str(folder)
     )
+
+
+FORGOTTEN = (transformers_backend, chat, endpoint_labels)
+"""Modules that ask whether a label begins another."""
+
+
+@pytest.mark.parametrize("way", ["local", "chat", "echo", "votes"])
+def test_without_what_ends_a_label_the_shorter_is_answered(
+    way: str, folder: Path, truth: Any, served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant: the fault comes back, and is caught in every set."""
+    for module in FORGOTTEN:
+        monkeypatch.setattr(module, "overlap", lambda _: False)
+    if way == "votes":
+        scorer = TransformersScorer(str(folder), device="cpu")
+        assert all(ballots(scorer, name, HARD)[-1][0] for name in ("A", "C", "D", "E"))
+        return
+    form = "chat" if way == "chat" else "text"
+    with served(Habits(most_top=1)) as far:
+        scorer = (
+            far
+            if way == "echo"
+            else TransformersScorer(str(folder), device="cpu", chat=way == "chat")
+        )
+        for name in SERVED[:2] if way == "echo" else SETS:
+            assert wrong(scorer.score, truth, (form,), (name,))

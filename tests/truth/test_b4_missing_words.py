@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpicl.contract import Contract, parse_contract
+from dpicl.contract import Contract, parse_contract, rules
 from dpicl.contract.load import contract_digest
 from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.parse import typed_table
@@ -215,3 +215,25 @@ def test_contract_check_refuses_and_says_how_to_mend_it(
     )
     released = pd.read_csv(place.root / "out.csv", keep_default_na=False)
     assert (released.country == "NA").mean() > 0.25 and (released.nights == "").mean() > 0.25
+
+
+def test_mutant_a_contradiction_that_is_let_through_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rules, "_check_missing", lambda *_: ())
+    contract = declared(CITY, missing="n/a")
+    # a third of the rows gone, no word
+    assert read(contract, ["NA", "DE", "n/a"]) == [
+        ("NA", 1),
+        ("DE", 1),
+    ]
+
+
+def test_mutant_one_word_for_the_whole_table_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Contract,
+        "missing_words",
+        lambda self, _: () if self.source.missing is None else (self.source.missing,),
+    )
+    with pytest.raises(DeclarationError):
+        declared({**CITY, "missing": []}, missing="NA")

@@ -21,6 +21,7 @@ import pytest
 import dpicl
 from dpicl.engine.given import as_arrow, schema_contract
 from dpicl.errors import DataError, DpiclError
+from dpicl.tabular.reading import arrow_types, parse
 from dpicl.tabular.reading.arrow_types import check_types
 from tests.truth.no_noise import Plain
 
@@ -277,6 +278,16 @@ def test_a_parquet_file_of_durations_is_refused_also_beside_a_word_for_missing(
             dpicl.protect(
                 tmp_path / "stays.parquet", schema, epsilon=1, budget=2, home=tmp_path / "home"
             )
+
+
+def test_a_list_that_lets_all_in_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in (arrow_types, parse):
+        monkeypatch.setattr(module, "check_taken", lambda *_: None)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_release("timedelta", tmp_path / "home")
+    assert refusal(NEVER["period of pandas"], KINDS["integer"]) is None
 
 
 def test_a_file_keeps_what_is_let_in() -> None:

@@ -12,6 +12,7 @@ import logging
 import pickle
 import re
 import traceback
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from multiprocessing import Pipe
 from pathlib import Path
@@ -26,6 +27,7 @@ import pytest
 import yaml
 
 import dpicl
+from dpicl import errors
 from dpicl.engine import pool
 from dpicl.engine.execute import _raise
 from dpicl.engine.failures import clean_errors
@@ -524,3 +526,63 @@ def test_bounds_say_what_holds() -> None:
             dpicl.protect(
                 frame(), schema(age={"type": "integer", "bounds": bounds}), account="rows", **HOW
             )
+
+
+def _scrubbed(
+    self: DataError,
+    where: str,
+    rule: str,
+    *,
+    column: str = "",
+    count: int | None = None,
+    detail: str = "",
+) -> None:
+    del count, detail
+    self.where, self.rule, self.column = where, rule, column
+    DpiclError.__init__(
+        self, f"{where}: {f'column {column!r}: ' if column else ''}{re.sub(r'[0-9]+', '…', rule)}"
+    )
+
+
+def _counting(
+    self: DataError,
+    where: str,
+    rule: str,
+    *,
+    column: str = "",
+    count: int | None = None,
+    detail: str = "",
+) -> None:
+    self.where, self.rule, self.column = where, rule, column
+    DpiclError.__init__(
+        self,
+        f"{where}: {f'column {column!r}: ' if column else ''}{rule} ({count} values, {detail})",
+    )
+
+
+def _attribute(
+    self: DataError,
+    where: str,
+    rule: str,
+    *,
+    column: str = "",
+    count: int | None = None,
+    detail: str = "",
+) -> None:
+    ORIGINAL(self, where, rule, column=column, count=count, detail=detail)
+    vars(self)["count"] = count
+
+
+ORIGINAL = DataError.__init__
+
+
+@pytest.mark.parametrize("mutant", [_scrubbed, _counting, _attribute])
+def test_mutants_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., None]
+) -> None:
+    """The scrubber of digits, a count in the sentence, a count beside it that whoever shows
+    attributes shows.
+    """
+    monkeypatch.setattr(errors.DataError, "__init__", mutant)
+    with pytest.raises(AssertionError):
+        test_the_rule_is_whole_and_what_rows_tell_is_apart(tmp_path, *FILES["a day as in the US"])

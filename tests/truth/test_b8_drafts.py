@@ -14,6 +14,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
+from dpicl.contract import draft_rows
 from dpicl.contract.columns import Column
 from dpicl.errors import DataError
 from dpicl.tabular.reading.parse import typed_column
@@ -236,3 +237,22 @@ def test_what_names_no_person_or_one_a_row_proposes_none(
 ) -> None:
     contract, _ = drafted(tmp_path, capsys, {name: NO_PERSONS[name], "age": AGE, "y": NO})
     assert "unit" not in contract["privacy"]
+
+
+def test_mutant_codes_read_as_numbers_are_caught(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft_rows, "_CODE", "^$")
+    contract, _ = drafted(tmp_path, capsys, {"station": CODES["postcode"], "age": AGE, "y": NO})
+    assert contract["columns"]["station"]["type"] == "integer"  # 894 for 00894
+
+
+def test_mutant_ids_as_features_are_caught(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft_rows, "_MOST_ROWS", 0)
+    monkeypatch.setattr(draft_rows, "_PERSON_ID", re.compile("$^"))
+    contract, _ = drafted(
+        tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO}
+    )
+    assert "patient_id" in contract["columns"]

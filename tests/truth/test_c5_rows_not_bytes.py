@@ -295,3 +295,37 @@ def test_a_table_with_a_budget_is_read_from_its_very_file(
         and locate(own, data_folder=tmp_path, cache_folder=tmp_path) is None
     )
     assert locate(contract, data_folder=tmp_path, cache_folder=tmp_path) is not None  # type: ignore[arg-type]
+
+
+# --- mutants
+
+
+def test_mutant_bytes_are_pinned_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of before: our own gzip files, and no others."""
+    monkeypatch.setattr("dpicl.text.read.row_digests", dict)
+    with pytest.raises(SourceError):
+        test_the_same_rows_in_another_form_are_the_published_set(
+            "mit_director", "gzip, another level", tmp_path, data_folder
+        )
+
+
+def test_mutant_nothing_is_compared_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpicl.text.read._has_stated_bytes", lambda *_: True)
+    with pytest.raises(pytest.fail.Exception):
+        test_other_rows_are_refused_in_one_sentence("sroie", "a row less", tmp_path, data_folder)
+
+
+def test_mutant_only_the_stated_ending_is_looked_for_is_caught(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "dpicl.text.read._forms", lambda contract, part: (getattr(contract.source, part).file,)
+    )
+    with pytest.raises(SourceError):
+        test_the_same_rows_in_another_form_are_the_published_set(
+            "mit_director", "plain", tmp_path, data_folder
+        )

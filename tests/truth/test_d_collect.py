@@ -17,6 +17,7 @@ import pytest
 
 from dpicl.errors import DataError
 from dpicl.files.bounded import GROWTH
+from dpicl.tabular.reports import files, lines
 from dpicl.tabular.reports.files import read_reports
 from dpicl.tabular.reports.lines import LONGEST_LINE
 from dpicl.tabular.reports.schema import SCHEMA
@@ -136,3 +137,16 @@ def test_a_parquet_file_of_nothing_is_bounded_as_well(tmp_path: Path) -> None:
     found = list[tuple[int, int, bool]]()
     assert seconds(lambda: found.append(read_whole(tmp_path / "reports.parquet"))) < 3
     assert not found[0][2]
+
+
+@pytest.mark.parametrize("fault", ["parses empty lines", "unpacks without a bound"])
+def test_the_faults_are_caught(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fault == "parses empty lines":
+        monkeypatch.setattr(lines, "filter", lambda _, found: found, raising=False)
+        monkeypatch.setattr(lines, "_SHORTEST_LINE", 0)
+        file = tmp_path / "reports.jsonl"
+        file.write_bytes(b"\n" * MEGABYTE)
+        assert seconds(lambda: read_whole(file)) > PER_MEGABYTE
+    else:
+        monkeypatch.setattr(files, "GROWTH", 1 << 30)
+        assert read_whole(packed(tmp_path, b"\n" * (4 * MEGABYTE)))[2]

@@ -74,3 +74,10 @@ def test_a_full_out_names_its_file(tmp_path: Path) -> None:
         assert [left.name for left in out.parent.iterdir()] == ["fill"]
     out.parent.mkdir(exist_ok=True)
     assert place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)).returncode == 0
+
+
+def test_mutants_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not named, since the system names none."""
+    monkeypatch.setattr("dpicl.engine.stage._OF_A_DISK", ())
+    with pytest.raises(AssertionError):
+        test_the_file_is_named_and_nothing_stays(tmp_path, WRITES["text"])

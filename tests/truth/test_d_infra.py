@@ -4,8 +4,10 @@ packages have theirs, containers have limits.
 
 from __future__ import annotations
 
+import copy
 import re
 import subprocess
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, pods
 
 SERVICES = ("postgres", "prefect", "scheduler", "worker", "gpu-worker", "serve", "metrics")
 HOME, RUNS = "/var/lib/dpicl", "/var/lib/dpicl/runs"
+PRIVATE = ("keys", "private", "data", "models", "ledger.anchor.json", "released", "state")
 IMAGE = re.compile(r"\$\{(POSTGRES|PYTHON)_IMAGE:-docker\.io/library/[\w.:-]+\}")
 
 
@@ -70,6 +73,38 @@ def faults(content: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_container_of_compose_has_limits_and_no_rights(name: str) -> None:
     assert [fault for fault in faults(compose()) if fault.startswith(f"{name}:")] == []
+
+
+def mutants() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The recipe with one fault each."""
+
+    def changed(name: str, **how: Any) -> dict[str, Any]:
+        content = copy.deepcopy(compose())
+        service = content["services"][name]
+        for key, value in how.items():
+            if value is None:
+                service.pop(key, None)
+            else:
+                service[key] = value
+        return content
+
+    for name in SERVICES:
+        yield f"{name}: memory", changed(name, mem_limit=None, deploy=None)
+        yield f"{name}: pids", changed(name, pids_limit=None)
+        yield f"{name}: rights", changed(name, cap_drop=None)
+    yield "postgres: rights", changed("postgres", read_only=None)
+    yield "postgres: image", changed("postgres", image="docker.io/library/postgres:17-bookworm")
+    for volume in ("home:/var/lib/dpicl:ro", *(f"home:{HOME}/{part}:ro" for part in PRIVATE)):
+        yield (
+            "metrics: sees",
+            changed("metrics", volumes=[volume, *compose()["services"]["metrics"]["volumes"]]),
+        )
+    yield "metrics: sees", changed("metrics", volumes=["runs:/var/lib/dpicl/runs"])
+
+
+@pytest.mark.parametrize(("fault", "content"), [*mutants()])
+def test_a_recipe_with_a_fault_is_caught(fault: str, content: dict[str, Any]) -> None:
+    assert fault in faults(content)
 
 
 def test_who_writes_runs_and_who_reads_them_mean_the_same_volume() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.contract import base
 from dpicl.contract.load import parse_contract
 from dpicl.errors import DeclarationError
 from dpicl.yaml_file import parse_yaml
@@ -82,3 +83,16 @@ def test_a_number_of_a_command_is_one_of_json(
 ) -> None:
     sentence = complaint(call_main(typed, capsys))
     assert "number" in sentence and not (Path("out.jsonl").exists() or Path("out.csv").exists())
+
+
+def test_mutant_texts_taken_for_numbers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_CHECKS", {})
+
+    class Cap(base.Frozen):
+        epsilon: float
+
+    assert [Cap.model_validate({"epsilon": value}).epsilon for value in (True, "1_0", " 3")] == [
+        1,
+        10,
+        3,
+    ]

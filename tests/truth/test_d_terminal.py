@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from dpicl import printable
 from dpicl.cli import terminal
@@ -214,3 +215,18 @@ def test_a_model_that_moves_the_terminal(tmp_path: Path, config: dict[str, Any])
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
     out, err = run(tmp_path, "model", "check", str(tmp_path / "model"))
     assert out + err and moves(out + err) == []
+
+
+def test_mutants_of_the_filter_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams that are left as they are, and a console of rich alone."""
+    with monkeypatch.context() as mutant:
+        mutant.setattr(printable._Filtered, "write", lambda self, text: self.unfiltered.write(text))
+        with streams() as written:
+            write_everywhere(MARKS["a colour"])
+        assert all(moves(stream.getvalue()) for stream in written)
+    with monkeypatch.context() as mutant:
+        mutant.setattr(terminal._Terminal, "render", Console.render)
+        mutant.setattr(terminal._Terminal, "render_str", Console.render_str)
+        with streams() as (out, _):
+            write_everywhere(MARKS["a cleared screen"])
+        assert moves(out.getvalue())

@@ -29,7 +29,7 @@ from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.check import findings
 from dpicl.engine.state.restore import restore
 from dpicl.engine.state.sealed import read_archive, read_key
-from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError
+from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from tests.harness import complaint, content, install, new_place, shop, shop_rows
 from tests.ledger.workload import ADD, cost, release
 from tests.tasks.test_adopt import draw
@@ -52,11 +52,6 @@ def at(settings: Settings, home: Path) -> Settings:
 
 def people(settings: Settings) -> str:
     return f"file:{settings.home.parents[1] / 'people.csv'}"
-
-
-def put_back(settings: Settings, copy: Path) -> None:
-    shutil.rmtree(settings.home)
-    shutil.copytree(copy, settings.home)
 
 
 def spend(
@@ -91,7 +86,8 @@ def test_a_copied_home_put_back_is_refused(
     shutil.copytree(settings.home, tmp_path / "copy")
     for number in range(min(since, int(CAP) - before)):
         spend(settings, f"since{number}")
-    put_back(settings, tmp_path / "copy")
+    shutil.rmtree(settings.home)
+    shutil.copytree(tmp_path / "copy", settings.home)
     for _ in range(2):
         sentence = refusal(settings, "again")
         assert "was rolled back" in sentence and str(settings.home) in sentence
@@ -110,7 +106,8 @@ def test_a_copy_of_between_a_charge_and_its_release_is_refused(
             settings.home, tmp_path / "copy", ignore=shutil.ignore_patterns("ledger.db-shm")
         )
         ledger.begin_drawing(one.release_id)
-    put_back(settings, tmp_path / "copy")
+    shutil.rmtree(settings.home)
+    shutil.copytree(tmp_path / "copy", settings.home)
     assert "was rolled back" in refusal(settings, "a")
 
 
@@ -119,7 +116,8 @@ def test_a_copy_of_before_a_cap_was_lowered_is_refused(settings: Settings, tmp_p
     shutil.copytree(settings.home, tmp_path / "copy")
     with open_ledger(settings) as ledger:
         ledger.set_cap("people", 1.0)
-    put_back(settings, tmp_path / "copy")
+    shutil.rmtree(settings.home)
+    shutil.copytree(tmp_path / "copy", settings.home)
     assert "was rolled back" in refusal(settings, "b")
 
 
@@ -515,7 +513,8 @@ def test_receipts_of_an_old_copy_bring_back_no_budget(settings: Settings, tmp_pa
     spend(settings, "a")
     shutil.copytree(settings.home, tmp_path / "copy")
     spend(settings, "b")
-    put_back(settings, tmp_path / "copy")
+    shutil.rmtree(settings.home)
+    shutil.copytree(tmp_path / "copy", settings.home)
     for path in settings.home.glob("ledger.db*"):
         path.unlink()
     assert adopt(settings) == (1, ["people"])
@@ -559,3 +558,77 @@ def test_the_command_line_says_it_in_one_sentence(tmp_path: Path) -> None:
     assert "beside epsilon 1 that account shop of" in stated.stdout
     assert place.dpicl(*words, "b.jsonl").returncode == 0
     assert "expected an absolute path" in complaint(place.dpicl("budget", DPICL_HOME="home"))
+
+
+# Mutants: each brings a fault back, and spends twice in one of the ways above.
+
+
+def spent_twice(settings: Settings) -> bool:
+    """By a copy put back, a lost home, or the working directory."""
+    try:
+        spend(settings, "a")
+        copy = settings.home.with_name("copy")
+        shutil.copytree(settings.home, copy)
+        spend(settings, "b")
+        shutil.rmtree(settings.home)
+        shutil.copytree(copy, settings.home)
+        with suppress(DpiclError):
+            spend(settings, "c")
+            return True
+        shutil.rmtree(settings.home)
+        with suppress(DpiclError):
+            spend(settings, "d")
+            return True
+        os.environ["DPICL_HOME"] = "elsewhere"
+        with suppress(DpiclError):
+            Settings.from_environment()
+            return True
+    finally:
+        os.environ["DPICL_HOME"] = str(settings.home)
+    return False
+
+
+def _reads_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Witness, "read", lambda _: None)
+
+
+def _asks_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Witness, "others", lambda _: iter(()))
+
+
+def _never_advances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Witness, "advance", lambda *_, **__: None)
+
+
+def _lies_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Witness, "path", property(lambda self: Path(self._home) / "witness.json"))
+    monkeypatch.setattr(Witness, "others", lambda _: iter(()))
+
+
+def _heeds_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        dpicl.engine.settings, "stated_home", lambda _, stated: Path(stated).resolve()
+    )
+
+
+def test_as_it_is_nothing_is_spent_twice(settings: Settings) -> None:
+    assert not spent_twice(settings)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        _reads_none,
+        _asks_no_others,
+        _never_advances,
+        _lies_in_the_home,
+        _heeds_the_working_directory,
+    ],
+)
+def test_a_mutant_is_caught(
+    settings: Settings,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutant(monkeypatch)
+    assert spent_twice(settings)

@@ -7,19 +7,21 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dpicl.methods.published import errata, paper_accuracy, table_v
-from lab.published import read_table
+from lab.published import cells, read_table
 from lab.published.cells import PrintedCell, papers
 from lab.published.noise_cells import table_nine
 from lab.reproduce import judged
 from lab.reproduce.made import Made
-from lab.reproduce.meanings import MISPRINTED, WITHIN
+from lab.reproduce.meanings import EQUAL, MISPRINTED, NOT_RUN, WITHIN
+from lab.reproduce.page import page_of, summary, verdicts_of
 from tests.harness import said
-from tests.lab.truth.paper_runs import rows_of, side_with, table, verdicts
+from tests.lab.truth.paper_runs import QUERIES, rows_of, side_with, table, verdicts
 
 QUOTED = Path(__file__).parent / "printed"
 """The papers' tables as they set them, one file each, with `_` or nothing between a mean and its
@@ -432,6 +434,11 @@ def test_a_misprint_explains_nothing_where_ours_fits_neither_number(tmp_path: Pa
     )
 
 
+def test_a_misprint_that_was_not_run_is_not_run() -> None:
+    found = [one for one in judged(table("dp-tabicl", "XI"), NOTHING) if one.cell.misprint]
+    assert [one.kind for one in found] == [NOT_RUN] and found[0].cell.value == 1.11
+
+
 def test_every_erratum_of_a_number_is_one_of_a_cell() -> None:
     told = {
         cell.misprint.why
@@ -446,3 +453,36 @@ def test_every_erratum_of_a_number_is_one_of_a_cell() -> None:
         if one.table in ("III", "V", "XI", "XII") and "CO2" not in one.cell and one.cell != "N"
     ]
     assert told == {one.why for one in numbers}
+
+
+def test_mutant_a_reference_that_is_edited_until_it_agrees_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fault of before: what is meant stands under `printed`."""
+
+    def edited(one: PrintedCell) -> PrintedCell:
+        meant = one.misprint.corrected if one.misprint else None
+        return one if meant is None else replace(one, value=meant, misprint=None)
+
+    whole = papers()
+    changed = {
+        name: replace(
+            paper,
+            tables=tuple(replace(one, cells=tuple(map(edited, one.cells))) for one in paper.tables),
+        )
+        for name, paper in whole.items()
+    }
+    monkeypatch.setattr("tests.lab.truth.paper_runs.papers", lambda: changed)
+    caught = [name for paper, name in TABLES if ours(paper, name) != theirs(paper, name)]
+    assert caught == ["XII", "V", "XI"]
+    found = verdicts_of(changed["dp-tabicl"], ["V"], NOTHING)
+    assert summary(found) == "Of 40 printed numbers 40 are equal.", "which is what the page said"
+
+
+def test_a_page_of_all_tables_can_be_written_without_a_run() -> None:
+    for paper in papers().values():
+        found = verdicts_of(paper, [one.name for one in paper.tables if one.name != "9"], NOTHING)
+        assert page_of(paper, found, NOTHING).sections and {
+            one.kind for _, of in found for one in of
+        } >= {NOT_RUN}
+    assert QUERIES["blood"] == 112 and EQUAL == "equal" and cells.STAND_INS == {"docvqa": "sroie"}

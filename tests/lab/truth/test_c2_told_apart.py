@@ -34,7 +34,7 @@ from lab.reproduce.meanings import (
     UNCLEAR,
     WITHIN,
 )
-from lab.reproduce.page import page_of, verdicts_of
+from lab.reproduce.page import page_of, summary, verdicts_of
 from tests.lab.truth.paper_runs import (
     MAJORITY,
     SETS,
@@ -134,6 +134,14 @@ def test_a_table_that_no_constant_answer_reproduces_does_not_say_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("name", "dataset"), [(name, dataset) for name in ("II", "XIII") for dataset in SETS]
+)
+def test_each_set_by_itself(tmp_path: Path, name: str, dataset: str) -> None:
+    own = answers(of_one_set(tmp_path, name, dataset)[1])
+    assert len(own) == 24 and not any(one.beside is None or one.beside.is_apart for one in own)
+
+
+@pytest.mark.parametrize(
     ("mean", "majority", "queries", "expected"),
     [
         (0.95, 0.75, 1506, "above the majority label, 0.750"),
@@ -221,6 +229,16 @@ def test_a_table_s_first_line_counts_each_number_once() -> None:
         "A constant answer reproduces this table"
     )
     assert "; 0 of ours are told apart" in first_line([found[0]]) and first_line([found[2]]) == ""
+
+
+def test_a_summary_counts_what_is_told_apart() -> None:
+    found = constant_model("II")[1]
+    within = [one for one in found[0][1] if one.kind == WITHIN]
+    apart = sum(one.beside is not None and one.beside.is_apart for one in within)
+    assert (
+        f"{len(within)} are within noise ({apart} of these told apart from a constant answer)"
+        in summary(found)
+    )
 
 
 # --- one meaning a word
@@ -370,3 +388,41 @@ def test_equation_2_is_wide_enough_for_answers_that_exclude_each_other() -> None
     ours = Measured(0.4, 0.0, 5, 100.0, "icl")
     exact = math.sqrt((1 - 0.2**2) / 100)
     assert ours.apart(0.6) == pytest.approx(1.96 * exact)
+
+
+# --- mutants
+
+
+def test_mutant_a_verdict_without_power_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of before: nothing stands beside the constant answer."""
+    monkeypatch.setattr("lab.reproduce.verdicts.beside_constant", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_each_set_by_itself(tmp_path / "a", "II", "blood")
+    with pytest.raises(AssertionError):
+        test_it_says_so_first_whoever_answered(tmp_path / "b", "blood")
+
+
+def test_mutant_everything_is_told_apart_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Measured, "apart", lambda *_: -1.0)
+    with pytest.raises(AssertionError):
+        test_each_set_by_itself(tmp_path, "II", "blood")
+
+
+def test_mutant_fifteen_percent_off_is_within_noise_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lab.reproduce.verdicts.BOUNDED", WITHIN)
+    with pytest.raises(AssertionError):
+        test_noise_of_table_9_is_bounded_by_the_print_and_says_by_how_much()
+
+
+def test_mutant_a_line_that_never_comes_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.reproduce.page.first_line", lambda _: "")
+    with pytest.raises(AssertionError):
+        test_it_says_so_first_whoever_answered(tmp_path, "blood")

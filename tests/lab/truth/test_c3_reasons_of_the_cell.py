@@ -5,6 +5,7 @@ stands for a cell that was not run.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpicl.report.markdown import to_markdown
 from lab.compare.sides import Side
 from lab.published.cells import PrintedCell, PrintedTable
 from lab.reproduce import Verdict, judged
+from lab.reproduce.made import results_at
 from lab.reproduce.meanings import DIFFERS, NOT_RUN, WITHIN
 from lab.reproduce.page import page_of, verdicts_of
 from tests.harness import said
@@ -394,3 +396,46 @@ def test_documents_that_nobody_may_hand_on_are_told_of_truly(
 
 
 # --- mutants
+
+
+def test_mutant_reasons_of_the_run_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of before: what differs in a run is said of all of its numbers."""
+    monkeypatch.setattr("lab.reproduce.known.asks_model", lambda _: True)
+    with pytest.raises(AssertionError):
+        test_a_classifier_asks_no_model_and_no_fewer_queries(tmp_path, "III", "gnb", 1.0)
+    monkeypatch.setattr("lab.reproduce.known._reads_texts", lambda _: True)
+    with pytest.raises(AssertionError):
+        test_each_way_to_answer_has_its_own_differences(tmp_path, "zero-shot", None, None, ())
+
+
+def test_mutant_a_number_that_agrees_drops_what_differs_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dropping(*arguments: Any, **named: Any) -> Verdict:
+        found = Verdict(*arguments, **named)
+        return replace(found, known=()) if found.kind == WITHIN and found.known else found
+
+    monkeypatch.setattr("lab.reproduce.verdicts.Verdict", dropping)
+    with pytest.raises(AssertionError):
+        test_a_number_that_agrees_keeps_what_is_known_to_differ(tmp_path, 0.76, WITHIN)
+
+
+def test_mutant_seconds_without_shots_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.reproduce.verdicts._seconds", lambda cell, side: 0.3)
+    with pytest.raises(AssertionError):
+        test_seconds_are_of_the_shots_that_were_run(tmp_path, "blood", 1.0)
+
+
+def test_mutant_the_wrong_system_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "lab.reproduce.made.results_at",
+        lambda cell, side, system=None: results_at(replace(cell, system="icl"), side),
+    )
+    with pytest.raises(AssertionError):
+        test_without_noise_the_larger_of_two_stands_beside_the_paper_s_larger(
+            tmp_path, "mit_director", 0.5, 0.8
+        )

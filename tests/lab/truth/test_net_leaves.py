@@ -23,6 +23,7 @@ from lab.audit.end_to_end.borders import BATCH, numbers, values
 from lab.audit.end_to_end.claims import apart
 from lab.audit.end_to_end.commands import Command, ask, captured, protect, run, synth
 from lab.audit.end_to_end.leaves import LEAVES, MODE, OUT_FILES, leaf_of, unlisted
+from lab.audit.end_to_end.mutants import MUTANTS, caught
 from lab.audit.end_to_end.observation import Observation, observed, without_nonces
 from lab.audit.end_to_end.stand_ins import ReplayedDraws
 from lab.audit.end_to_end.suite import BORDERS, CLAIMS, QUERY
@@ -323,3 +324,27 @@ def test_what_an_orchestrator_stores_is_listed_and_the_same() -> None:
 
 
 # Mutants
+
+QUICK = (
+    "both labels",
+    "a database by its address",
+    "a file by its path",
+    "verdicts that others may read",
+    "counts beside the report",
+)
+SLOW = (
+    "a bucket by its spelling",
+    "two rows at least",
+    "rows left in a temporary folder",
+    "a folder for each row",
+    "batches by the number of rows",
+    "verdicts beside the report",
+    "times that follow the rows",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SLOW)]
+)
+def test_a_mutant_is_caught(name: str) -> None:
+    assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"
