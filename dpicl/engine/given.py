@@ -14,15 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.budget import as_paid
@@ -35,11 +32,11 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.payers import account_of
 from dpicl.engine.request import PlannedRelease
 from dpicl.engine.settings import Given, Settings
-from dpicl.errors import DataError, DeclarationError, ParameterError
+from dpicl.errors import DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import METHODS
 from dpicl.tabular.reading.arrow_types import check_types
-from dpicl.tabular.reading.cells import NO_VALUE_RULE, texts
+from dpicl.tabular.reading.frames import as_arrow, is_pandas
 from dpicl.tabular.reading.header import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
@@ -241,7 +238,7 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Setting
     if isinstance(rows, Query):
         return {"query": rows.model_dump()}, None, settings
     if not isinstance(rows, str | PathLike):
-        return {"frame": True}, rows if _is_pandas(rows) else as_arrow(rows), settings
+        return {"frame": True}, rows if is_pandas(rows) else as_arrow(rows), settings
     text = str(rows)
     if text.startswith(SCHEME):
         return {"file" if text.endswith(SUFFIXES) else "folder": text}, None, settings
@@ -257,63 +254,3 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Setting
         None,
         replace(settings, data=path.parent),
     )
-
-
-def _is_pandas(rows: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(rows, pandas.DataFrame)
-
-
-def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = list) -> pa.Table:
-    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow
-    stream; of their columns those to read, by all names. Others are not looked at. Raises
-    DataError: a column has no plain values; ParameterError: it is nothing of the kind.
-    """
-    try:
-        if _is_pandas(rows):
-            names = [str(name) for name in rows.columns]
-            wanted = columns_to_read(names)
-            columns = {place: name for place, name in enumerate(names) if name in wanted}
-            return pa.Table.from_arrays(
-                [column_of(name, rows.iloc[:, place]) for place, name in columns.items()],
-                names=[*columns.values()],
-            )
-        if isinstance(rows, pa.RecordBatch) or (
-            hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)
-        ):
-            rows = pa.table(rows)
-        if isinstance(rows, pa.Table):
-            return (
-                rows
-                if columns_to_read is list
-                else rows.select(list(columns_to_read(rows.column_names)))
-            )
-    except pa.ArrowException:
-        raise DataError(
-            "rows",
-            "cannot be read as an Arrow table; expected columns of numbers, texts, dates or "
-            "categories",
-        ) from None
-    expected = (
-        "a data frame of pandas, polars or Arrow, the path of a file or folder, s3://…, or a "
-        "dpicl.Query"
-    )
-    raise ParameterError("rows", f"<{type(rows).__name__}>", expected)
-
-
-def column_of(name: str, values: Any) -> pa.Array:
-    """One column of a DataFrame. Of Python objects every cell is written as a text by its own type,
-    whatever the other cells are.
-    """
-    if hasattr(values, "sparse"):
-        values = values.sparse.to_dense()
-    if hasattr(values, "cat") and values.cat.categories.dtype == object:
-        return texts(values.cat.categories).take(
-            pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy())
-        )
-    if values.dtype == object:
-        return texts(values)
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise DataError("rows", NO_VALUE_RULE, column=name) from None

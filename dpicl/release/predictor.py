@@ -34,9 +34,9 @@ from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 
 from dpicl.contract.columns.base import is_text
 from dpicl.contract.models import Contract
-from dpicl.engine.given import as_arrow, column_of
 from dpicl.errors import DataError, DpiclError
 from dpicl.tabular.reading.encode import UNKNOWN
+from dpicl.tabular.reading.frames import as_arrow, column_of
 from dpicl.tabular.values import Meaning, RowForm
 from dpicl.types import ReleasedRows
 

@@ -27,11 +27,12 @@ import dpicl
 from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
-from dpicl.engine.given import as_arrow, given_rows, with_account
+from dpicl.engine.given import given_rows, with_account
 from dpicl.engine.one_release import planned_table, release_once
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.request import ReleaseRequest
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
+from dpicl.tabular.reading.frames import as_arrow
 from dpicl.tabular.reading.parse import typed_table
 
 SCHEMA: dict[str, Any] = {

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract
-from dpicl.engine.given import as_arrow, schema_contract
+from dpicl.engine.given import schema_contract
 from dpicl.release.predictor import Predictor, fitted
 from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.reading.frames import as_arrow
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import PrivateTable, ReleasedRows

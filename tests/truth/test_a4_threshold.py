@@ -124,9 +124,9 @@ def at_the_border(
 ) -> list[Shown]:
     """With one row less than the limit, with as many, and with one more."""
     seen = []
-    for rows in (LIMIT - 1, LIMIT, LIMIT + 1) if kind == "folder" else (LIMIT, LIMIT + 1):
-        place = new_place(tmp_path / f"{method}-{kind}-{rows}")
-        put(place, kind, rows, **changes)
+    for count in (LIMIT - 1, LIMIT, LIMIT + 1) if kind == "folder" else (LIMIT, LIMIT + 1):
+        place = new_place(tmp_path / f"{method}-{kind}-{count}")
+        put(place, kind, count, **changes)
         seen.append(shown(place, method, caplog))
     return seen
 

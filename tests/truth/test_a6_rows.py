@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
-from dpicl.engine.given import as_arrow, schema_contract
+from dpicl.engine.given import schema_contract
 from dpicl.errors import DataError, DeclarationError
 from dpicl.tabular.reading import parse
 from dpicl.tabular.reading.cells import of_objects
+from dpicl.tabular.reading.frames import as_arrow
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.tabular.reading.source import load_source

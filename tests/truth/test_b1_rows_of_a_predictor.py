@@ -19,9 +19,9 @@ import pytest
 import dpicl
 from dpicl.contract.columns import DateColumn, category
 from dpicl.contract.columns.number import NumberColumn
-from dpicl.engine.given import as_arrow
 from dpicl.errors import DataError, DpiclError
 from dpicl.tabular import values
+from dpicl.tabular.reading.frames import as_arrow
 from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpicl
-from dpicl.engine.given import as_arrow, schema_contract
+from dpicl.engine.given import schema_contract
 from dpicl.errors import DataError, DpiclError
 from dpicl.tabular.reading import arrow_types, parse
 from dpicl.tabular.reading.arrow_types import check_types
+from dpicl.tabular.reading.frames import as_arrow
 from tests.truth.no_noise import Plain
 
 KINDS: dict[str, dict[str, Any]] = {
