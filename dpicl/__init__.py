@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpicl.contract import load_contract
-    from dpicl.contract.sources import Query
+    from dpicl.contract.declared import Query
     from dpicl.methods import METHODS
     from dpicl.release import Release
     from dpicl.session import Session, protect
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     if name == "METHODS":
         from dpicl import methods as place
     elif name == "Query":
-        from dpicl.contract import sources as place  # type: ignore[no-redef]
+        from dpicl.contract import declared as place  # type: ignore[no-redef]
     elif name == "Release":
         from dpicl import release as place  # type: ignore[no-redef]
     elif name == "load_contract":

@@ -20,28 +20,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl.contract.periods import ONCE
-from dpicl.engine.given import Schema, given_rows, schema_contract
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.quote import AccountQuote
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_restored, stated_home
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import read_epsilon
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.types import DEFAULT_DESIGN
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings, check_restored, stated_home
 from dpicl.methods import METHODS
-from dpicl.pipeline import read_epsilon
 from dpicl.release import Release
-from dpicl.release.door import quote_of, release_of
-from dpicl.types import DEFAULT_DESIGN
+from dpicl.release.door import Schema, given_rows, quote_of, release_of, schema_contract
+from dpicl.release.releases import AccountQuote
+from dpicl.release.request import ReleaseRequest
 
 if TYPE_CHECKING:
-    from dpicl.engine.query_session import Answered
-    from dpicl.planning.outlook import TablePlan
+    from dpicl.ground.types import Estimator
+    from dpicl.quality.outlook import TablePlan
     from dpicl.release.collected import CollectedRelease
-    from dpicl.types import Estimator
+    from dpicl.release.query_session import Answered
 
 
 @dataclass(frozen=True)
-class Budget:
+class AccountBudget:
     """What an account has spent, of which cap; of a public benchmark there is none.
 
     Attributes:
@@ -107,15 +105,13 @@ class Session:
         Args:
             dataset: the name of a contract, or a schema as `protect` takes it; a file's as a Path.
 
-        The others are those of `dpicl.planning.table_plan.plan_table`.
+        The others are those of `dpicl.quality.outlook.plan_table`.
 
         Raises:
             DpiclError: a name or value breaks a rule, or no method fits.
         """
         # a second to import: only where something is planned
-        from dpicl.planning.table_plan import (
-            plan_table,
-        )
+        from dpicl.quality.outlook import plan_table
 
         contract = (
             self._settings.contract(dataset)
@@ -349,7 +345,7 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was
                 answered is free when asked again.
         """
-        from dpicl.engine.query_session import QuerySession, request_of
+        from dpicl.release.query_session import QuerySession, request_of
 
         request = request_of(
             account,
@@ -363,7 +359,7 @@ class Session:
         )
         return list(QuerySession(request, self._settings, again=again).answer(queries))
 
-    def budget(self) -> tuple[Budget, ...]:
+    def budget(self) -> tuple[AccountBudget, ...]:
         """Every account, the whole chain of charges verified.
 
         Raises:
@@ -376,7 +372,7 @@ class Session:
                 for account in ledger.accounts()
             ]
         return tuple(
-            Budget(
+            AccountBudget(
                 account.name,
                 spent.epsilon,
                 account.epsilon_cap,

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli.terminal import console
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 
 for _package in ("prefect", "prefect_dask", "prometheus_client"):
     if find_spec(_package) is None:
@@ -83,7 +83,7 @@ def metrics(
     """Print or serve metrics of runs and budgets. They are in the text format of Prometheus, and
     served at /metrics.
     """
-    from dpicl.engine.state_home import check_restored
+    from dpicl.home.settings import check_restored
     from flows.metrics import print_metrics, serve_metrics
 
     settings = Settings.from_environment()

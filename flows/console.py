@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl.cli.stopping import tell_when_stopped
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, RunError
+from dpicl.cli.terminal import tell_when_stopped
+from dpicl.ground.errors import DpiclError, RunError
+from dpicl.home.settings import Settings
 from flows.environment import keeps_flow_runs, prepare_environment
 
 for _package in ("prefect", "prefect_dask"):
@@ -71,7 +71,7 @@ def clean(settings: Settings, keep_days: int, *, dry_run: bool) -> tuple[int, in
     if not keeps_flow_runs(settings):
         return None
     prepare_environment()
-    from flows.retention import clean_prefect
+    from flows.maintenance import clean_prefect
 
     return clean_prefect(settings, keep_days, dry_run=dry_run)
 

@@ -19,19 +19,15 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.schedules import Cron
 from rich.console import Console
 
-from dpicl.engine.forecast import forecast
-from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines, override
-from dpicl.engine.plan import draft_plan
-from dpicl.engine.run_quote import charges
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, RunError
-from flows.automations import ensure_automations
+from dpicl.ground.errors import DpiclError, RunError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.pipelines import Pipeline, Pipelines, load_pipelines, override
+from dpicl.runs.forecast import forecast, series_forecasts
+from dpicl.runs.plan import charges, draft_plan
 from flows.environment import DEFAULTS
-from flows.naming import description, tags_of
-from flows.recovery import orphans_looked_after
-from flows.retention import cleaned_daily
+from flows.executor import description, tags_of
+from flows.maintenance import cleaned_daily, ensure_automations, orphans_looked_after
 from flows.runtime import check_named
 from flows.tabicl import ACCOUNT_LIMIT, sweep
 

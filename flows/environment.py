@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_restored
+from dpicl.home.settings import Settings, check_restored
 
 DEFAULTS = {  # of every process of a run, on a worker pool too
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

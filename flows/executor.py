@@ -1,5 +1,10 @@
 """What a flow passes to the chain: it submits tasks of `tasks/stages.py` to its Dask cluster, and
 shows on its pages what is done.
+
+One local worker per GPU: a model is loaded once on each, and scoring waits for these workers.
+
+What a run is called on the orchestrator's pages: a name to read and tags to filter by, made of
+public facts alone.
 """
 
 from __future__ import annotations
@@ -7,28 +12,34 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import dask
 import httpx
-from distributed import wait
+from distributed import Nanny, wait
 from distributed.scheduler import KilledWorker
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect_dask.task_runners import PrefectDaskFuture
 
-from dpicl.engine.artefacts import RESULTS
-from dpicl.engine.execute import FAILURES, Executor, Step, WorkerDied
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages import validate as rules
-from dpicl.engine.stages.receive import receive
-from dpicl.engine.stages.score import serialize
-from dpicl.engine.verdicts import Verdicts
-from dpicl.report.stages import write_report
-from flows.gpus import on_gpus, scoring_workers
+from dpicl.ground.processes import VISIBLE, gpus_here
+from dpicl.home.settings import Settings
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import Pipeline
+from dpicl.report import write_report
+from dpicl.report.words import epsilon, listing, method_name
+from dpicl.runs import prepare as rules
+from dpicl.runs.artefacts import RESULTS
+from dpicl.runs.evaluate import serialize
+from dpicl.runs.execute import FAILURES, Executor, Step, WorkerDied
+from dpicl.runs.prepare import receive
+from dpicl.runs.run_folder import Plan, read_plan
+from dpicl.runs.stage import Verdicts
 from tasks.artifacts import (
     show_budget,
     show_checks,
@@ -134,3 +145,112 @@ class Progress:
             self._told = time.monotonic()
             with suppress(httpx.HTTPError, PrefectException):  # a bar is not worth a run
                 update_progress_artifact(self._artifact, **self._shown())
+
+
+GPU = "GPU"
+"""Dask's usual name of the resource; workers started by hand say `--resources GPU=1`."""
+
+
+class LocalWorker(Nanny):
+    """A worker process of the local cluster; the first ones own a GPU each, if there are some, the
+    others see none.
+    """
+
+    def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
+        gpus = gpus_here()
+        if gpus:
+            own = gpus[name : name + 1]
+            options["resources"] = {GPU: len(own)} if own else {}
+            options["env"] = {**(options.get("env") or {}), VISIBLE: ",".join(own)}
+        super().__init__(scheduler, name=name, **options)
+
+
+def on_gpus(client: Any) -> Any:
+    """A context in which tasks are handed to workers with a GPU, if the cluster has such."""
+    return dask.annotate(**({"resources": {GPU: 1}} if any(_gpus_by_worker(client)) else {}))
+
+
+def scoring_workers(client: Any) -> int:
+    """How many workers ask models: those with a GPU, if the cluster has such, else all; at least
+    one.
+    """
+    found = _gpus_by_worker(client)
+    return max(1, sum(map(bool, found)) or len(found))
+
+
+def _gpus_by_worker(client: Any) -> list[float]:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return [worker["resources"].get(GPU, 0) for worker in workers]
+
+
+KINDS = ("method:", "model:", "data:")
+"""What our tags begin with; others are the user's."""
+MOST = 3
+"""Data sets that a name spells out."""
+
+
+def run_name(plan: Plan) -> str:
+    """`demo · breast_cancer, diabetes · ε 1–50, ∞ · 2026-12 · 20261205-060000`: the period is left
+    out of what is released once.
+    """
+    sets, own = plan.pipeline.datasets, plan.run_id.removeprefix(f"{plan.pipeline_name}-")
+    shown = sets if len(sets) <= MOST else (*sets[: MOST - 1], f"{len(sets) - MOST + 1} more")
+    return " · ".join(
+        [
+            plan.pipeline_name,
+            ", ".join(shown),
+            _epsilons(plan.pipeline),
+            *sorted({*plan.periods.values()}),
+            own,
+        ]
+    )
+
+
+def _epsilons(pipeline: Pipeline) -> str:
+    finite = [one for one in pipeline.epsilons if one < inf]
+    ends = "–".join(dict.fromkeys(map(epsilon, (min(finite), max(finite))))) if finite else ""
+    return "ε " + ", ".join(
+        filter(None, (ends, epsilon(inf) if len(finite) < len(pipeline.epsilons) else ""))
+    )
+
+
+def tags_of(pipeline: Pipeline, *models: ModelSpec | None) -> list[str]:
+    """A tag of each method, model and data set."""
+    named = (
+        pipeline.methods,
+        [one.name for one in models if one and pipeline.methods],
+        pipeline.datasets,
+    )
+    return list(
+        dict.fromkeys(
+            kind + name for kind, names in zip(KINDS, named, strict=True) for name in names
+        )
+    )
+
+
+def description(pipeline: Pipeline) -> str:
+    """What a deployment's page says of its pipeline."""
+    methods = listing([method_name(name) for name in pipeline.methods]) or "Privacy costs"
+    answered = f", answered by {pipeline.model}" if pipeline.methods else ""
+    return (
+        f"{pipeline.title}.\n\n{methods} on {listing(list(pipeline.datasets))}, "
+        f"{_epsilons(pipeline)}{answered}."
+    )
+
+
+def name_flow_run(plan: Plan) -> None:
+    """Name and tag the flow run around this by its plan; tags of the user's own stay."""
+    context = FlowRunContext.get()
+    if context is None or (flow_run := context.flow_run) is None:
+        return
+    others = [tag for tag in flow_run.tags if not tag.startswith(KINDS)]
+    flow_run.name, flow_run.tags = (
+        run_name(plan),
+        [*others, *tags_of(plan.pipeline, plan.model, plan.writer)],
+    )
+    # a name is not worth a run
+    with (
+        suppress(httpx.HTTPError, PrefectException),
+        get_client(sync_client=True) as client,
+    ):
+        client.update_flow_run(flow_run.id, name=flow_run.name, tags=flow_run.tags)

@@ -29,9 +29,9 @@ from rich.console import Console
 
 import dpicl
 from dpicl.cli.facts import TOKENS, AccountFacts, LedgerReader, RunFacts, RunReader
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, RunError
+from dpicl.ground.errors import DpiclError, RunError
+from dpicl.home.settings import Settings
+from dpicl.release.pipelines import load_pipelines
 
 STATES = ("finished", "unfinished")
 Labels = TypeVar("Labels", bound=tuple[str, ...])

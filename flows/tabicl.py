@@ -25,19 +25,23 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
-from dpicl.engine.caps import differing_caps
-from dpicl.engine.execute import run_units
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import check_shared
-from dpicl.engine.run_folder import Plan, read_plan
-from dpicl.engine.run_quote import charges, plan_accounts
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
-from dpicl.report.stages import report_steps
-from flows.executor import OnDask
-from flows.naming import name_flow_run
-from flows.recovery import folder_name, held, killed_after, resubmit, resubmit_later, scheduled_run
+from dpicl.ground.errors import ParameterError
+from dpicl.home.accounts import differing_caps, open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.releases import check_shared
+from dpicl.report import report_steps
+from dpicl.runs.execute import run_units
+from dpicl.runs.plan import charges, make_plan, plan_accounts
+from dpicl.runs.run_folder import Plan, read_plan
+from flows.executor import OnDask, name_flow_run
+from flows.maintenance import (
+    folder_name,
+    held,
+    killed_after,
+    resubmit,
+    resubmit_later,
+    scheduled_run,
+)
 from flows.runtime import local_cluster
 
 log = logging.getLogger("dpicl.flows")

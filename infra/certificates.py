@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dpicl.errors import DpiclError, ParameterError, RunError
-from dpicl.files.durable import sync_folder
+from dpicl.ground.errors import DpiclError, ParameterError, RunError
+from dpicl.ground.files import sync_folder
 
 ROLES = ("scheduler", "worker", "client")
 SERVER = "server"

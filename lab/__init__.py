@@ -5,7 +5,7 @@ benchmarks, and how the bundled model is trained. dpicl never imports it; it fit
 from __future__ import annotations
 
 from dpicl import __version__ as _dpicl
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
 
 __version__ = "0.1.0"
 if _dpicl != __version__:

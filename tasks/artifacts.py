@@ -24,27 +24,23 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.context import TaskRunContext
 from prefect.events import emit_event
 
-from dpicl.engine.artefacts import read_released, read_texts
-from dpicl.engine.collect import MANIFEST
-from dpicl.engine.forecast import Forecast, forecast
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.received import counted_of
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.spending import spending_of
-from dpicl.engine.stage import stage
-from dpicl.engine.verdicts import Verdicts, validation_file
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
 from dpicl.release.collected import NOTHING_CHARGED
-from dpicl.report.blocks import Report, Text
+from dpicl.report.blocks import Paragraph, Report, standalone, to_markdown
+from dpicl.report.decision import gains_of
 from dpicl.report.figures import figures_of
-from dpicl.report.gains import gains_of
 from dpicl.report.load import load_run
-from dpicl.report.markdown import to_markdown
-from dpicl.report.story import overview
-from dpicl.report.svg import standalone
+from dpicl.report.opening import overview
+from dpicl.runs.artefacts import read_released, read_texts
+from dpicl.runs.client_reports import counted_of
+from dpicl.runs.forecast import Forecast, forecast
+from dpicl.runs.results import MANIFEST
+from dpicl.runs.run_folder import open_unit, read_plan, spending_of
+from dpicl.runs.stage import Verdicts, stage, validation_file
 from tasks.stages import made_task
 
 MAX_ROWS = 200
@@ -86,7 +82,7 @@ def show_overview(run: str) -> str:
             plan.pipeline.title,
             about,
             (
-                Text(
+                Paragraph(
                     "What was protected, at what cost, and what came of it is told here at the end."
                 ),
             ),

@@ -7,25 +7,45 @@ CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops wher
                                        critical does not hold, before anything is charged
 
 Without the first file a run makes the suite from the contract.
+
+Whether expectations hold, by Great Expectations, and nothing else of its results.
+
+Stages `validate` and `prepare` with Great Expectations: our rules decide, it must not say
+otherwise; a user's own expectations hold.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import sys
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from dpicl.checks import Rule
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.files import write_json
-from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError
-from dpicl.tabular.reading.checks import rules_of
-from dpicl.text.checks import text_rules
-from dpicl.yaml_file import read_declaration, validate
+from dpicl.data.reading.checks import rules_of
+from dpicl.data.reading.encode import label_codes
+from dpicl.data.texts.read import text_rules
+from dpicl.ground.errors import DataError, DeclarationError, RunError
+from dpicl.ground.files import PRIVATE_MODE, read_json, write_json, write_text
+from dpicl.ground.printable import tell_holder
+from dpicl.ground.types import DataRule, PrivateTable
+from dpicl.ground.yaml_file import read_declaration, validate
+from dpicl.home.settings import Settings
+from dpicl.release.table_files import Batches, check_open
+from dpicl.runs import prepare
+from dpicl.runs import prepare as stages
+from dpicl.runs.run_folder import rows_of
+from dpicl.runs.stage import Verdicts, stage
 
 FOLDER = "expectations"
 REFUSED = {"catch_exceptions", "condition_parser", "result_format", "row_condition"}
@@ -66,7 +86,7 @@ def suite(contract: Contract | TextContract) -> dict[str, Any]:
     return {"name": contract.name, "expectations": made}
 
 
-def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, dict[str, Any]]:
+def _expectation(rule: DataRule, contract: Contract | TextContract) -> tuple[str, dict[str, Any]]:
     column, at_least = {"column": rule.column}, {"min_value": rule.at_least}
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", at_least),
@@ -159,6 +179,284 @@ def main() -> None:
     for name in settings.own_names():
         write_json(_file(settings, name), suite(settings.declared(name)), replace=True)
     sys.stdout.write(f"{settings.contracts / FOLDER}\n")
+
+
+Verdict = bool | None
+"""Whether an expectation holds; None where it could not be evaluated."""
+_AT_ONCE = ("unique", "increasing", "decreasing")
+"""Words in the names of expectations about single values that compare rows."""
+_BY_CHANCE = re.compile(r"(?<=collapse-body)-[0-9a-f-]{36}|(?<=png)\?d=[0-9TZ.]+")
+"""Names and times in a page, without which the same verdicts are the same bytes."""
+_LOADS_NOTHING = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">"""  # noqa: E501
+
+
+def evaluate(
+    table: pa.Table, expectations: Sequence[Expectation], contract: Contract | TextContract
+) -> list[Verdict]:
+    """Whether each expectation holds of the rows, in their order."""
+    gx = _great_expectations()
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+    )
+
+    numbered = [
+        {"type": one.type, "kwargs": dict(one.arguments), "meta": {"number": number}}
+        for number, one in enumerate(expectations)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, too, which may quote a value
+        context = gx.get_context(
+            mode="ephemeral",
+            project_config=DataContextConfig(store_backend_defaults=InMemoryStoreBackendDefaults()),
+        )
+        context.variables.progress_bars = {"globally": False}
+        asset = context.data_sources.add_pandas("private").add_dataframe_asset("table")
+        batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(
+            batch_parameters={"dataframe": _frame(table, contract)}
+        )
+        result = batch.validate(
+            gx.ExpectationSuite(name=contract.name, expectations=numbered),
+            result_format="BOOLEAN_ONLY",
+        )
+    verdicts: dict[int, Verdict] = {}
+    for one in result.results:
+        # of one exception, or of several by the metric that raised it
+        told = one.exception_info or {}
+        raised = any(
+            each["raised_exception"]
+            for each in ([told] if "raised_exception" in told else told.values())
+        )
+        verdicts[one.expectation_config.meta["number"]] = None if raised else bool(one.success)
+    # an unknown one would be dropped
+    return [verdicts.get(number) for number in range(len(expectations))]
+
+
+def _great_expectations() -> Any:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations  # 3.6 s and 250 MB: only where a table is validated
+
+    log = logging.getLogger("great_expectations")
+    log.propagate, log.handlers = False, [logging.NullHandler()]
+    return great_expectations
+
+
+def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
+    if isinstance(contract, TextContract):
+        return table.to_pandas()
+    frame = table.to_pandas(categories=[], strings_to_categorical=False)
+    for name in contract.listed:
+        frame[name] = table.column(name).cast(pa.string()).to_pandas()
+    if contract.label is None:
+        return frame
+    labelled = table.column(contract.label.column).is_valid()
+    codes = label_codes(PrivateTable(table.filter(labelled)), contract)
+    frame[RARER_LABEL] = 0
+    # of two equally rare ones the later
+    rarest = np.bincount(codes, minlength=contract.target.count)[::-1].argmin()
+    frame.loc[labelled.to_numpy(), RARER_LABEL] = (
+        codes == contract.target.count - 1 - rarest
+    ).astype(int)
+    return frame
+
+
+def implementation(expectation: Expectation) -> type[Any] | None:
+    """The class of an expectation; None if there is none of this name and these arguments."""
+    _great_expectations()
+    from great_expectations.exceptions import GreatExpectationsError
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    try:
+        kind: type[Any] = get_expectation_impl(expectation.type)
+        kind(**expectation.arguments)
+    except (GreatExpectationsError, ValueError, TypeError):
+        return None
+    return kind
+
+
+def is_row_by_row(expectation: Expectation) -> bool:
+    """Whether it holds of a table if and only if it holds of every batch of its rows."""
+    from great_expectations.expectations.expectation import (
+        ColumnMapExpectation,
+        ColumnPairMapExpectation,
+        MulticolumnMapExpectation,
+    )
+
+    kind = implementation(expectation)
+    single = kind is not None and issubclass(
+        kind, ColumnMapExpectation | ColumnPairMapExpectation | MulticolumnMapExpectation
+    )
+    return (
+        single
+        and expectation.arguments.get("mostly", 1) == 1
+        and not any(word in expectation.type for word in _AT_ONCE)
+    )
+
+
+def page(
+    name: str, run: str, expectations: Sequence[Expectation], verdicts: Sequence[Verdict]
+) -> str:
+    """Data Docs of what was evaluated, as a page that loads nothing and runs no script."""
+    gx = _great_expectations()
+    from great_expectations.core import (
+        ExpectationSuiteValidationResult,
+        ExpectationValidationResult,
+    )
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+    from great_expectations.validator.validation_statistics import calc_validation_statistics
+
+    configured = [
+        ExpectationConfiguration(type=one.type, kwargs=dict(one.arguments)) for one in expectations
+    ]
+    results = [
+        ExpectationValidationResult(success=bool(held), expectation_config=one)
+        for one, held in zip(configured, verdicts, strict=True)
+    ]
+    statistics = calc_validation_statistics(results)._asdict()
+    meta = {
+        "run_id": {"run_name": run, "run_time": "1970-01-01T00:00:00+00:00"},
+        "great_expectations_version": gx.__version__,
+    }
+    whole = ExpectationSuiteValidationResult(
+        statistics.pop("success"), results, name, statistics=statistics, meta=meta
+    )
+    html: str = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(whole))
+    return _BY_CHANCE.sub("", html).replace("<head>", f"<head>{_LOADS_NOTHING}", 1)
+
+
+@stage("validate")
+def check_and_evaluate(run: str, dataset: str) -> str:
+    """Check the rules, then evaluate them by Great Expectations."""
+    counts = stages.write_verdicts(run, dataset)
+    check_expectations(Path(run), dataset)
+    return counts
+
+
+def check_expectations(run: Path, dataset: str) -> None:
+    """Evaluate the contract's suite and the user's own; write what holds, as Data Docs and as JSON,
+    among the run's verdicts.
+
+    Of a table in batches every batch is evaluated alone: expectations about single rows, others are
+    left to our own rules.
+
+    Raises:
+        DeclarationError: a suite is out of date, or one of the user's expectations is none that
+            could be evaluated.
+        DataError: one of the user's expectations that are critical does not hold; names it and the
+            column.
+        RunError: Great Expectations says of a rule what our own check does not.
+    """
+    settings = Settings.current()
+    private = rows_of(str(run), dataset)
+    contract, batches = settings.declared(dataset), private.batches
+    rules, own = _suites(contract, settings, in_batches=batches is not None)
+    written = Verdicts.of(run, contract, settings)
+    ours = [row["holds"] for row in written.rules(dataset) or ()]
+    if batches is None:
+        verdicts = evaluate(private.whole(), (*rules, *own), contract)
+    else:
+        ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]
+        rules = tuple(one for one in rules if is_row_by_row(one))
+        verdicts = _all_hold(
+            batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count)
+        )
+    evaluated = (*rules, *own)
+    shown = [
+        {**one.model_dump(by_alias=True), "own": number >= len(rules), "holds": verdicts[number]}
+        for number, one in enumerate(evaluated)
+    ]
+    written.write(f"{FOLDER}/{dataset}.json", shown)
+    write_text(
+        written.folder / FOLDER / f"{dataset}.html",
+        page(dataset, run.name, evaluated, verdicts),
+        mode=written.mode,
+        replace=True,
+    )
+    for one, held, verdict in zip(rules, ours, verdicts, strict=False):
+        # of a batch, rows that are held out from all may be gone
+        if verdict != held and (batches is None or held):
+            raise RunError(
+                f"validate {dataset}: Great Expectations and our own check disagree on "
+                f"{one.type}, column {one.column!r}"
+            )
+    for one, verdict in zip(own, verdicts[len(rules) :], strict=True):
+        if not verdict and one.severity == "critical":
+            rule = "breaks" if verdict is False else "cannot be evaluated by"
+            raise DataError(dataset, f"{rule} your own {one.type}", column=one.column)
+        if not verdict:
+            tell_holder(
+                f"{dataset}: your own {one.type}{f' of {one.column}' * bool(one.column)} does not "
+                f"hold, and only warns"
+            )
+
+
+def _suites(
+    contract: Contract | TextContract, settings: Settings, *, in_batches: bool
+) -> tuple[tuple[Expectation, ...], ...]:
+    """The contract's and the user's own, which are checked."""
+    rules, own = checked_suite(contract, settings), own_expectations(contract.name, settings)
+    for number, one in enumerate(own):
+        file, key = f"{FOLDER}/{contract.name}.own.json", f"expectations.{number}"
+        if implementation(one) is None:
+            raise DeclarationError(
+                file,
+                key,
+                f"Great Expectations has no {one.type} with such kwargs",
+                "one of its gallery",
+            )
+        if in_batches and not is_row_by_row(one):
+            raise DeclarationError(
+                file,
+                key,
+                f"{one.type} needs all rows at once",
+                "one about single rows: the table is read in batches",
+            )
+    return rules, own
+
+
+@stage("prepare")
+def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
+    """Prepare a piece of work, and evaluate its batches by Great Expectations."""
+    counts = prepare.prepare_part(run, dataset, part, parts)
+    settings = Settings.current()
+    batches = rows_of(run, dataset).batches
+    assert batches is not None
+    rules, own = _suites(batches.contract, settings, in_batches=True)
+    wanted = (*filter(is_row_by_row, rules), *own)
+    for number in batches.numbers(part, parts):
+        batch_verdicts(batches, number, wanted)
+    return counts
+
+
+def _all_hold(parts: Iterable[list[Verdict]]) -> list[Verdict]:
+    return [None if None in one else all(one) for one in zip(*parts, strict=True)]
+
+
+def batch_verdicts(
+    batches: Batches, number: int, expectations: Sequence[Expectation]
+) -> list[Verdict]:
+    """Of one batch and expectations about single rows; evaluated once, and kept among its private
+    files.
+    """
+    file, wanted = (
+        batches.place / f"expectations-{number:05}.json",
+        [one.model_dump(by_alias=True) for one in expectations],
+    )
+    stored = read_json(file) if file.exists() else {}
+    if stored.get("expectations") != wanted:
+        tables = [
+            table for table in (batches.train(number).data, batches.test(number)) if table.num_rows
+        ]
+        stored = {
+            "expectations": wanted,
+            "holds": _all_hold(evaluate(table, expectations, batches.contract) for table in tables),
+        }
+        check_open(batches.place)
+        write_json(file, stored, mode=PRIVATE_MODE, replace=True)
+    verdicts: list[Verdict] = stored["holds"]
+    return verdicts
 
 
 if __name__ == "__main__":

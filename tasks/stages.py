@@ -15,13 +15,12 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 
-from dpicl.engine.logs import attempt
-from dpicl.engine.settings import Settings
-from dpicl.engine.stage import Stage
-from dpicl.errors import DpiclError
-from dpicl.report.stages import collect_run, write_report
+from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
+from dpicl.report import collect_run, write_report
 from dpicl.runs.chain import stage_named
-from tasks.validate import check_and_evaluate, prepare_and_evaluate
+from dpicl.runs.stage import Stage, attempt
+from tasks.expectations import check_and_evaluate, prepare_and_evaluate
 
 # Every other line of a run's page: the stage's own line says that it is done.
 logging.getLogger("prefect.task_runs").addFilter(

@@ -9,8 +9,8 @@ import ctypes
 import gc
 
 import tasks.on_worker  # noqa: F401 - for what it imports
-from dpicl.lm.models import import_backend
-from dpicl.printable import filter_streams
+from dpicl.ground.printable import filter_streams
+from dpicl.models.opening import import_backend
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _BYTES, _MOST_BYTES_OF_OLD = 1 << 30, 1 << 25

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from dpicl.contract.models import Contract
+from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
-from dpicl.evaluation import Result
-from dpicl.lm.embedding import Embedder
-from dpicl.lm.requests import Scorer
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import PrivateTable
+from dpicl.ground.types import SplitTable as SplitTexts
 from dpicl.methods import on_texts, tabular
-from dpicl.methods.common import draws_for, results
+from dpicl.methods.base import draws_for, results
+from dpicl.methods.evaluation import Result
 from dpicl.methods.tabular_method import Released
-from dpicl.pipeline import Unit
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import PrivateTable
-from dpicl.types import SplitTable as SplitTexts
+from dpicl.models.embedding import Embedder
+from dpicl.models.requests import Scorer
 
 
 def run(split: SplitTable, contract: Contract, unit: Unit, scorer: Scorer) -> list[Result]:

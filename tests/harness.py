@@ -36,12 +36,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.benchmarks import declare, read_content
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import DpiclError
+from dpicl.home.benchmarks import declare, read_content
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.plan import make_plan
 from flows.runtime import LOCAL_CLUSTER
 from tests.command import run_forked
 from tests.guard import stop_with_parent

@@ -8,14 +8,14 @@ import json
 from pathlib import Path
 
 import dpicl
-from dpicl.files.shipped import DIGESTS, digests
+from dpicl.ground.cache import DIGESTS, digests
 
 SHIPPED = (
-    "lm/bundled",
-    "lm/asking.json",
-    "lm/local/tiny_corpus.json",
+    "models/bundled",
+    "models/asking.json",
+    "models/local/tiny_corpus.json",
     "methods/published",
-    "tabular/reading/shipped",
+    "data/reading/shipped",
 )
 
 

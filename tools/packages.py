@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from dpicl.files.shipped import DIGESTS
+from dpicl.ground.cache import DIGESTS
 
 ROOT = Path(__file__).parent.parent
 _DEPENDENCY = re.compile(r'^    "([\w-]+)(\S*)",  # (.+)$|^([\w-]+) = \[$', re.MULTILINE)

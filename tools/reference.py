@@ -22,14 +22,14 @@ from pydantic import BaseModel, TypeAdapter
 from dpicl.cli import answers
 from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
-from dpicl.contract.schema import meanings, models
-from dpicl.engine import settings
-from dpicl.engine.pipelines import Pipeline, Pipelines
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.load import meanings, models
+from dpicl.data import report_counts
+from dpicl.ground.yaml_file import read_yaml
+from dpicl.home import settings
 from dpicl.methods import METHODS
-from dpicl.methods.heads import FIELDS, head_of
-from dpicl.tabular.reports import count
-from dpicl.yaml_file import read_yaml
+from dpicl.methods.base import FIELDS, head_of
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import Pipeline, Pipelines
 from flows import environment
 from lab.audit.end_to_end import leaves
 from lab.compare import json_output as compared
@@ -46,10 +46,10 @@ COMMANDS: dict[str, Any] = {
     "dpicl run PIPELINE --dry-run": list[answers.PlannedCharge],
     "dpicl protect CONTRACT --dry-run": list[answers.PlannedCharge],
     "dpicl synth CONTRACT --dry-run": list[answers.PlannedCharge],
-    "dpicl collect CONTRACT REPORTS": count.Received,
+    "dpicl collect CONTRACT REPORTS": report_counts.Received,
     "dpicl forecast": list[answers.ForecastAccount],
     "dpicl list": answers.Listing,
-    "dpicl plan CONTRACT": answers.Plan,
+    "dpicl plan CONTRACT": answers.SimulatedPlan,
     "dpicl contract check NAME": answers.CheckedContract,
     "dpicl model check MODEL": answers.CheckedModel,
     "dpicl state check": list[answers.StateFinding],
@@ -199,8 +199,8 @@ def pipelines_page() -> str:
     """The keys of pipelines.yaml and what it ships with."""
     shipped = typing.cast(dict[str, Any], read_yaml(ROOT / "pipelines.yaml"))
     page = "# pipelines.yaml" + _WRITTEN.format(
-        source="pipelines.yaml, dpicl/engine/pipelines.py, dpicl/methods/options.py and "
-        "dpicl/lm/spec.py"
+        source="pipelines.yaml, dpicl/release/pipelines.py, dpicl/methods/options.py and "
+        "dpicl/models/spec.py"
     )
     page += "The shipped pipelines, the shipped models, then all keys.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
@@ -227,7 +227,7 @@ def json_page() -> str:
     )
     known = {
         name: kind
-        for module in (answers, count, compared)
+        for module in (answers, report_counts, compared)
         for name, kind in vars(module).items()
         if isinstance(kind, type)
     }
@@ -304,7 +304,7 @@ def mechanisms_page() -> str:
     mechanisms = sorted((ROOT / "dpicl" / "mechanisms").glob("[!_]*.py"))
     parts = {
         "Methods": [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS],
-        "Mechanisms": [*mechanisms, ROOT / "dpicl" / "tabular" / "central" / "aggregate.py"],
+        "Mechanisms": [*mechanisms, ROOT / "dpicl" / "data" / "central" / "aggregate.py"],
     }
     for title, paths in parts.items():
         page += f"## {title}\n\n"
@@ -355,7 +355,7 @@ def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
 def environment_page() -> str:
     """Every environment variable that the program reads or sets."""
     page = "# Environment variables" + _WRITTEN.format(
-        source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one"
+        source="dpicl/home/settings.py, flows/environment.py and whatever else reads one"
     )
     page += "## Where things are\n\n"
     ours = re.findall(

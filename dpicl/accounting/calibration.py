@@ -33,7 +33,7 @@ from functools import cache, partial
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, leaves, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 
 LEAST_SHARE = 0.995
 """The noise found costs at least this share of the target."""

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 
 HORIZON_PART, PERIODS = "horizon-part", "horizon"
 """Kind of a part's event; and the parameter of a horizon's release that says how many periods it

@@ -71,7 +71,7 @@ from dpicl.accounting.events import (
 )
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.renyi import ORDERS, curve_of
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 __all__ = ["ALIKE", "MIXTURE", "ORDERS", "RESERVE", "Alike", "Spent"]
 ALIKE, MIXTURE, RESERVE = Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)

@@ -36,20 +36,20 @@ from dp_accounting import NeighboringRelation  # type: ignore[import-untyped]
 from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
-from dpicl.accounting import bounded_range
-from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.discrete_gaussian import (
+from dpicl.accounting import pure
+from dpicl.accounting.events import leaves, number, sampling_rate
+from dpicl.accounting.guarantee import Event, Neighbours, amplified_epsilon
+from dpicl.accounting.pure import (
+    ADD,
     KIND,
     has_own_price,
     noise_ratio,
+    pure_epsilon,
     squared_sensitivity_of,
     sums_of_squares,
     variance_of,
 )
-from dpicl.accounting.events import leaves, number, sampling_rate
-from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.accounting.pure import ADD, pure_epsilon
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 COARSEST = 1e-2
 """First interval tried, in nats."""
@@ -125,23 +125,21 @@ def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: flo
     if choices is not None:
         whole = whole.compose(_of_curves((choices.at, choices.at), choices.end, interval))
     for event, count in counts.items():
-        if event not in ratios and not (choices and event.kind == bounded_range.KIND):
+        if event not in ratios and not (choices and event.kind == pure.BOUNDED_RANGE_KIND):
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
 
 
-def _together(counts: Mapping[Event, int], neighbours: Neighbours) -> bounded_range.Losses | None:
+def _together(counts: Mapping[Event, int], neighbours: Neighbours) -> pure.Losses | None:
     """Equation (4), where all choices are of one range."""
     choices = {
-        event: bounded_range.range_of(event, neighbours)
+        event: pure.range_of(event, neighbours)
         for event in counts
-        if event.kind == bounded_range.KIND
+        if event.kind == pure.BOUNDED_RANGE_KIND
     }
     if len({*choices.values()}) != 1:
         return None
-    return bounded_range.losses_of(
-        next(iter(choices.values())), sum(counts[event] for event in choices)
-    )
+    return pure.losses_of(next(iter(choices.values())), sum(counts[event] for event in choices))
 
 
 @lru_cache(maxsize=32)
@@ -160,9 +158,9 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
         )
     if event.kind == KIND:
         return _own_law(event, neighbours, interval)
-    if event.kind == bounded_range.KIND:
-        reach = bounded_range.range_of(event, neighbours)
-        return _of_curves((bounded_range.one_choice(reach),) * 2, reach, interval)
+    if event.kind == pure.BOUNDED_RANGE_KIND:
+        reach = pure.range_of(event, neighbours)
+        return _of_curves((pure.one_choice(reach),) * 2, reach, interval)
     raise PrivacyError(
         f"event {event.kind!r} holds a part with delta > 0, for which no price is known"
     )
@@ -175,9 +173,9 @@ def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if part.kind == "approximate" and neighbours is ADD:
         epsilon = amplified_epsilon(number(part, "epsilon"), rate)
         return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
-    choices = bounded_range.choices_in(part, neighbours) if neighbours is ADD else None
+    choices = pure.choices_in(part, neighbours) if neighbours is ADD else None
     if choices is not None:
-        losses = bounded_range.losses_of(*choices)
+        losses = pure.losses_of(*choices)
         return _of_curves(
             losses.sampled(float(rate)), amplified_epsilon(losses.end, rate), interval
         )
@@ -228,9 +226,7 @@ def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     return distributions.PrivacyLossDistribution(pmf)
 
 
-def _of_curves(
-    curves: tuple[bounded_range.Curve, bounded_range.Curve], end: float, interval: float
-) -> Any:
+def _of_curves(curves: tuple[pure.Curve, pure.Curve], end: float, interval: float) -> Any:
     """Of a row that comes and of one that goes, where no loss is beyond the end."""
     last = math.ceil(end / interval) + 1
     losses = np.arange(-last, last + 1) * interval

@@ -54,17 +54,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpicl.accounting import bounded_range
-from dpicl.accounting.discrete_gaussian import (
+from dpicl.accounting import pure
+from dpicl.accounting.events import leaves, number, sampling_rate, sequential
+from dpicl.accounting.guarantee import Event, Neighbours
+from dpicl.accounting.pure import (
+    ADD,
     KIND,
+    REPLACE,
     noise_ratio,
+    pure_epsilon,
     squared_sensitivity_of,
     variance_of,
 )
-from dpicl.accounting.events import leaves, number, sampling_rate, sequential
-from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.accounting.pure import ADD, REPLACE, pure_epsilon
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0),
@@ -185,7 +187,7 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     if part.kind == "approximate" and neighbours is ADD:
         whole = _approximate(part, neighbours, float(rate))
         return Curve(whole.renyi, rate * whole.delta)
-    choices = bounded_range.choices_in(part, neighbours) if neighbours is ADD else None
+    choices = pure.choices_in(part, neighbours) if neighbours is ADD else None
     if choices is not None:
         return _sampled_choices(*choices, float(rate))
     if pure_epsilon(event, neighbours) is None:
@@ -195,7 +197,7 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
 
 def _choice(event: Event, neighbours: Neighbours) -> Curve:
     """Equation (8)."""
-    reach = bounded_range.range_of(event, neighbours)
+    reach = pure.range_of(event, neighbours)
     return _at_orders(lambda order: min(order * reach**2 / 8, reach))
 
 
@@ -203,7 +205,7 @@ def _sampled_choices(reach: float, count: int, rate: float) -> Curve:
     """Equation (8): masses of Q on the grid of the curve, of which the last loss is the largest
     there can be.
     """
-    losses, masses = bounded_range.losses_of(reach, count).masses()
+    losses, masses = pure.losses_of(reach, count).masses()
     ratios = np.log1p(rate * np.expm1(np.minimum(losses, _LARGEST_EXPONENT)))
 
     def bound(order: float) -> float:
@@ -245,7 +247,7 @@ _KINDS: dict[str, Callable[[Event, Neighbours], Curve]] = {
     "gaussian": _gaussian,
     KIND: _gaussian,
     "approximate": _approximate,
-    bounded_range.KIND: _choice,
+    pure.BOUNDED_RANGE_KIND: _choice,
     "poisson-sampled": _sampled,
     "parallel": _composite,
     "grouped": _composite,

@@ -7,8 +7,8 @@ from __future__ import annotations
 import atexit
 import sys
 
-from dpicl.cli.stopping import handlers_kept, leave_when_told, stop_listening
-from dpicl.installed import extra_of, importing
+from dpicl.cli.terminal import handlers_kept, leave_when_told, stop_listening
+from dpicl.ground.installed import extra_of, importing
 
 
 def main() -> None:

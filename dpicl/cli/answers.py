@@ -269,7 +269,7 @@ class PlanWay:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SimulatedPlan:
     """Every method simulated."""
 
     dataset: str

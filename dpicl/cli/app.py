@@ -14,22 +14,20 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from dpicl import __version__
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.collect import collect
-from dpicl.cli.contributed import contribute
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
-from dpicl.cli.model import model_app
+from dpicl.cli.executors import contribute
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, series, synth
 from dpicl.cli.run import list_pipelines, run
-from dpicl.cli.state import state_app
-from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
-from dpicl.cli.terminal import QUIET, say, show_models
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
-from dpicl.leaving import INTERRUPTED
-from dpicl.printable import filter_streams
-from dpicl.yaml_file import is_number
+from dpicl.cli.state import model_app, state_app
+from dpicl.cli.terminal import INTERRUPTION, QUIET, leave_to_python, say, show_models, stoppable
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.printable import filter_streams
+from dpicl.ground.shutdown import INTERRUPTED
+from dpicl.ground.yaml_file import is_number
+from dpicl.home.settings import Settings
 
 
 def _written_number(
@@ -131,7 +129,7 @@ app.command()(stoppable(run))
 @app.command()
 def report(
     run_id: Annotated[
-        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)
+        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=options.runs)
     ],
     by: Annotated[
         str | None,
@@ -142,8 +140,8 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of a run again."""
-    from dpicl.engine.run_folder import read_plan, run_folder
     from dpicl.report import build_report
+    from dpicl.runs.run_folder import read_plan, run_folder
 
     folder = run_folder(Settings.from_environment(), run_id)
     read_plan(folder)
@@ -158,7 +156,7 @@ def budget(
     account: Annotated[
         str | None,
         typer.Argument(
-            help="Name of an account. Default: all accounts.", autocompletion=names.accounts
+            help="Name of an account. Default: all accounts.", autocompletion=options.accounts
         ),
     ] = None,
     cap: Annotated[
@@ -257,7 +255,7 @@ def plan(
 @app.command()
 def forecast(as_json: AsJson = False) -> None:
     """Forecast how many scheduled periods each budget lasts. No row is read."""
-    from dpicl.cli.forecast import print_forecasts
+    from dpicl.cli.plan import print_forecasts
 
     print_forecasts(as_json=as_json)
 

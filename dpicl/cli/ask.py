@@ -1,47 +1,183 @@
-"""`dpicl ask`: private ensembles answer queries, each with its cost; released demonstrations answer
+"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost; or
+with --dry-run what it would cost.
+
+`dpicl ask`: private ensembles answer queries, each with its cost; released demonstrations answer
 rows at no cost.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.abc import MetaPathFinder
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from dpicl.cli.budget import warn_of_caps
+from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import errors, note, say
-from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
-from dpicl.engine.asked import settled_model
-from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.payers import accounts_of
-from dpicl.engine.pipelines import model_named
-from dpicl.engine.query_session import QuerySession
-from dpicl.engine.readers import public_corpus
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, ParameterError
-from dpicl.files.bounded import read_bytes
-from dpicl.lm.asking import AskedBy
-from dpicl.lm.egress import prompts_of, score_prompts
-from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import Tallying, prompt
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.parts import Target
+from dpicl.contract.pipeline import Cell
+from dpicl.data.prompts import central_queries, local_queries
+from dpicl.data.reading.encode import encode_queries
+from dpicl.data.reading.queries import read_unlabelled
+from dpicl.data.texts.parse import plain_text
+from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.files import write_text
+from dpicl.ground.randomness import Draws
+from dpicl.ground.records import read_bytes
+from dpicl.ground.yaml_file import parse_yaml
+from dpicl.home.accounts import one_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods import tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws
-from dpicl.report.labelled import constant, constant_sentence, has_mass, masses
-from dpicl.tabular.prompts.serialize import central_queries, local_queries
-from dpicl.tabular.reading.encode import encode_queries
-from dpicl.tabular.reading.queries import read_unlabelled
-from dpicl.text.parse import plain_text
+from dpicl.models.asking import AskedBy
+from dpicl.models.opening import open_scorer
+from dpicl.models.requests import Tallying, prompt
+from dpicl.models.spec import ModelSpec, prompts_of, score_prompts
+from dpicl.release.certificate_files import certificate_of
+from dpicl.release.demonstrations import FORMS
+from dpicl.release.door import quote_of, release_of
+from dpicl.release.names import accounts_of
+from dpicl.release.pipelines import model_named
+from dpicl.release.query_session import EnsembleRequest, QuerySession
+from dpicl.release.readers import public_corpus, settled_model
+from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
+from dpicl.release.releases import check_quotes
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.texts import TEXTUAL
+from dpicl.report.cells import constant, constant_sentence, has_mass, masses
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+
+
+def without_pandas() -> None:
+    """Keep Arrow from importing pandas in this process, which takes a quarter of the time and
+    memory of a release.
+
+    Arrow looks for it once: at the first value from Python, which might be one of pandas.
+    """
+    if "pandas" not in sys.modules:
+        finder = _NoPandas()
+        sys.meta_path.insert(0, finder)
+        pa.array([])
+        sys.meta_path.remove(finder)
+
+
+def release_to_file(
+    request: ReleaseRequest,
+    out: Path,
+    form: str,
+    *,
+    rows: int | None = None,
+    quality: Path | None = None,
+) -> None:
+    """Release into a new file, and print what it costs.
+
+    Args:
+        form: of demonstrations, or of a table of `rows` rows.
+        quality: a new file for a page on how good the release is.
+
+    Raises:
+        DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists
+            or cannot be written.
+        StageFailed: something unforeseen; the same command resumes without another charge.
+    """
+    form = _checked(form, request.method, [out, *([] if quality is None else [quality])])
+    settings = Settings.from_environment()
+    if quality is not None:
+        check_has_quality(settings.declared(request.dataset), request.method)
+    with one_ledger(settings):
+        # of a command that was killed before its file, and so was charged
+        if os.path.lexists(certificate_of(out)):
+            quotes = quote_of(request, settings)
+            if any(line.releases > line.charged_before for line in quotes):
+                raise ParameterError(
+                    "out",
+                    certificate_of(out).name,
+                    "a new file; the certificate of another release stands there",
+                )
+        release = release_of(request, settings)
+        found = None if quality is None else release.quality()
+        what = release.write(out, form, rows)
+        note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
+        if quality is not None and found is not None:
+            from dpicl.report.quality import quality_page
+
+            write_text(quality, quality_page(found))
+            note(str(found))
+        warn_of_caps(accounts_of([(request.dataset, release.method)], settings), settings)
+
+
+def print_price(
+    request: ReleaseRequest,
+    out: Path | None,
+    form: str,
+    *,
+    as_json: bool,
+    quality: Path | None = None,
+) -> None:
+    """What `release_to_file` would charge, by account; it refuses the same, spends nothing and
+    reads no row.
+
+    Raises:
+        DpiclError: as `release_to_file`; where a cap refuses it, after the price.
+    """
+    _checked(form, request.method, [path for path in (out, quality) if path is not None])
+    quotes = quote_of(request, Settings.from_environment())
+    print_quotes(quotes, as_json=as_json)
+    check_quotes(quotes)
+
+
+def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
+    """Today's name of a form; it exists, the method has it, and files can be made in these
+    places.
+    """
+    if form not in (*FORMS, *TABLE_FORMS):
+        raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
+    if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
+        check_has_rows(method)
+    for path in new:
+        # before anything is charged; a certificate alone is what a killed command may leave, which
+        # this one completes
+        try:
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ParameterError(
+                "out", path.name, f"a new file in a folder that can be written ({error.strerror})"
+            ) from None
+    return form
+
+
+def chosen_options(options: Sequence[str]) -> dict[str, Any]:
+    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a
+    list in brackets.
+    """
+    chosen = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not name or not equals:
+            raise ParameterError("option", option[:60], "NAME=VALUE")
+        chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
+    return chosen
+
 
 ROWS_AT_ONCE = 256
 """Rows that the model answers before their answers are printed."""
@@ -104,7 +240,7 @@ def note_constant(given: Counter[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Demonstrations:
+class DemonstrationFile:
     """A file of `dpicl protect`: the contract, the method, the cell of its epsilon, and the texts
     with their answers.
     """
@@ -116,7 +252,7 @@ class Demonstrations:
     texts: tuple[str, ...]
 
 
-def read_demonstrations(path: Path) -> Demonstrations:
+def read_demonstrations(path: Path) -> DemonstrationFile:
     """Read a file of `dpicl protect`.
 
     Raises:
@@ -142,12 +278,12 @@ def read_demonstrations(path: Path) -> Demonstrations:
             count=len(origins),
         )
     ((contract, digest, method, epsilon),) = origins
-    return Demonstrations(
+    return DemonstrationFile(
         str(contract), str(digest), str(method), Cell("icl", epsilon, len(texts)), texts
     )
 
 
-def drawn(shown: Demonstrations, shots: int | None, draws: int) -> list[tuple[str, ...]]:
+def drawn(shown: DemonstrationFile, shots: int | None, draws: int) -> list[tuple[str, ...]]:
     """So many draws of so many demonstrations, each the same for all queries, or all of them once
     where no number is given.
 

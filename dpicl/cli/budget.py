@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from dpicl.accounting.ledger import Account
 from dpicl.cli.answers import ChargedRelease, PlannedCharge, SpentAccount
 from dpicl.cli.terminal import console, errors, note, number, say, show, table_of
-from dpicl.engine.caps import declared_accounts, differing_caps, refused_contracts
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.receipts import write_cap
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.home.accounts import (
+    declared_accounts,
+    differing_caps,
+    open_ledger,
+    refused_contracts,
+    write_cap,
+)
+from dpicl.home.settings import Settings
+from dpicl.ledger import Account
 
 if TYPE_CHECKING:
-    from dpicl.engine.quote import AccountQuote
+    from dpicl.release.releases import AccountQuote
 
 
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli.options import AsJson, ContractName
-from dpicl.cli.stopping import stoppable
-from dpicl.cli.terminal import counted, errors, note, say, say_json
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.cli.terminal import counted, errors, note, say, say_json, stoppable
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.home.settings import Settings
 
 _AS_AT_CLIENTS = "As the clients were told."
 _Reports = Annotated[
@@ -111,7 +110,7 @@ def collect(
     """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since
     each client's own wallet paid.
     """
-    from dpicl.cli.protect import without_pandas
+    from dpicl.cli.ask import without_pandas
     from dpicl.release.collected import collect as collected
     from dpicl.release.demonstrations import FORMS
     from dpicl.release.release import TABLE_FORMS

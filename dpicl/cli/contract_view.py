@@ -6,23 +6,22 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpicl.certificate.wording import most_rows
 from dpicl.cli.answers import CheckedContract, DraftLine
 from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
-from dpicl.contract.advice import advice
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.draft import unreplaced
-from dpicl.contract.editions import accepted
-from dpicl.contract.text_source import PUBLISHED
-from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, DpiclError
-from dpicl.files.objects import SCHEME
-from dpicl.tabular.central.bins import bin_count
-from dpicl.tabular.reading.source import locate
-from dpicl.text.form import FORM_WORDS
-from dpicl.text.read import find_texts
-from dpicl.yaml_file import read_declaration
+from dpicl.contract.load import accepted
+from dpicl.contract.rules import advice
+from dpicl.contract.text import PUBLISHED
+from dpicl.data.central.exact_counts import bin_count
+from dpicl.data.reading.source import locate
+from dpicl.data.texts.read import FORM_WORDS, find_texts
+from dpicl.ground.errors import DeclarationError, DpiclError
+from dpicl.ground.objects import SCHEME
+from dpicl.ground.yaml_file import read_declaration
+from dpicl.home.settings import Settings
+from dpicl.release.certificate_issue import most_rows
 
 _KINDS = {
     "binary": "yes or no",

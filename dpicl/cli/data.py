@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.options import MANY, AsJson, ContractName
 from dpicl.cli.terminal import errors, say, split_values
-from dpicl.engine.settings import Settings
-from dpicl.errors import CertificateError, DpiclError
-from dpicl.leaving import INTERRUPTED
+from dpicl.ground.errors import CertificateError, DpiclError
+from dpicl.ground.shutdown import INTERRUPTED
+from dpicl.home.settings import Settings
 
 contract_app = typer.Typer(
     help="Write, check and show contracts. A contract says what is publicly known about a data set.",  # noqa: E501
@@ -95,7 +95,8 @@ def new_contract(
 @contract_app.command("check")
 def check(
     contract: Annotated[
-        str, typer.Argument(help="Name of a contract, or its file.", autocompletion=names.contracts)
+        str,
+        typer.Argument(help="Name of a contract, or its file.", autocompletion=options.contracts),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -134,8 +135,8 @@ def fetch(contract: ContractName) -> None:
     address; a broken download of texts is continued.
     """
     from dpicl.contract import TextContract
-    from dpicl.engine.benchmarks import fetch_published
-    from dpicl.tabular.reading.source import fetch as fetch_source
+    from dpicl.data.reading.source import fetch as fetch_source
+    from dpicl.home.benchmarks import fetch_published
 
     settings = Settings.from_environment()
     declared = settings.declared(contract)
@@ -172,7 +173,7 @@ def convert(
     They are written below DPICL_DATA, once their rows are the published ones.
     """
     from dpicl.contract import TextContract
-    from dpicl.engine.converted import convert as convert_folder
+    from dpicl.home.benchmarks import convert as convert_folder
 
     settings = Settings.from_environment()
     declared = settings.declared(contract)
@@ -188,13 +189,13 @@ def publish(
     contract: Annotated[
         str,
         typer.Argument(
-            help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts
+            help="Name of a contract that says `benchmark: true`.", autocompletion=options.contracts
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Declare a table or set of texts public. It has no budget then, and exact metrics."""
-    from dpicl.engine.benchmarks import declare, read_content
+    from dpicl.home.benchmarks import declare, read_content
 
     settings = Settings.from_environment()
     content = read_content(settings.declared(contract), settings)
@@ -218,7 +219,7 @@ def adopt_releases() -> None:
     """Rebuild a lost ledger from the receipts of releases. Accounts without complete receipts count
     as exhausted.
     """
-    from dpicl.engine.adopt import adopt
+    from dpicl.installation.restore import adopt
 
     count, unproved = adopt(Settings.from_environment())
     say(f"{count} releases are charged as before")
@@ -261,9 +262,13 @@ def verify(
     """Verify a file against its signed certificate. Exit code 1 if a byte of either was changed,
     another key signed, or nothing is certified.
     """
-    from dpicl.certificate.files import verify_file
-    from dpicl.certificate.signing import public_key, read_public_key, trusted_key
-    from dpicl.engine.files import publish
+    from dpicl.ground.files import publish
+    from dpicl.release.certificate_files import (
+        public_key,
+        read_public_key,
+        trusted_key,
+        verify_file,
+    )
 
     settings = Settings.from_environment()
     if show_key == (file is not None):

@@ -1,4 +1,8 @@
-"""What does a planned run: worker processes alone, or Prefect on Dask where `flows` is."""
+"""What does a planned run: worker processes alone, or Prefect on Dask where `flows` is.
+
+Commands of other packages, by the entry-point group `dpicl.commands`: a name, and a function or app
+of Typer.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from dpicl.cli.contributed import FLOWS
+import typer
+
+import dpicl
 from dpicl.cli.terminal import check_state
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
-from dpicl.installed import contributed
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.installed import contributed
+from dpicl.home.settings import Settings
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
 """Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what
@@ -75,11 +81,58 @@ def _on_pool(
     workers: int,
     show: Callable[[str], object],
 ) -> None:
-    from dpicl.engine.execute import run_units
-    from dpicl.engine.pool import Pool
-    from dpicl.report.stages import report_steps
+    from dpicl.report import report_steps
+    from dpicl.runs.execute import WorkerPool, run_units
 
     show("starting the workers")
-    with Pool(workers, Settings.current()) as pool:
+    with WorkerPool(workers, Settings.current()) as pool:
         show("running")
         run_units(folder, pool, report_steps(folder))
+
+
+GROUP = "dpicl.commands"
+SHIPPED = ("serve", "deploy", "metrics")
+"""Commands of `flows`, whether or not it can be loaded here."""
+LAB = ("audit", "compare", "reproduce")
+"""Commands of dpicl-lab, whether or not it is installed."""
+FLOWS = Path(dpicl.__file__).parent.parent / "flows" / "commands.py"
+"""In the repository and the image it stands beside this package; elsewhere `flows` may be
+anybody's.
+"""
+
+
+def contribute(app: typer.Typer) -> None:
+    """Add them; `run` is this package's own."""
+    for name in (*SHIPPED, *sorted(contributed(GROUP).names.union(LAB) - {"run", *SHIPPED})):
+        try:
+            if name in SHIPPED and not FLOWS.exists():
+                expected = "a clone and `make setup`"
+                raise DpiclError(
+                    f"{name}: is run from the repository or the image, and is not among what pip "
+                    f"installs; expected {expected}"
+                )
+            point = next(iter(contributed(GROUP).select(name=name)), None)
+            if point is None:
+                package = "dpicl-lab" if name in LAB else "dpicl[pipeline,local]"
+                expected = f'`pip install "{package}"`, in a clone `make setup`'
+                raise DpiclError(
+                    f"{name}: no installed package has this command; expected {expected}"
+                )
+            command = point.load()
+        except (ModuleNotFoundError, DpiclError) as error:
+            anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+            app.command(name, hidden=True, add_help_option=False, context_settings=anything)(
+                _missing(error)
+            )
+            continue
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+
+
+def _missing(error: Exception) -> Callable[[typer.Context], None]:
+    def missing(_context: typer.Context) -> None:
+        raise error
+
+    return missing

@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dpicl.accounting.ledger import Ledger
-from dpicl.engine.artefacts import PREDICTIONS, RESULTS
-from dpicl.engine.collect import MANIFEST
-from dpicl.engine.files import read_arrays, read_json
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.running_time import not_run
-from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import KEY, LEDGER
-from dpicl.engine.table_files import read_table
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.files import read_arrays, read_json
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import KEY, LEDGER, Settings
+from dpicl.ledger import Ledger
 from dpicl.methods.tabular_answers import AVERAGED
+from dpicl.release.table_files import read_table
+from dpicl.runs.artefacts import PREDICTIONS, RESULTS
+from dpicl.runs.results import MANIFEST
+from dpicl.runs.run_folder import not_run, read_plan
 
 REPORT = "report.html"
 TOKENS = ("prompt", "completion")

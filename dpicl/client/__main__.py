@@ -11,21 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpicl.client.records import Records
-from dpicl.client.reports import answer, sent
+from dpicl.client.records import Records, answer, sent
 from dpicl.client.wallet import DEFAULT_CAP, open_wallet
 from dpicl.contract.load import load_contract
 from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
-from dpicl.errors import DataError, DpiclError, ParameterError
+from dpicl.data.reading.encode import LocalEncoding, encode_clients
+from dpicl.data.reading.split import reporting_rows
+from dpicl.data.reports import Sender
+from dpicl.ground.errors import DataError, DpiclError, ParameterError
+from dpicl.ground.printable import filter_streams
+from dpicl.ground.randomness import Draws, system_stream
+from dpicl.ground.types import DEFAULT_DESIGN
+from dpicl.ground.yaml_file import is_number
 from dpicl.methods.collection import DESIGNS, Collection
-from dpicl.printable import filter_streams
-from dpicl.randomness import Draws, system_stream
-from dpicl.tabular.reading.contribution import reporting_rows
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.tabular.reports.schema import Sender
-from dpicl.types import DEFAULT_DESIGN
-from dpicl.yaml_file import is_number
 
 WALLET = Path.home() / ".dpicl-client.jsonl"
 

@@ -14,6 +14,8 @@ Guarantee   none spent: a record is mapped, on its own, to one that the contract
     (2)  x -> x           any other
 
 Not covered input that is no CSV, and ids: who answers is no secret.
+
+One client's answer, and what is sent of it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,17 @@ import pyarrow.compute as pc
 
 from dpicl.contract.columns import Column
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError
-from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.header import check_columns
-from dpicl.tabular.reading.parse import allowed_values, typed_table
-from dpicl.types import PrivateTable
+from dpicl.data.local.questions import Questionnaire
+from dpicl.data.reading.parse import allowed_values, check_columns, typed_table
+from dpicl.data.reports import Answer
+from dpicl.ground.errors import DataError
+from dpicl.ground.randomness import Stream
+from dpicl.ground.records import read_csv
+from dpicl.ground.types import PrivateTable
+from dpicl.mechanisms.randomised_response import Response, randomise
+from dpicl.mechanisms.two_levels import send
+from dpicl.mechanisms.unary_encoding import report
+from dpicl.methods.collection import Collection
 
 STANDARD_INPUT = "standard input"
 
@@ -116,3 +124,37 @@ def _ids(
             count=repeated,
         )
     return tuple(map(str, ids))
+
+
+def answer(codes: np.ndarray, questionnaire: Questionnaire, secret: Stream) -> Answer:
+    """One client's permanent answer: to one question, each as likely, with the whole budget.
+
+    Args:
+        codes: of every column, shape (columns,).
+    """
+    number = secret.below(len(questionnaire.questions))
+    question = questionnaire.questions[number]
+    cell = question.cells_of(codes[np.newaxis])
+    if isinstance(question.law, Response):
+        return {"question": number, "answer": int(randomise(cell, question.law, secret)[0])}
+    return {
+        "question": number,
+        "bits": np.flatnonzero(report(cell, question.law, secret)[0]).tolist(),
+    }
+
+
+def sent(permanent: Answer, collection: Collection, secret: Stream) -> Answer:
+    """What is sent of a permanent answer: itself, or where the collection has two levels, with
+    noise drawn anew.
+    """
+    levels = collection.levels[permanent["question"]]
+    if levels is None:
+        return permanent
+    if "answer" in permanent:
+        return {
+            **permanent,
+            "answer": int(send(np.array([permanent["answer"]]), levels.sending, secret)[0]),
+        }
+    bits = np.zeros((1, levels.permanent.categories), dtype=np.bool_)
+    bits[0, permanent["bits"]] = True
+    return {**permanent, "bits": np.flatnonzero(send(bits, levels.sending, secret)[0]).tolist()}

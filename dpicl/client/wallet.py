@@ -31,10 +31,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpicl.errors import BudgetError, DataError, ParameterError
-from dpicl.files.durable import sync_folder
-from dpicl.files.locks import hold
-from dpicl.tabular.reports.schema import Answer
+from dpicl.data.reports import Answer
+from dpicl.ground.errors import BudgetError, DataError, ParameterError
+from dpicl.ground.files import hold, sync_folder
 
 DEFAULT_CAP = 4.0
 """In nats, of a holder who names no cap: all reports together make no guess about a record more

@@ -22,8 +22,8 @@ from dpicl.contract.columns import TYPES
 from dpicl.contract.columns.category import BOOLEANS, ValueType, value_of
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError, ParameterError
-from dpicl.yaml_file import parse_yaml
+from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.yaml_file import parse_yaml
 
 MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"

@@ -1,25 +1,40 @@
-"""From a YAML file to a checked contract, and the cross-checks of a contract of texts."""
+"""From a YAML file to a checked contract, and the cross-checks of a contract of texts.
+
+The editions of a published set: the whole and its stated slices, each as a contract of its own.
+
+The JSON schemas of contract files, for editors and other tools.
+"""
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
+import json
+import textwrap
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from pydantic import BaseModel
 
 from dpicl.contract.base import Problems
-from dpicl.contract.declared import Declared
-from dpicl.contract.derive import VERSION
-from dpicl.contract.editions import edition, edition_names
-from dpicl.contract.models import Contract
+from dpicl.contract.declared import ORIGIN_WORDS, Declared
+from dpicl.contract.models import Contract, check_series, check_text_series
+from dpicl.contract.parts import VERSION
 from dpicl.contract.rules import check_public_digest, check_public_queries, check_references
-from dpicl.contract.series import check_series, check_text_series
-from dpicl.contract.sources import ORIGIN_WORDS
-from dpicl.contract.text import FreeText, TextContract
-from dpicl.contract.text_source import PUBLISHED
-from dpicl.errors import DeclarationError, DpiclError
-from dpicl.yaml_file import parse_yaml, read_declaration, validate
+from dpicl.contract.text import (
+    PUBLISHED,
+    Classification,
+    EditionOf,
+    FreeText,
+    Slice,
+    TextContract,
+    TextFile,
+)
+from dpicl.ground.errors import DeclarationError, DpiclError
+from dpicl.ground.yaml_file import parse_yaml, read_declaration, validate
 
 
 def parse_contract(content: Any, file: str) -> Contract | TextContract:
@@ -205,3 +220,143 @@ def _check_methods(contract: TextContract, within: str = "") -> Problems:
                 f"is {rows}, fewer than {needed}",
                 f"at least {subsets * examples}, or smaller generation sizes",
             )
+
+
+def edition_names(contract: TextContract) -> tuple[str, ...]:
+    """The whole, then the slices in the contract's order; none of texts that are not published."""
+    return () if contract.source.published is None else (PUBLISHED, *contract.source.slices)
+
+
+def edition(contract: TextContract, name: str) -> TextContract:
+    """The contract of one edition: with its own files, bounds and deltas.
+    Raises KeyError: there is no such slice; ValueError: a slice's bounds are of other labels.
+    """
+    chosen = (
+        _whole(contract) if name == PUBLISHED else _slice(contract, contract.source.slices[name])
+    )
+    chosen._edition_of = EditionOf(contract, name)
+    return chosen
+
+
+def accepted(contract: TextContract) -> str:
+    """What a contract accepts as its files, and how to get it; for errors."""
+    slices = [
+        f"{name} at {one.train.file} (sha256 {str(one.train.sha256)[:12]})"
+        for name, one in contract.source.slices.items()
+    ]
+    below = f", or a slice below DPICL_DATA: {', '.join(slices)}" if slices else ""
+    return f"the published set, which `dpicl data fetch {contract.name}` downloads{below}"
+
+
+def _whole(contract: TextContract) -> TextContract:
+    published = contract.source.published
+    assert published is not None
+    suffix = f".{published.form}" if published.form else ""
+    files = {
+        name: TextFile(
+            file=f"published/{contract.name}/{published.version}/{one.file}{suffix}",
+            sha256=one.sha256,
+        )
+        for name, one in (("train", published.train), ("test", published.test))
+    }
+    source = contract.source.model_copy(
+        update={**files, "labels": published.labels, "published": None, "slices": {}}
+    )
+    task = contract.task.model_copy(update={"field": published.field or contract.task.field})
+    return contract.model_copy(
+        update={"source": source, "task": task, "text": published.text or contract.text}
+    )
+
+
+def _slice(contract: TextContract, one: Slice) -> TextContract:
+    files: dict[str, object] = {
+        "train": one.train,
+        "test": one.test,
+        "published": None,
+        "slices": {},
+    }
+    changed: dict[str, object] = {
+        "source": contract.source.model_copy(update=files),
+        "task": _bounded(contract, one),
+    }
+    for key, delta in (("generation", one.deltas.generation), ("ensemble", one.deltas.ensemble)):
+        sizes = getattr(contract, key)
+        if sizes is not None and delta is not None:
+            changed[key] = sizes.model_copy(update={"delta": delta})
+    if one.deltas.budget is not None:
+        budget = contract.privacy.budget.model_copy(update={"delta": one.deltas.budget})
+        changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
+    return contract.model_copy(update=changed)
+
+
+def _bounded(contract: TextContract, one: Slice) -> object:
+    """The task, with the slice's bounds on rows."""
+    task, rows = contract.task, one.bounds
+    if not isinstance(task, Classification):
+        if not isinstance(rows, int):
+            raise ValueError(  # noqa: TRY004
+                "has bounds of labels; expected one number, since answers are no labels"
+            )
+        return task.model_copy(update={"min_rows": rows})
+    by_label = dict.fromkeys(task.labels, rows) if isinstance(rows, int) else rows
+    if by_label.keys() != task.labels.keys():
+        raise ValueError(
+            "has bounds of other labels; expected one for every label of the task, or one number "
+            "for all"
+        )
+    labels = {
+        label: words.model_copy(update={"min_rows": by_label[label]})
+        for label, words in task.labels.items()
+    }
+    return task.model_copy(update={"labels": labels})
+
+
+def json_schema(kind: type[Declared] = Contract) -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of what `data_contracts/*.yaml` may say, or
+    `data_contracts/texts/*.yaml`.
+
+    Cross-references (a template's fields, the product of groups) are beyond a schema and are
+    checked on loading. Editors show each key's docstring beside it.
+    """
+    schema, known = kind.model_json_schema(), models()
+    for name, part in {kind.__name__: schema, **schema["$defs"]}.items():
+        descriptions = meanings(known[name])
+        for key, content in part.get("properties", {}).items():
+            content |= {"description": descriptions[key]} if key in descriptions else {}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
+    """Our frozen types by name."""
+    by_name = {kind.__name__: kind} if kind.__module__.startswith("dpicl.") else {}
+    for subclass in kind.__subclasses__():
+        by_name |= models(subclass)
+    return by_name
+
+
+def meanings(kind: type) -> dict[str, str]:
+    """Docstrings of a type's keys, those that it inherits too, one line each."""
+    described: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if one in (object, BaseModel):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        for line, after in pairwise(cast(ast.ClassDef, tree).body):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                described[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
+    return described
+
+
+def schema_text(kind: type[Declared] = Contract) -> str:
+    """A schema as it stands in the repository."""
+    return json.dumps(json_schema(kind), indent=1, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(schema_text(TextContract if sys.argv[1:] == ["text"] else Contract))

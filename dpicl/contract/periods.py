@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 
 Every = Literal["once", "day", "week", "month", "quarter", "year"]
 ONCE = "once"

@@ -75,14 +75,14 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.calibration import rational_above
-from dpicl.accounting.discrete_gaussian import SMOOTHED, has_own_price
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.pure import SMOOTHED, has_own_price
 from dpicl.contract.periods import MOST_PERIODS
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
-from dpicl.randomness import Stream
 
 BITS = 16
 """b, with which rounding costs a hundred-thousandth of the noise."""

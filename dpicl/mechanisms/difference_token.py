@@ -45,12 +45,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.bounded_range import bounded_range
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.accounting.pure import bounded_range
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_max import bounded_range_max, bounded_range_maxima
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.randomness import Stream
 
 UNCLIPPED = 100.0
 """C where epsilon is infinite: probabilities of one token that differ by more do so below anything

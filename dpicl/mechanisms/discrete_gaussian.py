@@ -23,11 +23,11 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.pure import discrete_gaussian
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.vector_samplers import discrete_gaussians
-from dpicl.randomness import Stream
 
 
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:

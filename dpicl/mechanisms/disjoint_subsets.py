@@ -20,10 +20,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.vector_samplers import uniforms
-from dpicl.randomness import Stream
 
 LEFT_OUT = -1
 """Subset of a row that takes no part."""

@@ -39,8 +39,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
-from dpicl.errors import ParameterError
-from dpicl.randomness import Stream
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 
 LARGEST_EPSILON = 10_000
 """Beyond it weights would have more digits than is sensible."""

@@ -33,7 +33,7 @@ from fractions import Fraction
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 
 KEY_BYTES, MARK_BYTES = 32, 12

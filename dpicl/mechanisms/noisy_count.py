@@ -21,9 +21,9 @@ from fractions import Fraction
 from itertools import islice
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.samplers import discrete_laplaces
-from dpicl.randomness import Stream
 
 
 def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:

@@ -29,11 +29,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.accounting.pure import discrete_gaussian
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.randomness import Stream
 
 SCALE = 1 << 20
 """S: the radius is cut into so many units."""

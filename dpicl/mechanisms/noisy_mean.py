@@ -30,9 +30,9 @@ from typing import Literal
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_count import noisy_counts
-from dpicl.randomness import Stream
 
 Origin = Literal["lower", "centre"]
 _MAX_STEPS = 2**60

@@ -56,12 +56,12 @@ from typing import Self
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, rational_above, rational_below
-from dpicl.accounting.discrete_gaussian import SMOOTHED
 from dpicl.accounting.events import gaussian, pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.accounting.pure import SMOOTHED
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import discrete_gaussian, noisy_count, noisy_max
-from dpicl.randomness import Stream
 
 _FINE = 400
 """Least variance on whole numbers: then at most a hundredth of it is more."""

@@ -19,8 +19,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.errors import ParameterError
-from dpicl.randomness import Stream
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 
 _ROWS_PER_BLOCK = 1 << 16
 """What is drawn for so many rows stays in the processor's cache."""

@@ -32,12 +32,12 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.accounting.pure import discrete_gaussian
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_guarantee, exponential_max, gaussian_max
-from dpicl.randomness import Stream
 
 UNITS = 1 << 20
 """S: a whole vote is cut into so many units, each voter's rounded down on its own."""

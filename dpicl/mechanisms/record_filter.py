@@ -53,7 +53,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 
 SCALE = 1 << 20
 """Units of a whole point's length."""

@@ -27,8 +27,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpicl.errors import ParameterError
-from dpicl.randomness import Stream
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 
 _WORD = 64
 SMALLEST_POWER = 45

@@ -31,9 +31,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.guarantee import Event, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.samplers import discrete_laplaces
-from dpicl.randomness import Stream
 
 
 @dataclass(frozen=True)

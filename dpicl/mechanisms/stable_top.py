@@ -41,10 +41,10 @@ from functools import cached_property
 
 from dpicl.accounting.events import approximate
 from dpicl.accounting.guarantee import Event
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_max import exponential_maxima
 from dpicl.mechanisms.samplers import discrete_laplaces, exponential_bounds
-from dpicl.randomness import Stream
 
 SPREAD = 4
 """How far one answer moves the difference of two gaps."""

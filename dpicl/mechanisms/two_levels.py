@@ -50,10 +50,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
-from dpicl.randomness import Stream
 
 _STEP = 2**-40
 _LEAST_NOISE = 2**-20

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.errors import DataError, ParameterError, PrivacyError
-from dpicl.randomness import Stream
+from dpicl.ground.errors import DataError, ParameterError, PrivacyError
+from dpicl.ground.randomness import Stream
 
 MAX_CATEGORIES = 1 << 16
 _BITS = 32

@@ -30,9 +30,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.samplers import SMALLEST_POWER, geometrics, goes_on_below, leading_word
-from dpicl.randomness import Stream
 
 LARGEST_VARIANCE = 1 << 80
 """Beyond it a draw might not fit into 64 bits."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import Field, create_model
 
 from dpicl.contract.base import Frozen
-from dpicl.errors import PrivacyError
-from dpicl.installed import contributed
+from dpicl.contract.pipeline import CommonOptions, Unit
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.installed import contributed
 from dpicl.methods import options as choices
 from dpicl.methods.base import Data, Method, Trust
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.methods.text_method import TextMethod
-from dpicl.pipeline import CommonOptions, Unit
 
 GROUP = "dpicl.methods"
 """Entry points of other packages: a name, and the class of a method. Our own are named below: a
@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=Method)
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisteredMethod:
     """A method by the facts that one is chosen by, which are those of its class; its module is
     imported when the method is first used.
     """
@@ -48,7 +48,7 @@ class Registry(Mapping[str, Method]):
     """Methods by name; a name that is not registered is an error."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, RegisteredMethod] = {}
         self._loaded: dict[str, Method] = {}
 
     def __getitem__(self, name: str) -> Method:
@@ -85,7 +85,7 @@ class Registry(Mapping[str, Method]):
                     f"method {method.name!r}: is_default: as {name!r} is; expected one of "
                     f"each trust and kind of data"
                 )
-        self.entries[method.name] = Entry(
+        self.entries[method.name] = RegisteredMethod(
             method.title,
             method.data,
             method.trust,
@@ -149,15 +149,19 @@ def _dp_icl() -> type[Method]:
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
 METHODS.entries.update(
-    ldp_tabicl=Entry("LDP-TabICL", "table", "local", choices.LdpOptions, _ldp_tabicl, True),
-    gdp_tabicl=Entry("GDP-TabICL", "table", "central", choices.GdpOptions, _gdp_tabicl),
-    mst_tabicl=Entry(
+    ldp_tabicl=RegisteredMethod(
+        "LDP-TabICL", "table", "local", choices.LdpOptions, _ldp_tabicl, True
+    ),
+    gdp_tabicl=RegisteredMethod("GDP-TabICL", "table", "central", choices.GdpOptions, _gdp_tabicl),
+    mst_tabicl=RegisteredMethod(
         "MST-TabICL", "table", "central", choices.MstOptions, _mst_tabicl, counts_series=True
     ),
-    aim_tabicl=Entry("AIM-TabICL", "table", "central", choices.AimOptions, _aim_tabicl, True),
-    tab_pate=Entry("TabPATE", "table", "central", choices.PateOptions, _tab_pate),
-    tab_pe=Entry("Tab-PE", "table", "central", choices.TabPeOptions, _tab_pe),
-    few_shot_generation=Entry(
+    aim_tabicl=RegisteredMethod(
+        "AIM-TabICL", "table", "central", choices.AimOptions, _aim_tabicl, True
+    ),
+    tab_pate=RegisteredMethod("TabPATE", "table", "central", choices.PateOptions, _tab_pate),
+    tab_pe=RegisteredMethod("Tab-PE", "table", "central", choices.TabPeOptions, _tab_pe),
+    few_shot_generation=RegisteredMethod(
         "DP few-shot generation",
         "texts",
         "central",
@@ -165,7 +169,7 @@ METHODS.entries.update(
         _few_shot_generation,
         True,
     ),
-    dp_icl=Entry(
+    dp_icl=RegisteredMethod(
         "DP-ICL", "texts", "central", choices.EnsembleOptions, _dp_icl, answers_queries=True
     ),
 )

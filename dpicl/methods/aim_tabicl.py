@@ -30,16 +30,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.data.central.adaptive import expected_errors, measure
+from dpicl.data.central.exact_counts import ExactCounts, row_encoding
+from dpicl.data.central.graphical_model import GraphicalModel
+from dpicl.data.central.junction_tree import Scope
+from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.methods.mst_tabicl import Counts, MstTabicl
 from dpicl.methods.options import AimOptions
-from dpicl.randomness import Stream
-from dpicl.tabular.central.adaptive import expected_errors, measure
-from dpicl.tabular.central.bins import row_encoding
-from dpicl.tabular.central.cautious import cautious_rows, says_little
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import GraphicalModel
-from dpicl.tabular.central.junction_tree import Scope
 
 
 class AimTabicl(MstTabicl):

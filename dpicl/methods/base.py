@@ -8,23 +8,35 @@ Guarantee   none spent: this is about programs, not about rows.
     derive    rows, prompts, baselines: post-processing of what was drawn
 
 A class that leaves out a fact on which privacy hangs is refused when it is defined.
+
+The head of a module that states its terms, as fields: what it says of trust, unit, neighbours,
+guarantee and limits.
+
+What the methods share: what a cell costs, what is refused, and the rows of results.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
+from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
+from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import TextContract
-from dpicl.errors import PrivacyError
-from dpicl.installed import extra_missing
-from dpicl.methods.common import Cost
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.prompts.shots import MOST_SHOTS
+from dpicl.data.prompts import MOST_SHOTS
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.installed import extra_missing
+from dpicl.ground.randomness import Draws
+from dpicl.methods.evaluation import Metrics, Result
 
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
@@ -120,13 +132,13 @@ class Method(ABC):
         """Systems that are evaluated beside `icl`."""
 
     @abstractmethod
-    def releases(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Any, unit: Unit) -> dict[Cell, CellCost]:
         """What a unit spends, release by release; known before any row is read. Raises
         PrivacyError: something has no price.
         """
 
     @abstractmethod
-    def costs(self, contract: Any, unit: Unit) -> dict[Cell, Cost]:
+    def costs(self, contract: Any, unit: Unit) -> dict[Cell, CellCost]:
         """What every cell of the results costs."""
 
     @abstractmethod
@@ -134,7 +146,7 @@ class Method(ABC):
         """The public facts that make a release another one besides epsilon, shots and seed."""
 
     @abstractmethod
-    def statement(self, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Any, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """The guarantee of one cell as a sentence."""
 
     def refuse(self, contract: Any, unit: Unit) -> None:  # noqa: B027 - most refuse nothing of their own
@@ -273,3 +285,114 @@ def check_stated(method: type[Method]) -> None:
     for name, is_meant, other in method.together():
         if (getattr(method, name).__qualname__.split(".")[0] == method.kind) == is_meant:
             raise PrivacyError(f"{where}: {name}: does not fit {other}; expected both or neither")
+
+
+FIELDS = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
+"""In the order in which a head states them; equations stand before the symbols."""
+
+
+def head_of(docstring: str) -> tuple[str, dict[str, str]]:
+    """A docstring's first sentence, and the fields of its head, each on one line."""
+    found, field = dict[str, list[str]](), ""
+    for line in inspect.cleandoc(docstring).splitlines():
+        start = re.match(rf"({'|'.join(FIELDS)})\s+(\S.*)", line)
+        if start:
+            field = start[1]
+            found[field] = [start[2]]
+        elif line.startswith(" ") and field:
+            found[field].append(line)
+        else:
+            field = ""
+    sentence = " ".join(docstring.partition("\n\n")[0].split())
+    return sentence, {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+
+
+def head_of_method(method: object) -> dict[str, str]:
+    """The fields of the head of a method's module; none of one without a head."""
+    return head_of(sys.modules[type(method).__module__].__doc__ or "")[1]
+
+
+ZERO_SHOT = Cell("zero-shot", shots=0)
+MAJORITY = Cell("majority")
+MOST_COLUMNS = 500
+"""Of methods that look at every pair of columns again for each column that joins: minutes at so
+many, hours at 2,000.
+"""
+
+
+@dataclass(frozen=True)
+class CellCost:
+    """What one cell's release costs: as drawn, and after amplification by subsampling."""
+
+    nominal: Guarantee
+    amplified: Guarantee | None = None
+
+    @property
+    def charged(self) -> Guarantee:
+        """What an account is charged: the cost of everything that was done, subsampling
+        included.
+        """
+        return self.amplified or self.nominal
+
+
+def epsilon_of(cell: Cell) -> float:
+    """Of a cell that releases."""
+    assert cell.epsilon is not None
+    return cell.epsilon
+
+
+def shots_of(cell: Cell) -> int:
+    """Of a cell that has demonstrations."""
+    assert cell.shots is not None
+    return cell.shots
+
+
+def check_width(contract: Contract, method: str) -> None:
+    """Raises ParameterError: there are more than MOST_COLUMNS."""
+    if len(contract.columns) > MOST_COLUMNS:
+        expected = (
+            f"at most {MOST_COLUMNS:,} of {method}, which takes hours for more, or a method such "
+            f"as aim_tabicl, gdp_tabicl or tab_pe"
+        )
+        raise ParameterError("columns", len(contract.columns), expected)
+
+
+def draws_for(contract: Declared, seed: int) -> Draws:
+    """Seeded streams on benchmarks, the operating system's randomness otherwise."""
+    return Draws(seed, contract.name, simulated=contract.privacy.budget.benchmark)
+
+
+def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
+    """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
+    if contract.privacy.person:
+        guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    return for_neighbours(guarantee, contract)
+
+
+def for_neighbours(guarantee: Guarantee, contract: Contract) -> Guarantee:
+    """A guarantee for an added or removed row or person, stated for the contract's neighbours."""
+    replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
+    return to_replace_one(guarantee) if replaced else guarantee
+
+
+def results(
+    unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, CellCost]
+) -> list[Result]:
+    """One row per cell: the model's, the majority's and the baselines'."""
+    rows = []
+    for cell, metrics in measured.items():
+        cost = costs.get(cell.prompts) or costs.get(replace(cell, system="icl"))
+        rate = None if cell.sampling_rate is None else float(cell.sampling_rate)
+        amplified = cost.amplified.epsilon if cost and cost.amplified else None
+        asked = (
+            unit.method,
+            cell.system,
+            unit.dataset,
+            unit.seed,
+            cell.epsilon,
+            cell.shots,
+            rate,
+            amplified,
+        )
+        rows.append(Result(*asked, **asdict(metrics)))
+    return rows

@@ -24,13 +24,13 @@ import numpy as np
 from dpicl.accounting.events import PERIODS
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
-from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.types import PrivateTable
 
 Arrays = Mapping[str, np.ndarray]
 """What is published of a period, int64."""

@@ -44,15 +44,15 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import Ensemble, TextContract
-from dpicl.errors import PrivacyError
-from dpicl.lm.embedding import Embedder
-from dpicl.lm.requests import Scorer
+from dpicl.data.prompts import asking_demonstration, asking_prompt, keywords_query
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import (
+from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for
+from dpicl.methods.ensemble_plan import (
     FEW_SHOT,
     EnsemblePlan,
     aggregation_of,
@@ -62,15 +62,22 @@ from dpicl.methods.ensemble.plan import (
     plans,
     statement,
 )
-from dpicl.methods.ensemble.retrieval import Spending, admitted
-from dpicl.methods.ensemble.voting import Placement, Voters, Votes, asked_of_each
-from dpicl.methods.memory import Memory, Secrets, StoredVotes
+from dpicl.methods.ensemble_voting import (
+    Answer,
+    Placement,
+    Public,
+    Spending,
+    Voters,
+    Votes,
+    admitted,
+    asked_of_each,
+    decide,
+    write_candidates,
+)
 from dpicl.methods.options import EnsembleOptions
-from dpicl.methods.text_method import Releases, TextMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.text.prompts import asking_demonstration, asking_prompt, keywords_query
-from dpicl.types import Demonstration, PrivateTable, QueryTable
+from dpicl.methods.text_method import Memory, Releases, Secrets, StoredVotes, TextMethod
+from dpicl.models.embedding import Embedder
+from dpicl.models.requests import Scorer
 
 PROMPTS_AT_ONCE = 256
 EXAMPLES = 3
@@ -82,7 +89,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class AnsweringJob:
     """One unit's share of the work: the cells that are answered, and where draws come from and
     votes are stored.
     """
@@ -131,7 +138,7 @@ def consult(
     train: PrivateTable,
     queries: Numbered,
     model: Scorer,
-    job: Job,
+    job: AnsweringJob,
     progress: Progress | None = None,
 ) -> dict[Cell, list[Votes]]:
     """Steps 1 and 2 for all cells: clean votes on every query; cells that see the same prompts and
@@ -180,7 +187,7 @@ def _stored(
 
 
 def answer(
-    job: Job, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public
+    job: AnsweringJob, votes: Mapping[Cell, Sequence[Votes]], queries: Numbered, public: Public
 ) -> Released:
     """Step 3 for every cell, query after query: what `public` embedded for one cell serves the
     next.
@@ -250,9 +257,9 @@ class DpIcl(TextMethod):
                 "queries of yours"
             )
 
-    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
         """See `Method`."""
-        return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+        return {cell: CellCost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -260,7 +267,7 @@ class DpIcl(TextMethod):
         named = chosen.model_copy(update={"calibrate": None}).model_dump(mode="json")
         return {**named, "calibrate": True} if is_calibrated(contract, chosen) else named
 
-    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `ensemble.plan`."""
         return statement(contract, unit, cell)
 
@@ -299,7 +306,7 @@ class DpIcl(TextMethod):
         draws = draws_for(contract, unit.seed)
         memory, texts = Memory(draws), queries.data.column("text").to_pylist()
         job, numbered = (
-            Job(contract, plans(contract, unit), draws, memory, memory, embedder),
+            AnsweringJob(contract, plans(contract, unit), draws, memory, memory, embedder),
             list(enumerate(texts)),
         )
         public = Public(write_candidates(texts, contract, unit.seed, model), embedder)

@@ -56,33 +56,42 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.accounting.events import PERIODS
+from dpicl.contract.pipeline import MOST_TEXTS, Cell, Unit
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.embedding import Embedder
-from dpicl.lm.votes.voting import GeneratorModel, Votes
+from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
-from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot.draft import Choose, Draft, drafts_of, side_by_side
-from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plan_cell, plans, pool_of
-from dpicl.methods.few_shot.statement import amount, statement
-from dpicl.methods.few_shot.voting import (
-    Job,
+from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, draws_for
+from dpicl.methods.few_shot_plan import (
+    RANDOM_ROWS,
+    GenerationShape,
+    amount,
+    labels_of,
+    plan_cell,
+    plans,
+    pool_of,
+    statement,
+)
+from dpicl.methods.few_shot_voting import (
+    Choose,
     Journal,
     PrivateRows,
-    Prompts,
     PublicVoting,
     Text,
+    TextBlock,
     Voting,
+    WritingJob,
+    WritingPrompts,
+    drafts_of,
     open_voting,
     rule_of,
+    side_by_side,
 )
-from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
-from dpicl.methods.text_method import Releases, TextMethod
-from dpicl.pipeline import MOST_TEXTS, Cell, Unit
-from dpicl.types import Demonstration, PrivateTable, QueryTable
+from dpicl.methods.text_method import Memory, Releases, TextMethod
+from dpicl.models.embedding import Embedder
+from dpicl.models.votes import GeneratorModel, Votes
 
 LIKELIEST = 0
 """Place of the candidate that the public prompt alone makes likeliest."""
@@ -92,19 +101,19 @@ Progress = Callable[[int, int], None]
 
 def job_of(
     contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None
-) -> Job:
+) -> WritingJob:
     """What is to be written for a unit: all its cells that rows vote on, or some."""
     chosen = {
         cell: plan for cell, plan in plans(contract, unit).items() if cells is None or cell in cells
     }
-    return Job(chosen, journal)
+    return WritingJob(chosen, journal)
 
 
 def write(
     train: PrivateTable,
     contract: TextContract,
     model: GeneratorModel,
-    jobs: Sequence[Job],
+    jobs: Sequence[WritingJob],
     progress: Progress | None = None,
 ) -> list[Demonstrations]:
     """Steps 0 to 5 for all cells of all jobs, side by side where they are written in one way.
@@ -114,14 +123,14 @@ def write(
         progress: called after every token with how many are drawn of a text, on average over all
             that are written in one way, and how many there may be.
     """
-    written: dict[tuple[Job, Cell], list[Demonstration]] = {}
+    written: dict[tuple[WritingJob, Cell], list[Demonstration]] = {}
     ways = {
         (job, cell): (plan.shape, rule_of(plan.shape, plan))
         for job in jobs
         for cell, plan in job.plans.items()
     }
     for shape, rule in dict.fromkeys(ways.values()):
-        prompts = Prompts(contract, model, shape)
+        prompts = WritingPrompts(contract, model, shape)
         rows, alike = (
             PrivateRows(train, prompts),
             [key for key, way in ways.items() if way == (shape, rule)],
@@ -204,10 +213,10 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     row and costs nothing.
     """
     prompts, draws = (
-        Prompts(contract, model, Shape.of(contract, unit)),
+        WritingPrompts(contract, model, GenerationShape.of(contract, unit)),
         draws_for(contract, unit.seed),
     )
-    job = Job({}, Memory(draws))
+    job = WritingJob({}, Memory(draws))
     cells = {Cell("icl", 0.0, shots): labels_of(contract, unit, shots) for shots in unit.shots}
     drafts = [
         draft
@@ -238,7 +247,7 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
 
 
 def _finish(
-    drafts: Sequence[Draft],
+    drafts: Sequence[TextBlock],
     voting: Voting,
     choose: Choose,
     report: Callable[[], None] = lambda: None,
@@ -251,7 +260,7 @@ def _finish(
         report()
 
 
-def _report(drafts: Sequence[Draft], progress: Progress | None) -> None:
+def _report(drafts: Sequence[TextBlock], progress: Progress | None) -> None:
     if progress is not None:
         most = drafts[0].most
         progress(
@@ -316,9 +325,9 @@ class FewShotGeneration(TextMethod):
         yield from super().evaluated_cells(unit)
         yield from (Cell("icl", 0.0, shots) for shots in unit.shots)
 
-    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
         """See `Method`."""
-        return {cell: Cost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
+        return {cell: CellCost(plan.guarantee) for cell, plan in plans(contract, unit).items()}
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -330,7 +339,7 @@ class FewShotGeneration(TextMethod):
         periods = contract.releases.calendar.periods
         return {**chosen, PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
-    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `few_shot.statement`."""
         return statement(contract, unit, cell, of_period=self.is_series(contract))
 

@@ -46,6 +46,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.data.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
+from dpicl.data.central.groups import assign, partition
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.mechanisms.noisy_steps import GaussianTotal
@@ -58,10 +62,6 @@ from dpicl.methods.counted_horizon import (
     drawable,
     total_of,
 )
-from dpicl.randomness import Stream
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
-from dpicl.types import PrivateTable, ReleasedGroups
 
 VERSION = 1
 """Raised when the same parameters would draw by another law: in a horizon's name."""

@@ -30,27 +30,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpicl.accounting.amplification import amplify, epsilon_before
+from dpicl.accounting.guarantee import amplify, epsilon_before
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
-from dpicl.evaluation import Metrics
-from dpicl.lm.requests import prompt
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central import aggregate
+from dpicl.data.central.groups import GroupSums, assign, partition
+from dpicl.data.prompts import (
+    central_demonstrations,
+    central_queries,
+    in_turn,
+    longest_demonstration,
+)
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
-from dpicl.methods.base import Reads, Trust
-from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, Reads, Trust, epsilon_of, for_unit, shots_of
+from dpicl.methods.evaluation import Metrics
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.central import aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.sums import GroupSums
-from dpicl.tabular.prompts.rows import longest_demonstration
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
-from dpicl.tabular.prompts.shots import in_turn
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
+from dpicl.models.requests import prompt
 
 if TYPE_CHECKING:
     from dpicl.methods.gdp_series import GroupSeries
@@ -119,13 +120,13 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             delta=delta,
         )
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """Before and after amplification, under the contract's neighbours; of a series there is
         none.
         """
         if self.is_series(contract):
             return {
-                cell: Cost(self.series(contract, unit, cell).guarantee)
+                cell: CellCost(self.series(contract, unit, cell).guarantee)
                 for cell in unit.cells("icl")
             }
         costs = {}
@@ -137,13 +138,13 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             nominal = aggregate.guarantee(
                 groups, contract, epsilon=epsilon, options=options_of(unit)
             )
-            costs[cell] = Cost(
+            costs[cell] = CellCost(
                 for_unit(nominal, contract),
                 for_unit(amplify(nominal, rate_of(contract, cell)), contract),
             )
         return costs
 
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """Every cell is a release."""
         return self.releases(contract, unit)
 
@@ -168,7 +169,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
             **({"spent": "in-all"} if chosen.epsilon_is == "amplified" else {}),
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `Method`."""
         if self.is_series(contract):
             from dpicl.methods.counted_horizon import charged_together
@@ -355,7 +356,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """diffprivlib's models on private rows at every epsilon, fair and naive, scikit-learn's at
         infinity: on benchmarks only.
         """
-        from dpicl.baselines import central_baselines
+        from dpicl.methods.baselines import central_baselines
 
         assert train is not None
         measured = {}

@@ -28,12 +28,28 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.methods.base import Trust
-from dpicl.methods.collection import Collection
-from dpicl.methods.common import Cost, check_width, epsilon_of
-from dpicl.methods.ldp_collection import (
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
+from dpicl.data.local.questions import suits_agreement
+from dpicl.data.prompts import local_demonstrations, local_queries, longest_text
+from dpicl.data.reading.encode import LocalEncoding, encode_queries
+from dpicl.data.values import RowForm, local_form
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import (
+    Design,
+    Estimator,
+    PrivateCodes,
+    PrivateTable,
+    QueryTable,
+    ReleasedRows,
+    Table,
+)
+from dpicl.ground.yaml_file import validate
+from dpicl.methods.base import CellCost, Trust, check_width, epsilon_of
+from dpicl.methods.collection import (
     Collected,
+    Collection,
     collect,
     collect_codes,
     encoding_of,
@@ -46,23 +62,6 @@ from dpicl.methods.ldp_collection import (
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Arrays, Released
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.local.estimate import OF_ANY_DESIGN, estimated_rows, usual_estimator
-from dpicl.tabular.local.questions import suits_agreement
-from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries, longest_text
-from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
-from dpicl.tabular.values import RowForm, local_form
-from dpicl.types import (
-    Design,
-    Estimator,
-    PrivateCodes,
-    PrivateTable,
-    QueryTable,
-    ReleasedRows,
-    Table,
-)
-from dpicl.yaml_file import validate
 
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
@@ -171,7 +170,7 @@ class LdpTabicl(RowMethod[Collected]):
             for cell, chosen in release_cells(unit).items()
         }
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """See `ldp_collection`."""
         return releases(contract, unit)
 
@@ -186,7 +185,7 @@ class LdpTabicl(RowMethod[Collected]):
         named = {name: choice for name, choice in chosen.items() if name not in unsaid}
         return {"sampling_rate": rate, **named}
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `Method`."""
         return (
             f"Every client's reports are {cost.nominal.epsilon:.4g}-LDP before they leave the "

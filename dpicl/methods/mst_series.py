@@ -47,7 +47,13 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
+from dpicl.data.central.exact_counts import ExactCounts, row_bins, variation_of_noise
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.junction_tree import Scope
+from dpicl.data.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joining_pairs, pair_scores
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.methods.counted_horizon import (
@@ -59,20 +65,6 @@ from dpicl.methods.counted_horizon import (
     drawable,
     total_of,
 )
-from dpicl.randomness import Stream
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.central.exact_counts import ExactCounts, variation_of_noise
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.junction_tree import Scope
-from dpicl.tabular.central.spanning_tree import (
-    CHOICE,
-    FIRST,
-    SECOND,
-    Pair,
-    joining_pairs,
-    pair_scores,
-)
-from dpicl.types import PrivateCodes, PrivateTable
 
 VERSION = 1
 """Raised when the same parameters would draw by another law: in a horizon's name."""

@@ -40,27 +40,26 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.methods.central_rows import CentralRows
-from dpicl.methods.common import Cost, check_width, epsilon_of, for_unit
-from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
-from dpicl.methods.mst_series import VERSION, Series
-from dpicl.methods.options import MstOptions
-from dpicl.methods.tabular_method import Arrays
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
-from dpicl.tabular.central.graphical_model import (
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
+from dpicl.data.central.graphical_model import (
     GraphicalModel,
     NoisyMarginal,
     graphical_model,
     row_count,
 )
-from dpicl.tabular.central.spanning_tree import expected_errors, measure
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.data.central.spanning_tree import expected_errors, measure
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
+from dpicl.methods.base import CellCost, check_width, epsilon_of, for_unit
+from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
+from dpicl.methods.mst_series import VERSION, Series
+from dpicl.methods.options import MstOptions
+from dpicl.methods.row_method import CentralRows
+from dpicl.methods.tabular_method import Arrays
 
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
@@ -133,11 +132,11 @@ class MstTabicl(CentralRows[Counts]):
             return ()
         return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
         return {
-            cell: Cost(self._priced(contract, unit, cell)[1])
+            cell: CellCost(self._priced(contract, unit, cell)[1])
             for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
         }
 
@@ -209,7 +208,7 @@ class MstTabicl(CentralRows[Counts]):
             "series": VERSION,
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `Method`."""
         nominal = cost.nominal
         if self.is_series(contract):

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from dpicl.contract.base import Frozen
-from dpicl.types import Design, Estimator
+from dpicl.ground.types import Design, Estimator
 
 Sampling = Literal["nested", "shared", "prototype", "diverse", "near"]
 """Rules that select shots among released rows, beside the paper's; `tabular.prompts.shots`

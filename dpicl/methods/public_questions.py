@@ -11,18 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import Classification, TextContract
-from dpicl.errors import ModelError
-from dpicl.lm.embedding import Embedder
-from dpicl.lm.isolation import public_answer
-from dpicl.lm.requests import ModelDescription, Scorer
-from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes
-from dpicl.methods.ensemble.answers import write_candidates
-from dpicl.methods.ensemble.voting import Voters
-from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape
-from dpicl.methods.few_shot.voting import Prompts, rule_of
-from dpicl.pipeline import Unit
-from dpicl.text.prompts import PUBLIC_TEXT
+from dpicl.data.prompts import PUBLIC_TEXT
+from dpicl.ground.errors import ModelError
+from dpicl.methods.ensemble_voting import Voters, write_candidates
+from dpicl.methods.few_shot_plan import RANDOM_ROWS, GenerationShape
+from dpicl.methods.few_shot_voting import WritingPrompts, rule_of
+from dpicl.models.asking import public_answer
+from dpicl.models.embedding import Embedder
+from dpicl.models.requests import ModelDescription, Scorer
+from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule, Votes
 
 IN_PROCESS = ("bundled", "tiny", "transformers", "tabular")
 """Kinds of models whose scores are exact up to rounding; servers and stand-ins are taken as they
@@ -99,16 +98,18 @@ def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -
     voting session too. Raises DpiclError: the model does not answer, or its context is too small.
     """
     shapes = dict.fromkeys(
-        Shape.of(contract, unit, system) for system in unit.systems if system != RANDOM_ROWS
+        GenerationShape.of(contract, unit, system)
+        for system in unit.systems
+        if system != RANDOM_ROWS
     )
     for shape in shapes:
         public_answer(
             model.description.name,
-            lambda shape=shape: _write(Prompts(contract, model, shape), shape),  # type: ignore[misc]
+            lambda shape=shape: _write(WritingPrompts(contract, model, shape), shape),  # type: ignore[misc]
         )
 
 
-def _write(prompts: Prompts, shape: Shape) -> None:
+def _write(prompts: WritingPrompts, shape: GenerationShape) -> None:
     contract, requests = prompts.contract, []
     # a made-up example votes, and a prompt without one
     for label in contract.demonstrated[:LABELS]:

@@ -29,6 +29,8 @@ Symbols     k shots, m the contract's most rows per person. M and Q follow from 
 Not covered less memory than all rows take: equal rows are numbered all at once; queries of the
 user, which are sent as they are; every
             (epsilon, seed) is a release of its own.
+
+Votes of naive Bayes teachers on disjoint parts of the rows.
 """
 
 from __future__ import annotations
@@ -37,33 +39,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.exact_counts import row_bins, row_encoding, variation_of_noise
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import MADE_ROWS, PrivateTable, ReleasedRows
+from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.noisy_count import exact_epsilon, noisy_counts
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.central_rows import CentralRows
-from dpicl.methods.common import Cost, epsilon_of, for_neighbours, for_unit
+from dpicl.methods.base import CellCost, epsilon_of, for_neighbours, for_unit
 from dpicl.methods.options import PateOptions
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.exact_counts import variation_of_noise
-from dpicl.tabular.central.teachers import (
-    drawn_queries,
-    labelled_rows,
-    noisy_votes,
-    public_queries,
-    teachers_of,
-    usual_queries,
-    usual_teachers,
-    votes,
-)
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import MADE_ROWS, PrivateTable, ReleasedRows
+from dpicl.methods.row_method import CentralRows
 
 COLUMNS_SHARE = Fraction(1, 8)
 """Of epsilon, for counts of columns."""
@@ -140,10 +133,10 @@ class TabPate(CentralRows[Labelled]):
         """
         return ()
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """One per epsilon."""
         return {
-            cell: Cost(cost(contract, self.sizes(contract, unit, cell)))
+            cell: CellCost(cost(contract, self.sizes(contract, unit, cell)))
             for cell in (Cell("votes", one) for one in unit.epsilons)
         }
 
@@ -155,7 +148,7 @@ class TabPate(CentralRows[Labelled]):
             "labelled": sizes.queries,
         }
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `Method`."""
         sizes = self.sizes(contract, unit, cell)
         return (
@@ -272,4 +265,130 @@ def labelled(
     return Labelled(
         queries,
         noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", replicate)),
+    )
+
+
+MOST_TEACHERS, MOST_QUERIES = 10_000, 4096
+_TEACHERS, _QUERIES, _FEWEST, _USUAL_MOST = 12, 4, 8, 512
+_AT_ONCE = 1 << 22
+"""Odds of labels in memory."""
+
+
+def usual_teachers(units: int) -> int:
+    """For so many rows, or persons: twelve times their root, of three each at least."""
+    return int(min(max(2, min(units / 3, _TEACHERS * sqrt(units))), MOST_TEACHERS))
+
+
+def usual_queries(teachers: int, epsilon: float) -> int:
+    """Few where noise is large beside the votes: it grows with every query."""
+    return int(min(max(_FEWEST, _QUERIES * sqrt(min(epsilon, 1e6) * teachers)), _USUAL_MOST))
+
+
+def teachers_of(
+    codes: np.ndarray, persons: np.ndarray | None, *, teachers: int, key: bytes
+) -> np.ndarray:
+    """Equation (1): the teacher of each row of codes of shape (rows, columns), or of each person by
+    a 64-bit id: shape (rows,), int64.
+    """
+    names = (
+        identities([row.tobytes() for row in codes])
+        if persons is None
+        else [person.tobytes() for person in persons]
+    )
+    return keyed_subsets(
+        record_marks(names, key=key),
+        key=key,
+        query=0,
+        sampling_rate=Fraction(1),
+        subset_count=teachers,
+    )
+
+
+def votes(
+    codes: np.ndarray,
+    taught: np.ndarray,
+    queries: np.ndarray,
+    sizes: Sequence[int],
+    *,
+    teachers: int,
+) -> np.ndarray:
+    """Equations (2) and (3): private numbers of votes by label, shape (queries, labels).
+
+    Args:
+        codes: of rows, shape (rows, columns), the label last; `taught` is each row's teacher.
+        queries: codes of shape (queries, columns but the label).
+        sizes: bins of every column, the label last.
+    """
+    labels, counted, size = (
+        sizes[-1],
+        np.zeros((len(queries), sizes[-1]), dtype=np.int64),
+        max(1, _AT_ONCE // (len(queries) * sizes[-1])),
+    )
+    having = np.bincount(taught, minlength=teachers) > 0
+    taught, present = (np.cumsum(having) - 1)[taught], int(having.sum())
+    # to one without rows all labels are as likely, and the first is said
+    counted[:, 0] = teachers - present
+    order = np.argsort(taught, kind="stable")
+    for first in range(0, present, size):
+        some = min(size, present - first)
+        mine = order[slice(*np.searchsorted(taught, (first, first + some), sorter=order))]
+        cells = (taught[mine] - first) * labels + codes[mine, -1]
+        of_label = np.bincount(cells, minlength=some * labels).reshape(some, 1, labels)
+        odds = np.repeat(np.log(of_label + 1 / labels), len(queries), axis=1)
+        for column, bins in enumerate(sizes[:-1]):
+            counts = np.bincount(
+                codes[mine, column] * np.int64(some * labels) + cells,
+                minlength=bins * some * labels,
+            )
+            shares = np.log(counts.reshape(bins, some, labels) + 1 / bins) - np.log(
+                of_label[:, 0] + 1
+            )
+            odds += shares[queries[:, column]].transpose(1, 0, 2)
+        said = odds.argmax(axis=2)
+        counted += np.stack([(said == label).sum(axis=0) for label in range(labels)], axis=1)
+    return counted
+
+
+def moved_by_one(labels: int) -> int:
+    """By how much one changed vote changes the numbers that are released of one query, added up."""
+    return 1 if labels == 2 else 2
+
+
+def noisy_votes(exact: np.ndarray, *, epsilon: Fraction | None, stream: Stream) -> np.ndarray:
+    """Equation (4) of votes of shape (queries, labels), int64: of the same shape."""
+    queries, labels = exact.shape
+    released = exact[:, 1:] if labels == 2 else exact
+    share = None if epsilon is None else epsilon / (queries * moved_by_one(labels))
+    noisy = np.array(
+        noisy_counts(released.ravel().tolist(), epsilon=share, stream=stream), dtype=np.int64
+    ).reshape(released.shape)
+    return noisy if labels > 2 else np.hstack([int(exact[0].sum()) - noisy, noisy])
+
+
+def labelled_rows(
+    queries: np.ndarray, noisy: np.ndarray, count: int, chance: np.random.Generator
+) -> np.ndarray:
+    """So many rows of the queries in turn, each with a label as often as its share of the votes:
+    shape (count, columns), int64.
+    """
+    shares = np.maximum(noisy, 0) + 1e-9
+    cumulative = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
+    which = np.resize(chance.permutation(len(queries)), count)
+    even = (np.arange(count) // len(queries) + chance.random(count)) / -(-count // len(queries))
+    labels = (even[:, np.newaxis] >= cumulative[which, :-1]).sum(axis=1)
+    return chance.permutation(np.column_stack([queries[which], labels]).astype(np.int64))
+
+
+def public_queries(sizes: Sequence[int], count: int, chance: np.random.Generator) -> np.ndarray:
+    """Every bin as often as any other: shape (count, columns but the label), int64."""
+    return np.column_stack([chance.integers(size, size=count) for size in sizes[:-1]])
+
+
+def drawn_queries(
+    counts: Sequence[np.ndarray], count: int, chance: np.random.Generator
+) -> np.ndarray:
+    """Every column by its noisy counts, apart from the others: shape (count, columns), int64."""
+    positive = [np.maximum(one, 0) + 1e-9 for one in counts]
+    return np.column_stack(
+        [chance.choice(len(one), size=count, p=one / one.sum()) for one in positive]
     )

@@ -30,24 +30,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods.central_rows import CentralRows
-from dpicl.methods.common import Cost, epsilon_of, for_unit
-from dpicl.methods.options import TabPeOptions
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import (
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.evolution import (
+    DistinctRows,
     Histogram,
-    Voters,
+    Space,
     evolve,
     expected_errors,
     label_counts,
     voted_rows,
 )
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import MADE_ROWS, PrivateCodes, PrivateTable, ReleasedRows
+from dpicl.mechanisms.noisy_steps import PureBudget
+from dpicl.methods.base import CellCost, epsilon_of, for_unit
+from dpicl.methods.options import TabPeOptions
+from dpicl.methods.row_method import CentralRows
 
 Votes = list[Histogram]
 """One release: all its histograms."""
@@ -65,10 +65,10 @@ class TabPe(CentralRows[Votes]):
     source = "votes"
     draw_stage, derive_stage = "evolve", "reconstruct"
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """One per epsilon."""
         return {
-            Cell(self.source, one): Cost(for_unit(PureBudget.of(one).guarantee(), contract))
+            Cell(self.source, one): CellCost(for_unit(PureBudget.of(one).guarantee(), contract))
             for one in unit.epsilons
         }
 
@@ -76,7 +76,7 @@ class TabPe(CentralRows[Votes]):
         """See `Method`."""
         return unit.chosen(self.options).model_dump(mode="json")
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """See `Method`."""
         return (
             f"All released votes together are {cost.nominal.epsilon:.4g}-DP; rows drawn by them "
@@ -106,7 +106,7 @@ class TabPe(CentralRows[Votes]):
         prepared: Mapping[Cell, np.ndarray],
     ) -> dict[Cell, Votes]:
         """Steps 0 to 2."""
-        voters = Voters.of(
+        voters = DistinctRows.of(
             PrivateCodes(row_bins(train, contract)[contributing_rows(train, contract, draws)])
         )
         return {cell: self._evolved(voters, contract, cell, draws) for cell in cells}
@@ -164,10 +164,10 @@ class TabPe(CentralRows[Votes]):
     ) -> Votes:
         """Steps 1 and 2."""
         return self._evolved(
-            Voters.of(truth).scaled(row_count / len(truth.codes)), contract, cell, draws
+            DistinctRows.of(truth).scaled(row_count / len(truth.codes)), contract, cell, draws
         )
 
-    def _evolved(self, voters: Voters, contract: Contract, cell: Cell, draws: Draws) -> Votes:
+    def _evolved(self, voters: DistinctRows, contract: Contract, cell: Cell, draws: Draws) -> Votes:
         """Steps 1 and 2: the only draw of noise."""
         noise, chance = (
             draws.secret("votes", cell.key),

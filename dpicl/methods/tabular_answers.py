@@ -19,14 +19,20 @@ from dataclasses import replace
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.evaluation import Metrics, answers, majority, measure_scores, most_frequent, values
-from dpicl.lm.egress import prompts_of, score_prompts
-from dpicl.lm.requests import Progress, Scorer
-from dpicl.lm.spec import Wanted
-from dpicl.methods.common import MAJORITY
-from dpicl.pipeline import Cell
-from dpicl.tabular.reading.encode import label_codes, label_numbers
-from dpicl.types import QueryTable
+from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.encode import label_codes, label_numbers
+from dpicl.ground.types import QueryTable
+from dpicl.methods.base import MAJORITY
+from dpicl.methods.evaluation import (
+    Metrics,
+    answers,
+    majority,
+    measure_scores,
+    most_frequent,
+    values,
+)
+from dpicl.models.requests import Progress, Scorer
+from dpicl.models.spec import Wanted, prompts_of, score_prompts
 
 CONTENT_FREE, AVERAGED = "N/A.", "averaged"
 

@@ -1,25 +1,33 @@
 """What methods on rows of a table have in common: no language model sees the rows.
 
 Guarantee   none spent: this is about programs, not about rows.
+
+Accuracy on held-out private rows: noisy counts of right answers, and of the rows, as a release of
+its own.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
-from dpicl.evaluation import Metrics
-from dpicl.methods.base import Data, Method
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.values import RowForm
-from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.values import RowForm
+from dpicl.ground.errors import PrivacyError, RunError
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.mechanisms import noisy_count
+from dpicl.methods.base import ZERO_SHOT, Data, Method, for_unit
+from dpicl.methods.evaluation import Metrics
+from dpicl.methods.tabular_answers import answered, averaged_cell
 
 if TYPE_CHECKING:
     from dpicl.methods.collection import Collection
@@ -319,3 +327,69 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         return Released(
             drawn, self.derive(drawn, contract, unit, draws) if self.derive_stage else {}
         )
+
+
+MECHANISM, VERSION = "evaluation", 1
+"""What the ledger calls it; raised when the same parameters would give another release."""
+
+
+def measured_cells(unit: Unit) -> list[Cell]:
+    """The cells that are counted, whatever rows there are: public."""
+    asked = (ZERO_SHOT, *unit.evaluated_cells)
+    return list(dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) for cell in asked))
+
+
+def cost(contract: Contract, unit: Unit) -> Guarantee:
+    """What the evaluation of a unit is charged, known before any row is read."""
+    counts = len(measured_cells(unit)) + 1
+    return for_unit(
+        compose_sequential([noisy_count.guarantee(_each(contract, unit))] * counts), contract
+    )
+
+
+def right_counts(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, unit: Unit) -> list[int]:
+    """Equation (1): right answers of every measured cell, and the rows; private.
+    Raises RunError: a cell lacks answers, which would be counted as wrong ones and published so.
+    """
+    answers = answered(scores) if len(truth) else {}
+    if len(truth) and any(
+        len(answers.get(cell, ())) != len(truth) for cell in measured_cells(unit)
+    ):
+        raise RunError(f"{unit.key}: answers to be counted are missing; resume the run")
+    return [
+        *(
+            int((answers[cell] == truth).sum()) if cell in answers else 0
+            for cell in measured_cells(unit)
+        ),
+        len(truth),
+    ]
+
+
+def released_counts(
+    counts: Sequence[int], contract: Contract, unit: Unit, stream: Stream
+) -> list[int]:
+    """Equation (2): the only draw of noise."""
+    return noisy_count.noisy_counts(counts, epsilon=_each(contract, unit), stream=stream)
+
+
+def metrics_of(released: Sequence[int], unit: Unit) -> dict[Cell, Metrics]:
+    """Equation (3) for every measured cell; nothing but accuracy is known."""
+    *right, rows = released
+    shares = (min(max(count / max(rows, 1), 0.0), 1.0) for count in right)
+    return {
+        cell: Metrics(max(rows, 0), share, None, None)
+        for cell, share in zip(measured_cells(unit), shares, strict=True)
+    }
+
+
+def deviation(contract: Contract, unit: Unit) -> float:
+    """Standard deviation of the noise of one count, in rows."""
+    ratio = math.exp(-float(_each(contract, unit)))
+    return math.sqrt(2 * ratio) / (1 - ratio)
+
+
+def _each(contract: Contract, unit: Unit) -> Fraction:
+    """Epsilon of one count for one row."""
+    assert contract.split is not None and contract.split.evaluation_epsilon is not None
+    times = Fraction(for_unit(noisy_count.guarantee(Fraction(1)), contract).epsilon)
+    return Fraction(contract.split.evaluation_epsilon) / (times * (len(measured_cells(unit)) + 1))

@@ -15,15 +15,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import Classification, FreeText, TextContract
-from dpicl.errors import ModelError
-from dpicl.evaluation import Metrics, majority, measure, most_frequent, values
-from dpicl.lm.egress import generate_texts, prompts_of, score_prompts
-from dpicl.lm.requests import Progress, Scorer, TextGenerator
-from dpicl.lm.spec import Wanted
-from dpicl.methods.common import MAJORITY
-from dpicl.pipeline import Cell
-from dpicl.text.prompts import (
+from dpicl.data.prompts import (
     CONTENT_FREE,
     PUBLIC_TEXT,
     asking_demonstration,
@@ -31,8 +25,20 @@ from dpicl.text.prompts import (
     asking_query,
     continuations,
 )
-from dpicl.text_metrics import measure_texts, rouge1
-from dpicl.types import Demonstration, QueryTable
+from dpicl.ground.errors import ModelError
+from dpicl.ground.types import Demonstration, QueryTable
+from dpicl.methods.base import MAJORITY
+from dpicl.methods.evaluation import (
+    Metrics,
+    majority,
+    measure,
+    measure_texts,
+    most_frequent,
+    rouge1,
+    values,
+)
+from dpicl.models.requests import Progress, Scorer, TextGenerator
+from dpicl.models.spec import Wanted, generate_texts, prompts_of, score_prompts
 
 
 def shown(demonstrations: Sequence[Demonstration], contract: TextContract) -> list[str]:

@@ -1,24 +1,26 @@
 """What methods on private texts have in common: a language model reads them.
 
 Guarantee   none spent: this is about programs, not about rows.
+
+Secrets, tokens and votes of methods that read texts, which last as long as their process.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import TextContract
-from dpicl.methods.base import Data, Method
-from dpicl.methods.common import Cost
-from dpicl.pipeline import Cell, Unit
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.ground.randomness import Draws, Stream, system_stream
+from dpicl.ground.types import PrivateTable, QueryTable
+from dpicl.methods.base import CellCost, Data, Method
 
 if TYPE_CHECKING:
-    from dpicl.lm.embedding import Embedder
+    from dpicl.models.embedding import Embedder
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -44,7 +46,7 @@ class TextMethod(Method, abstract=True):
     stated = (("votes_on_tokens", bool, "True or False"),)
     kind = "TextMethod"
 
-    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, Cost]:
+    def costs(self, contract: TextContract, unit: Unit) -> dict[Cell, CellCost]:
         """Every cell is a release."""
         return self.releases(contract, unit)
 
@@ -134,3 +136,54 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def shown(self, released: Releases, contract: TextContract) -> list[dict[str, Any]]:
         """What was released, as a table for people; its keys are columns."""
+
+
+class Secrets(Protocol):
+    """Secret randomness of a release."""
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """For one purpose of one cell: the same whenever it is taken up again, so that nothing is
+        drawn twice.
+        """
+        ...
+
+
+class StoredVotes(Protocol):
+    """Clean votes, and where texts lie, that survive a lost worker: of two that store the same the
+    first stands.
+    """
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """What is stored for a cell under this name."""
+        ...
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """Store it, unless there is something already."""
+        ...
+
+
+class Memory:
+    """A `Journal`, `Secrets` and `StoredVotes` that last as long as their process."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+        self._kept: dict[tuple[Cell, int | str], Any] = {}
+        self._keys: dict[tuple[Cell, str], bytes] = {}
+
+    def read(self, cell: Cell, place: int | str) -> Any:
+        """What was kept of a step, or under a name."""
+        return self._kept.get((cell, place))
+
+    def keep(self, cell: Cell, place: int | str, content: Any) -> Any:
+        """Of two that keep the same the first stands, and is given."""
+        return self._kept.setdefault((cell, place), content)
+
+    write = keep
+
+    def stream(self, cell: Cell, name: str) -> Stream:
+        """See `Secrets`."""
+        if self._draws.simulated:
+            return self._draws.public("journal", f"{cell.key},{name}")
+        return Stream(
+            self._keys.setdefault((cell, name), system_stream().bytes(32)), simulated=False
+        )

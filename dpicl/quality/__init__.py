@@ -1,13 +1,12 @@
-"""How good a release is: computed from what was released alone, so that it costs nothing.
+"""What a release would be worth, before anything is charged: from the contract, a stated number of
+rows and epsilon alone.
 
-Guarantee   none spent: post-processing of what was released; rows are looked at where they are
-            public only.
+How good a release is: computed from what was released alone, so that it costs nothing.
 """
 
-from dpicl.quality.benchmark import Actual, Trained
-from dpicl.quality.quality import quality_of
+from dpicl.quality.measures import Marginal, Quality, Score, quality_of
+from dpicl.quality.replicates import Actual, Trained
 from dpicl.quality.texts import TextQuality, text_quality
-from dpicl.quality.values import Marginal, Quality, Score
 
 __all__ = [
     "Actual",

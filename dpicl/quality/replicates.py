@@ -20,23 +20,28 @@ one whether or not there is any.
 
 Symbols     s strength of the signal.
 Not covered dependence between columns that nothing counted: Z has none.
+
+What a release is worth by the rows themselves: where these are public only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.evaluation import rank_auc
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.encode import UNKNOWN, LocalEncoding
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import Draws, stream
+from dpicl.ground.types import PrivateCodes, SplitTable
+from dpicl.methods.evaluation import rank_auc
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding
-from dpicl.types import PrivateCodes
 
 REPLICATES = 40
 _FITTED_ROWS = 1 << 12
@@ -123,7 +128,7 @@ class Modelled:
 
 
 @dataclass(frozen=True)
-class Release:
+class SimulatedRelease:
     """One release of a method, and what is derived from it."""
 
     method: TabularMethod[Any]
@@ -191,7 +196,7 @@ def shares_of(modelled: Modelled, columns: Columns, sizes: Sequence[int]) -> np.
 class Replicates:
     """Releases of made-up rows; the same seed gives the same ones."""
 
-    def __init__(self, release: Release, bins: np.ndarray, seed: int) -> None:
+    def __init__(self, release: SimulatedRelease, bins: np.ndarray, seed: int) -> None:
         self.release, self.bins, self.sizes, self.seed = release, bins, release.sizes, seed
         self.rows = max(1, round(release.method.row_count(release.drawn)))
 
@@ -250,3 +255,91 @@ class Replicates:
             promised.append(scores(model, bins, self.sizes))
             kept.append(scores(model, made_up, self.sizes))
         return np.array(promised), np.array(kept)
+
+
+_MOST_SETS = 200
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a classifier scores on held-out rows if it is fitted on released rows, and if on real
+    ones.
+    """
+
+    model: str
+    measure: str
+    released: float
+    real: float
+
+
+@dataclass(frozen=True)
+class Actual:
+    """Equations (1) to (3): mean total variation by number of columns, pMSE, and classifiers."""
+
+    total_variation: Mapping[int, float]
+    pmse: float
+    trained: tuple[Trained, ...]
+
+
+def actual(release: SimulatedRelease, bins: np.ndarray, split: SplitTable) -> Actual:
+    """Compare released rows, given as bins, with real ones.
+
+    Raises:
+        PrivacyError: the rows are no benchmark.
+    """
+    contract, sizes = release.contract, release.sizes
+    if not contract.privacy.budget.benchmark:
+        raise PrivacyError(
+            f"{contract.name}: true errors of a release are an unpaid release; expected a "
+            f"contract with `benchmark: true`"
+        )
+    train, test = (
+        release.method.bins(table, contract, release.unit, release.cell)
+        for table in (split.train, split.test)
+    )
+    chance = stream(0, "quality-benchmark", contract.name, "").generator()
+    variation = {}
+    for count in range(1, min(3, len(sizes)) + 1):
+        if comb(len(sizes), count) <= _MOST_SETS:
+            sets = list(combinations(range(len(sizes)), count))
+        else:
+            sets = [
+                tuple(sorted(chance.permutation(len(sizes))[:count].tolist()))
+                for _ in range(_MOST_SETS)
+            ]
+        variation[count] = float(
+            np.mean(
+                [
+                    total_variation(marginal(bins, some, sizes), marginal(train, some, sizes))
+                    for some in sets
+                ]
+            )
+        )
+    rows = min(len(bins), len(train))
+    both = np.vstack(
+        [indicators(part[chance.permutation(len(part))[:rows]], sizes) for part in (bins, train)]
+    )
+    says = classifier().fit(both, np.repeat([1, 0], rows)).predict_proba(both)[:, 1]
+    trained = []
+    if sizes[-1] > 1 and len(test):
+        # a second to import: only where it is called
+        from sklearn.ensemble import (
+            HistGradientBoostingClassifier,
+        )
+
+        trees = max(20, 120 // sizes[-1])
+        boosting = HistGradientBoostingClassifier(
+            max_iter=trees, max_leaf_nodes=15, early_stopping=False, random_state=0
+        )
+        for name, model, features in (
+            ("logistic regression", classifier(sizes[-1]), indicators),
+            ("gradient boosting", boosting, as_numbers),
+        ):
+            ours, theirs = (
+                scores(fitted(model, part, sizes, features), test, sizes, features)
+                for part in (bins, train)
+            )
+            trained += [
+                Trained(name, measure, ours[i], theirs[i]) for i, measure in enumerate(MEASURES)
+            ]
+    return Actual(variation, float(np.mean((says - 0.5) ** 2)), tuple(trained))

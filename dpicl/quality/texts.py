@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.lm.embedding import Embedder, HashedNGrams
-from dpicl.randomness import stream
+from dpicl.ground.randomness import stream
+from dpicl.models.embedding import Embedder, HashedNGrams
 
 FEATURES = 1 << 16
 N_GRAMS = (1, 2, 3)

@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from dpicl.contract.periods import ONCE, read_period
-from dpicl.engine.files import publish
-from dpicl.engine.one_release import Published
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.report_counts import Counts, Received, count_open
+from dpicl.data.reports import Checker
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.files import publish
+from dpicl.ground.types import DEFAULT_DESIGN, Estimator
+from dpicl.home.settings import Settings
 from dpicl.methods import Options, unit_of
 from dpicl.methods.collection import Collection
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_method import SHOWN
-from dpicl.pipeline import Cell, Unit
+from dpicl.release.one_release import PublishedRelease
 from dpicl.release.release import Release
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Counts, Received, count_open
-from dpicl.types import DEFAULT_DESIGN, Estimator
 
 NOTHING_CHARGED = (
     "No account is charged: clients pay from their own wallets, and rows of reports are "
@@ -146,7 +146,9 @@ def collect(
     period = read_period(period)
     counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
     unit = _unit(collection, shots)
-    published = Published(contract, unit, Cell("reports", epsilon), counts.tally, (), settings)
+    published = PublishedRelease(
+        contract, unit, Cell("reports", epsilon), counts.tally, (), settings
+    )
     return CollectedRelease(published, collection, counts.received)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
-from dpicl.engine.files import harmless
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.files import harmless
 
 FORMS = ("jsonl", "text", "chat", "alpaca", "sharegpt")
 _ASKED = "Write one record."

@@ -1,22 +1,264 @@
-"""The door to a release, of a table or of texts: made now, unless it was before; or what it would
+"""Rows that a program holds or names, with a schema: what a contract in a file says, made in this
+process.
+
+Rows in memory have no address, so their account is named: `frame:ACCOUNT` is the data asset,
+whatever frame holds it. A file, a folder, an object of a store or a query is the asset that a
+contract's `source` of it would be.
+
+Guarantee   none spent: from public facts to a contract and a cap; rows are only handed on, and no
+            message holds any of them.
+
+The door to a release, of a table or of texts: made now, unless it was before; or what it would
 cost.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
-from dpicl.contract import TextContract
+from dpicl.accounting.filters import Spent
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.base import IN_FULL, as_written
+from dpicl.contract.declared import Query
+from dpicl.contract.load import parse_contract
 from dpicl.contract.periods import clock
-from dpicl.engine.admission import check_window
-from dpicl.engine.one_release import Published, check_release, planned_table, release_once
-from dpicl.engine.open_ledger import one_ledger
-from dpicl.engine.quote import AccountQuote, quote_release
-from dpicl.engine.request import PlannedRelease, ReleaseRequest
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
+from dpicl.data.reading.files import SUFFIXES
+from dpicl.data.reading.parse import check_columns
+from dpicl.data.reading.typed_columns import as_arrow, check_types, is_pandas
+from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.ground.objects import SCHEME
+from dpicl.ground.yaml_file import read_yaml
+from dpicl.home.accounts import addresses_of, one_ledger, open_ledger
+from dpicl.home.settings import Given, Settings
+from dpicl.ledger.budget import as_paid
 from dpicl.methods import METHODS
+from dpicl.release.names import account_of
+from dpicl.release.one_release import PublishedRelease, check_release, planned_table, release_once
 from dpicl.release.release import Release
+from dpicl.release.releases import AccountQuote, quote_release
+from dpicl.release.request import PlannedRelease, ReleaseRequest, check_window
+
+_PLACES = (
+    "bundled",
+    "file",
+    "folder",
+    "query",
+    "frame",
+    "openml",
+    "uci",
+    "moved_from",
+    "content_sha256",
+)
+_NO_CAP_YET = 1e12
+"""In the place of a cap, until what a first release costs is known."""
+Schema = Mapping[str, Any] | PathLike[str] | str | Contract
+
+
+def given_rows(
+    rows: Any,
+    schema: Schema,
+    settings: Settings,
+    *,
+    account: str | None = None,
+    budget: float | None = None,
+    population: int | None = None,
+    local: bool = False,
+) -> Settings:
+    """Settings under which these rows (a data frame or Arrow table, a path, an address `s3://…` or
+    a `Query`) have a contract, `given.contract`.
+
+    Args:
+        schema: a contract's content: columns at least; or its file.
+        account: of the data asset; required of rows in memory. `budget` is its cap on epsilon, in
+            place of the schema's.
+        population: about how many rows there are, as publicly stated.
+        local: whether the rows are to be randomised one by one, so that anybody can count them:
+            their number is public then, and a schema that states no neighbours exchanges a row for
+            another.
+
+    Raises DpiclError: the schema breaks a rule, or rows are of no known kind.
+    """
+    content, file = _content(schema)
+    place, frame, settings = _placed(rows, settings)
+    named = account or content.get("account")
+    if frame is not None and named is None:
+        expected = (
+            "the name of the data asset that these rows are, such as customers: all that is ever "
+            "released of it is charged there"
+        )
+        raise ParameterError("account", None, expected)
+    if named is not None and not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(named)):
+        raise ParameterError(
+            "account",
+            repr(named)[:60],
+            "up to 40 small letters, digits and underscores, a letter first",
+        )
+    if "moved_from" in dict(content.get("source") or {}):
+        expected = "the contract by its name, without rows, or no such key"
+        raise DeclarationError(
+            file, "source.moved_from", "is about a contract's own file", expected
+        )
+    stated = {
+        key: value
+        for key, value in (("account", named), ("population", population))
+        if value is not None
+    }
+    stem = Path(str(named or ("" if isinstance(rows, Query) else rows)).rstrip("/")).name.partition(
+        "."
+    )[0]
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
+    name = name if re.match("[a-z]", name) else "table"
+    contract, has_cap = _contract(
+        {"name": name, **content, **stated}, file, place=place, budget=budget, local=local
+    )
+
+    def columns_to_read(names: list[str]) -> Sequence[str]:
+        check_columns(names, contract, contract.name)
+        return contract.read_columns
+
+    table = None if frame is None else as_arrow(frame, columns_to_read)
+    if table is not None:
+        check_types(table.schema, contract, contract.name)
+    return replace(settings, given=Given(contract, table, has_cap))
+
+
+def schema_contract(schema: Schema, *, local: bool = False) -> Contract:
+    """What a schema says before there are rows: for plans. Raises DeclarationError: the schema
+    breaks a rule.
+    """
+    content, file = _content(schema)
+    return _contract(
+        {"name": "table", "account": "table", **content},
+        file,
+        place={"frame": True},
+        budget=None,
+        local=local,
+    )[0]
+
+
+def _contract(
+    content: dict[str, Any],
+    file: str,
+    *,
+    place: Mapping[str, Any],
+    budget: float | None,
+    local: bool,
+) -> tuple[Contract, bool]:
+    """A schema as a contract, and whether it states a cap."""
+    source = {
+        key: value for key, value in dict(content.get("source") or {}).items() if key not in _PLACES
+    }
+    privacy = {**({"neighbours": "replace-one"} if local else {}), **(content.get("privacy") or {})}
+    caps = dict(privacy.get("budget") or {}) | ({} if budget is None else {"epsilon": budget})
+    has_cap = bool(caps.get("benchmark")) or "epsilon" in caps
+    budgeted = {**privacy, "budget": caps if has_cap else {**caps, "epsilon": _NO_CAP_YET}}
+    contract = parse_contract(
+        {**content, "version": 2, "source": {**source, **place}, "privacy": budgeted}, file
+    )
+    if not isinstance(contract, Contract):
+        raise DeclarationError(file, "kind", "is of texts", "a schema of a table")
+    return contract, has_cap
+
+
+def with_account(planned: PlannedRelease, settings: Settings) -> PlannedRelease:
+    """The same release, with what the schema leaves open: which account pays, and its cap.
+
+    It is the one that pays at the rows' address already; else a new one, by a name that no other
+    asset has. The cap of an account that was charged stands; another may spend what its first
+    release costs, and no more.
+    """
+    assert settings.given is not None
+    contract, unit = planned.contract, planned.unit
+    addresses = addresses_of(contract, settings)
+    with open_ledger(settings) as ledger:
+        accounts = {account.name: account for account in ledger.accounts()}
+        paying = ledger.payer_at(addresses, named=contract.account)
+        own = contract.account or paying or contract.name
+        if contract.account is None and paying is None and own in accounts:
+            own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
+    changed: dict[str, Any] = {"account": own}
+    if not settings.given.has_cap:
+        account, price = account_of(contract, unit.method), Spent.nothing()
+        for cost in METHODS[unit.method].releases(contract, unit).values():
+            price = price.plus(as_paid(cost.charged, account))
+        budget = contract.privacy.budget.model_copy(
+            update={"epsilon": price.cost(account.delta_cap).epsilon}
+        )
+        changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
+    return replace(planned, contract=contract.model_copy(update=changed))
+
+
+def _content(schema: Schema) -> tuple[dict[str, Any], str]:
+    """A schema as a contract's file has it, and its name in messages."""
+    if isinstance(schema, Contract):
+        # whose categories have a type there
+        columns = json.loads(schema.model_dump_json(include={"columns"}, context=IN_FULL))
+        return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
+    if isinstance(schema, str | PathLike):
+        content, file = read_yaml(Path(schema)), Path(schema).name
+    else:
+        content, file = _plain(schema), "schema"
+    if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
+        raise DeclarationError(
+            file, "columns", "is missing", "{name: {type: …, bounds or categories}} of every column"
+        )
+    for key in ("source", "privacy"):
+        if not isinstance(content.get(key) or {}, Mapping):
+            raise DeclarationError(file, key, "is no mapping", "keys with values, or none")
+    return dict(content), file
+
+
+def _plain(value: Any) -> Any:
+    """A schema of Python as YAML would have it: dates as texts, arrays as lists, and so booleans in
+    a list that has other members.
+    """
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    if not isinstance(value, str | bytes) and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        members = [_plain(one) for one in value]
+        return (
+            members
+            if all(isinstance(one, bool) for one in members)
+            else [as_written(one) if one is True or one is False else one for one in members]
+        )
+    return value
+
+
+def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Settings]:
+    """The part of a source that says where rows are, those in memory (a frame of pandas, or of
+    Arrow), and settings that lead to a file.
+    """
+    if isinstance(rows, Query):
+        return {"query": rows.model_dump()}, None, settings
+    if not isinstance(rows, str | PathLike):
+        return {"frame": True}, rows if is_pandas(rows) else as_arrow(rows), settings
+    text = str(rows)
+    if text.startswith(SCHEME):
+        return {"file" if text.endswith(SUFFIXES) else "folder": text}, None, settings
+    path = Path(rows).absolute()
+    if not path.exists():
+        raise ParameterError(
+            "rows",
+            path.name,
+            "a data frame, a Query, or the path of a file or folder; there is no such file",
+        )
+    return (
+        {"folder" if path.is_dir() else "file": path.name},
+        None,
+        replace(settings, data=path.parent),
+    )
 
 
 def release_of(request: ReleaseRequest, settings: Settings) -> Release:
@@ -50,12 +292,12 @@ def quote_of(request: ReleaseRequest, settings: Settings) -> list[AccountQuote]:
         return quote_release(planned, settings)
 
 
-def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Published:
+def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | PublishedRelease:
     """What is to be made; or texts that stand."""
     if isinstance(settings.declared(request.dataset), TextContract):
         check_no_window(request.dataset, request.window)
-        from dpicl.engine.pipelines import model_named
-        from dpicl.engine.text_release import not_released, planned_texts, standing_texts
+        from dpicl.release.pipelines import model_named
+        from dpicl.release.texts import not_released, planned_texts, standing_texts
 
         wanted = planned_texts(request, settings)
         standing = standing_texts(wanted, settings, request.generator)
@@ -70,11 +312,9 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
         )
     planned = planned_table(request, settings)
     if settings.given is not None:
-        from dpicl.engine.given import with_account
-
         planned = with_account(planned, settings)
     if METHODS[planned.unit.method].is_series(planned.contract):
-        from dpicl.engine.series import window_of
+        from dpicl.release.series import window_of
 
         window_of(planned, until=request.period, window=request.window, now=clock())
     else:
@@ -82,9 +322,9 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
     return planned
 
 
-def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) -> Published:
+def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) -> PublishedRelease:
     if planned.writer is None and METHODS[planned.unit.method].is_series(planned.contract):
-        from dpicl.engine.series import release_planned
+        from dpicl.release.series import release_planned
 
         return release_planned(planned, settings, until=request.period, window=request.window)
     return release_once(planned, settings)

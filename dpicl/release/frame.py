@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
 
 if TYPE_CHECKING:
     from dpicl.release.release import Release

@@ -34,11 +34,11 @@ from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 
 from dpicl.contract.columns.base import is_text
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError, DpiclError
-from dpicl.tabular.reading.encode import UNKNOWN
-from dpicl.tabular.reading.frames import as_arrow, column_of
-from dpicl.tabular.values import Meaning, RowForm
-from dpicl.types import ReleasedRows
+from dpicl.data.reading.encode import UNKNOWN
+from dpicl.data.reading.typed_columns import as_arrow, column_of
+from dpicl.data.values import Meaning, RowForm
+from dpicl.ground.errors import DataError, DpiclError
+from dpicl.ground.types import ReleasedRows
 
 _LEAVES, _SHOWN = 8, 9
 

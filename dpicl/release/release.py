@@ -26,20 +26,20 @@ import pyarrow.parquet as pq
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
-from dpicl.engine.files import finite
-from dpicl.engine.one_release import Published
-from dpicl.errors import ParameterError
+from dpicl.data.values import RowForm
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.files import finite
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import MADE_ROWS, ReleasedRows
 from dpicl.methods import METHODS, tabular, unit_of
-from dpicl.methods.common import Cost, draws_for, epsilon_of
+from dpicl.methods.base import CellCost, draws_for, epsilon_of
 from dpicl.methods.tabular_method import Released, TabularMethod
-from dpicl.randomness import Draws
 from dpicl.release.demonstrations import Demonstrations, formulas
-from dpicl.tabular.values import RowForm
-from dpicl.types import MADE_ROWS, ReleasedRows
+from dpicl.release.one_release import PublishedRelease
 
 if TYPE_CHECKING:
-    from dpicl.certificate.statement import Certificate
     from dpicl.quality import Quality
+    from dpicl.release.certificate import Certificate
     from dpicl.release.frame import ReleasedTable
 
 ROWS = 10_000
@@ -62,7 +62,7 @@ _HELD_OUT = "Rows that the contract's split holds out were not used."
 class Release:
     """A release that was charged once; see the module."""
 
-    published: Published
+    published: PublishedRelease
 
     @property
     def dataset(self) -> str:
@@ -91,7 +91,7 @@ class Release:
         return METHODS[unit.method].statement(contract, unit, cell, self.cost)
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> CellCost:
         """What was charged."""
         return METHODS[self.method].releases(self.contract, self.published.unit)[
             self.published.cell
@@ -121,7 +121,7 @@ class Release:
         """What was promised, to whom and under which assumptions, signed: `.to_json()`,
         `.to_page()`.
         """
-        from dpicl.certificate.issue import certify
+        from dpicl.release.certificate_issue import certify
 
         one = self.published
         return certify(self.contract, one.unit, one.settings, one.facts, cell=one.cell)
@@ -163,7 +163,7 @@ class Release:
         return what
 
     def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
-        from dpicl.certificate.files import write_certified
+        from dpicl.release.certificate_files import write_certified
 
         write_certified(path, write, self.certificate, self.published.settings)
 
@@ -267,10 +267,10 @@ class Release:
             check_has_rows(self.method)
         from threadpoolctl import threadpool_limits
 
-        from dpicl.engine.benchmarks import check_published, content_digest
+        from dpicl.data.reading.source import load_source
+        from dpicl.data.reading.split import split_table
+        from dpicl.home.benchmarks import check_published, content_digest
         from dpicl.quality import quality_of
-        from dpicl.tabular.reading.source import load_source
-        from dpicl.tabular.reading.split import split_table
 
         if (
             isinstance(simulations, bool)

@@ -1,17 +1,21 @@
-"""From a run folder to its report: one self-contained HTML page and the same in Markdown."""
+"""From a run folder to its report: one self-contained HTML page and the same in Markdown.
+
+The stages that close a run: all results in one place, and the report.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from dpicl.report.answers import answered, by_group, shares
+from dpicl.report.blocks import standalone, to_html, to_markdown
 from dpicl.report.content import Who, report_of
+from dpicl.report.decision import gains_of
 from dpicl.report.figures import figures_of
-from dpicl.report.gains import gains_of
-from dpicl.report.groups import answered, by_group, shares
-from dpicl.report.html import to_html
 from dpicl.report.load import load_cells, load_run
-from dpicl.report.markdown import to_markdown
-from dpicl.report.svg import standalone
+from dpicl.runs.execute import Step
+from dpicl.runs.results import collect
+from dpicl.runs.stage import stage
 
 __all__ = ["build_report"]
 PICTURES = {"fitted": "fitted.svg", "gain": "gain.svg"}
@@ -45,3 +49,12 @@ def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
         if picture := getattr(figures, name):
             (run_folder / file).write_text(standalone(picture), encoding="utf-8")
     return html, markdown
+
+
+collect_run = stage("collect", "owner")(collect)
+write_report = stage("report", "owner")(lambda run: str(build_report(Path(run))[0].name))
+
+
+def report_steps(run: Path) -> list[Step]:
+    """What closes a run."""
+    return [Step(one, (str(run),)) for one in (collect_run, write_report)]

@@ -2,15 +2,36 @@
 escape it.
 
 Markdown leaves out figures and tiles, whose contents are in a sentence or table too.
+
+A report as one page of HTML that fetches nothing and runs one script of ours, which sorts and
+filters; all is readable without it.
+
+A report as Markdown.
+
+Matplotlib figures as inline SVG that follows the page's colours, light or dark.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from dpicl.ground.files import harmless
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph; `kind` is a class of the style sheet."""
 
     text: str
@@ -58,7 +79,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table: its text, a note, what is quoted beside it, how it is marked, and the fold
     that its text opens.
 
@@ -73,18 +94,18 @@ class Cell:
     link: str = ""
 
     @staticmethod
-    def of_text(*heads: str) -> tuple[Cell, ...]:
+    def of_text(*heads: str) -> tuple[TableCell, ...]:
         """Heads of columns of text."""
-        return tuple(Cell(head, mark="text") for head in heads)
+        return tuple(TableCell(head, mark="text") for head in heads)
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Rows below a head; the first cell of a row names it."""
 
     label: str
-    head: tuple[Cell, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    head: tuple[TableCell, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -99,7 +120,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Fold:
+class FoldedBlock:
     """Blocks that are opened by their title, beside which a note stands, or by a link to the
     anchor. Markdown shows them below a heading of this level, of level 0 without one.
     """
@@ -110,6 +131,9 @@ class Fold:
     is_open: bool = False
     note: str = ""
     anchor: str = ""
+
+
+Block = Paragraph | Banner | Heading | Bullets | Pairs | Code | TableBlock | Figure | FoldedBlock
 
 
 @dataclass(frozen=True)
@@ -136,4 +160,304 @@ class Report:
     sections: tuple[Section, ...]
 
 
-Block = Text | Banner | Heading | Bullets | Pairs | Code | Table | Figure | Fold
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'">
+<title>{title} · dpicl report</title>
+<style>
+{style}</style>
+</head>
+<body>
+<div class="page">
+<nav class="toc" aria-label="Contents">
+<p>Contents</p>
+<ul>
+<li><a href="#answer">In short</a></li>
+{contents}
+</ul>
+</nav>
+<main>
+<header id="answer">
+<h1>{title}</h1>
+<p class="meta">{about}</p>
+{opening}
+</header>
+{sections}
+</main>
+</div>
+<script>{script}</script>
+</body>
+</html>
+"""  # noqa: E501
+
+
+def to_html(report: Report) -> str:
+    """The whole report."""
+    script = resources.files("dpicl.report").joinpath("page.js").read_text("utf-8")
+    return _PAGE.format(
+        title=_text(report.title),
+        about=_text(report.about),
+        style=style_sheet(),
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        contents="\n".join(
+            f'<li><a href="#{one.name}">{_text(one.title)}</a></li>' for one in report.sections
+        ),
+        opening=_blocks(report.opening),
+        sections="\n".join(
+            f"\n<section "
+            f'id="{one.name}">\n<h2>{_text(one.title)}</h2>\n{_blocks(one.blocks)}\n</section>'
+            for one in report.sections
+        ),
+    )
+
+
+def style_sheet() -> str:
+    """The page's style: its first lines set the colours, in light and dark."""
+    return resources.files("dpicl.report").joinpath("style.css").read_text("utf-8")
+
+
+def _text(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _blocks(blocks: Iterable[Block]) -> str:
+    return "\n".join(map(_block, blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text, kind):
+            # no line ends beside a sign
+            unbroken = _text(text).replace(" = ", "\u00a0=\u00a0").replace(" ± ", "\u00a0±\u00a0")
+            return f"<p{_class(kind)}>{unbroken}</p>"
+        case Banner(lead, text, is_note):
+            return (
+                f'<p class="banner{" note" * is_note}" role="note"><strong>{_text(lead)}</strong> '
+                f"{_text(text)}</p>"
+            )
+        case Heading(text):
+            return f"<h3>{_text(text)}</h3>"
+        case Bullets(items):
+            return f"<ul>{''.join(f'<li>{_text(item)}</li>' for item in items)}</ul>"
+        case Pairs(pairs, are_tiles):
+            inner = "".join(
+                f"<div><dt>{_text(name)}</dt><dd>{_text(text)}</dd></div>\n" for name, text in pairs
+            )
+            return f'<dl class="{"tiles" if are_tiles else "facts"}">\n{inner}</dl>'
+        case Code(text):
+            return f"<pre>{_text(text)}</pre>"
+        case TableBlock():
+            return _scrolled(block.label, _table(block))
+        case Figure(label, svg, caption, is_narrow):
+            below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+            drawn = svg if is_narrow else _scrolled(f"Figure, {label}", svg)
+            return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"  # noqa: E501
+        case FoldedBlock(title, blocks, _, is_open, note, anchor):
+            beside = f" <small>{_text(note)}</small>" if note else ""
+            # a link to what is in it opens it
+            inner = (
+                f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)
+            )
+            return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"  # noqa: E501
+
+
+def _scrolled(label: str, inner: str) -> str:
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{inner}</div>'
+    )
+
+
+def _table(table: TableBlock) -> str:
+    kinds, head, rows = [cell.mark for cell in table.head], "", []
+    for cell in table.head:
+        text = (
+            cell.text[:1].upper() + cell.text[1:] if cell.mark in ("text", "prose") else cell.text
+        )
+        head += f'<th{_class(cell.mark)} scope="col">{_cell(TableCell(text, cell.note))}</th>'
+    for first, *others in table.rows:
+        marked = zip(others, kinds[1:], strict=True)
+        cells = "".join(
+            f"<td{_class(f'{kind} {cell.mark}'.strip())}>{_cell(cell, kind)}</td>"
+            for cell, kind in marked
+        )
+        rows.append(f'<tr><th scope="row">{_cell(first)}</th>{cells}</tr>')
+    body = "\n".join(rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _cell(cell: TableCell, kind: str = "") -> str:
+    """The deviation of a mean stands back; of what is the same in every row, below it."""
+    mean, sign, deviation = _text(cell.text).partition(" ± ")
+    tag = "small" if kind == "aside" else "i"
+    small = "".join(f"<small>{_text(text)}</small>" for text in (cell.note, cell.quoted) if text)
+    shown = f'<a href="#{escape(cell.link)}">{mean}</a>' if cell.link else mean
+    return (f"{shown} <{tag}>± {deviation}</{tag}>" if sign else shown) + small
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+_SPECIAL = str.maketrans(
+    {character: f"&#{ord(character)};" for character in "|`*[]"}
+    | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " "}
+)
+
+
+def to_markdown(report: Report) -> str:
+    """The whole report; a section of figures alone is left out."""
+    parts = [
+        f"# {escaped(report.title)}",
+        escaped(report.about),
+        *map(_markdown_block, report.opening),
+    ]
+    for section in report.sections:
+        blocks = (
+            []
+            if section.is_page_only
+            else [text for text in map(_markdown_block, section.blocks) if text]
+        )
+        if blocks:
+            parts += [f"## {escaped(section.title)}", *blocks]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that cannot open a tag, a link, a table cell or a line, nor be a formula where a table
+    is pasted.
+    """
+    return str(harmless(text)).translate(_SPECIAL)
+
+
+def _markdown_block(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return escaped(text)
+        case Banner(lead, text):
+            return f"> **{escaped(lead)}** {escaped(text)}"
+        case Heading(text):
+            return f"### {escaped(text)}"
+        case Bullets(items):
+            return "\n".join(f"- {escaped(item)}" for item in items)
+        case Pairs(pairs, are_tiles):
+            return (
+                ""
+                if are_tiles
+                else "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
+            )
+        case Code(text):
+            return "\n".join(f"    {line}" for line in text.splitlines())
+        case TableBlock(_, head, rows):
+            aligned = (
+                "---" if cell is head[0] or cell.mark in ("text", "prose") else "---:"
+                for cell in head
+            )
+            return "\n".join([_row(head), f"|{'|'.join(aligned)}|", *map(_row, rows)])
+        case FoldedBlock(title, blocks, level):
+            return "\n\n".join(
+                filter(
+                    None,
+                    [
+                        f"{'#' * level} {escaped(title)}" if level else "",
+                        *map(_markdown_block, blocks),
+                    ],
+                )
+            )
+        case _:
+            return ""
+
+
+def _row(cells: tuple[TableCell, ...]) -> str:
+    row = "|"
+    for cell in cells:
+        text = f"**{escaped(cell.text)}**" if cell.mark == "above" else escaped(cell.text)
+        beside = (f", {escaped(cell.note)}" if cell.note else "") + (
+            f" ({escaped(cell.quoted)})" if cell.quoted else ""
+        )
+        row += f"{' ' * bool(cell.text)}{text}{beside} |"
+    return row
+
+
+INK, MUTED, GRID = "#010101", "#010102", "#010103"
+SERIES = ("#010111", "#010112", "#010113", "#010114", "#010115", "#010116")
+BASELINES = ("#010121", "#010122", "#010123")
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    **{colour: f"--series-{i}" for i, colour in enumerate(SERIES, 1)},
+    **{colour: f"--baseline-{i}" for i, colour in enumerate(BASELINES, 1)},
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dpicl",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.facecolor": "none",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+}
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Iterator[MatplotlibFigure]:
+    """An empty figure on the page's own background, and the style in which it is built and drawn;
+    size in inches.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        yield Figure(figsize=(width, height), facecolor="none", layout="constrained")
+
+
+def to_svg(figure: MatplotlibFigure, description: str) -> str:
+    """An `<svg>` element with a text alternative and nothing to fetch."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(
+        buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+    )  # type: ignore[no-untyped-call]
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # several figures share one page
+    for marker, variable in _VARIABLES.items():
+        svg = svg.replace(marker, f"var({variable})")
+    size = re.search(r'viewBox="0 0 ([\d.]+)', svg)
+    width = f"{float(size[1]) / 0.72:.0f}px" if size else "100%"
+    head = f'<svg role="img" aria-label="{escape(description)}" style="max-width: {width}"'
+    return re.sub(r"^<svg", head, re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)).strip()
+
+
+def standalone(svg: str) -> str:
+    """A figure as a file of its own, on the page's ground and in its colours: for a README."""
+    colours = style_sheet().partition("\n* {")[0]
+    head, _, body = svg.partition(">")
+    head = (
+        head
+        if "xmlns=" in head
+        else head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    )
+    ground = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
+    return f'{head} font-family="sans-serif"><style>{colours}</style>{ground}{body}\n'

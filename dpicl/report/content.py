@@ -9,34 +9,33 @@ from typing import Any
 
 import pandas as pd
 
-from dpicl.report import clients, sentences, words
-from dpicl.report.answers import answers
+from dpicl.report import sentences, words
+from dpicl.report import sentences as clients
+from dpicl.report.answers import answers, mass_blocks
 from dpicl.report.blocks import (
     Banner,
     Block,
     Bullets,
-    Cell,
     Code,
     Figure,
-    Fold,
+    FoldedBlock,
     Heading,
     Pairs,
+    Paragraph,
     Report,
     Section,
-    Table,
-    Text,
+    TableBlock,
+    TableCell,
 )
 from dpicl.report.cells import Cells, is_released
-from dpicl.report.decision import decision, gain_table, in_odds, leading, promised
+from dpicl.report.decision import CELL, decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
-from dpicl.report.forms import formed
-from dpicl.report.gains import CELL
-from dpicl.report.labels import mass_blocks
-from dpicl.report.load import Demonstrations, Manifest, Run
+from dpicl.report.load import Manifest, ReleasedExamples, Run
 from dpicl.report.opening import first_screen
-from dpicl.report.paper import Paper
+from dpicl.report.sentences import formed
 from dpicl.report.tables import (
     METRICS,
+    Paper,
     cell_name,
     fitted_means,
     guarantee_table,
@@ -82,7 +81,7 @@ def report_of(
     if (means := fitted_means(run.results)) is not None:
         fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
-        ("figures", "Figures"): [Text(figures.missing)]
+        ("figures", "Figures"): [Paragraph(figures.missing)]
         if figures.missing
         else [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
@@ -100,9 +99,9 @@ def report_of(
         ("limits", "What is not protected"): [
             Bullets(tuple(manifest.not_protected))
             if manifest.not_protected
-            else Text("The run did not state its limits.")
+            else Paragraph("The run did not state its limits.")
         ],
-        ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [no_budget]],
+        ("budget", "Budget"): [Paragraph(sentence) for sentence in manifest.budget or [no_budget]],
         ("reproduce", "Reproduce"): list(_reproduce(run)),
     }
     shown = tuple(
@@ -131,7 +130,7 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
         list(dict.fromkeys([*results["method"], *(method for method, _ in stated)]))
         or manifest.grid.methods
     )
-    yield Text(
+    yield Paragraph(
         sentences.what_was_run(
             manifest,
             methods,
@@ -139,24 +138,24 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
             has_answers=len(results) > 0,
         )
     )
-    yield from map(Text, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
+    yield from map(Paragraph, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
     if not len(results):
         yield from (
-            Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest)
+            Paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest)
         )
     if odds := in_odds(manifest):
-        yield Text(odds)
+        yield Paragraph(odds)
     if not len(results):
-        yield Text(
+        yield Paragraph(
             "No model was queried in this run: it states what privacy costs, not what accuracy it "
             "leaves."
         )
     elif not (shown := list(decision(run, gains))):
-        yield Text("No private in-context answers are among the results.")
+        yield Paragraph("No private in-context answers are among the results.")
     else:
         yield from shown
     yield from map(
-        Text,
+        Paragraph,
         (
             *(f"{sentence}." for sentence in sentences.asked(manifest)),
             *sentences.measured(manifest),
@@ -180,7 +179,7 @@ def _paper(manifest: Manifest) -> Paper:
 def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterator[Block]:
     results = run.results
     if not len(results):
-        yield Text("This run has no results.")
+        yield Paragraph("This run has no results.")
         return
     paper = _paper(run.manifest)
     named = zip(
@@ -231,13 +230,13 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
         notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
         notes.append("ε′ is ε after amplification by subsampling.")
-    yield Text(" ".join(notes), "small")
+    yield Paragraph(" ".join(notes), "small")
     for metric, tables in metrics.items():
         blocks = tuple(block for table in tables for block in (Heading(table.label), table))
         if metric == "accuracy":
             yield from blocks
         elif tables:
-            yield Fold(
+            yield FoldedBlock(
                 METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error")
             )
 
@@ -261,7 +260,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
                 "Every ε is a collection of its own, and its cost adds up in each client's "
                 "wallet; seeds and k cost nothing."
             )
-        yield Text(
+        yield Paragraph(
             f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is "
             f"guaranteed at ε = ∞."
         )
@@ -273,19 +272,21 @@ def _guarantees(run: Run) -> Iterator[Block]:
                 if not math.isinf(stated.grid_epsilon)
             )
         )
-        yield Fold(f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),))
+        yield FoldedBlock(
+            f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),)
+        )
     else:
-        yield Text("This run states no guarantee.")
+        yield Paragraph("This run states no guarantee.")
     slips = relevant_errata(
         manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model
     )
     if slips:
         yield Heading("Slips in the paper's tables")
         head = (
-            *Cell.of_text("table"),
-            Cell("cell", mark="prose"),
-            *Cell.of_text("printed", "corrected"),
-            Cell("why", mark="prose"),
+            *TableCell.of_text("table"),
+            TableCell("cell", mark="prose"),
+            *TableCell.of_text("printed", "corrected"),
+            TableCell("why", mark="prose"),
         )
         rows = (
             (
@@ -297,18 +298,18 @@ def _guarantees(run: Run) -> Iterator[Block]:
             )
             for slip in slips
         )
-        yield Table(
+        yield TableBlock(
             "Slips in the paper's tables",
             head,
-            tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows),
+            tuple(tuple(TableCell(text or words.DASH) for text in row) for row in rows),
         )
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
-    yield from (Text(f"{sentence}.") for sentence in formed(run.forms))
+    yield from (Paragraph(f"{sentence}.") for sentence in formed(run.forms))
     shown = examples(run.demonstrations)
     if shown:
-        yield Text(
+        yield Paragraph(
             "Some examples: demonstrations that the model saw, or answers of an ensemble. They "
             "are the output of the mechanism, not rows "
             "of the table; those at ε = ∞ are never shown."
@@ -319,11 +320,11 @@ def _demonstrations(run: Run) -> Iterator[Block]:
         )
         texts: list[Block] = []
         for label, demonstrations in example["cells"]:
-            texts += [Text(f"{label}:", "small"), *map(Code, demonstrations)]
-        yield Fold(title, tuple(texts), level=3, is_open=example is shown[0])
+            texts += [Paragraph(f"{label}:", "small"), *map(Code, demonstrations)]
+        yield FoldedBlock(title, tuple(texts), level=3, is_open=example is shown[0])
 
 
-def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
+def examples(units: tuple[ReleasedExamples, ...]) -> list[dict[str, Any]]:
     """A few private demonstrations of the first unit of each method and data set.
 
     Cells at epsilon = inf are left out: no mechanism protected what they hold.
@@ -369,14 +370,14 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     summary = (
         f"{words.duration(total)} in all stages together; stages that ran in parallel are added up."
     )
-    yield Text(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
+    yield Paragraph(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
     if figures.time:
         yield Figure("Wall time by stage", figures.time)
     head = (
-        *Cell.of_text("stage"),
-        *(Cell(words.method_name(method)) for method in seconds.columns),
-        Cell("all"),
-        Cell("share"),
+        *TableCell.of_text("stage"),
+        *(TableCell(words.method_name(method)) for method in seconds.columns),
+        TableCell("all"),
+        TableCell("share"),
     )
     rows = (
         (
@@ -386,9 +387,13 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
         )
         for (stage, row), spent in zip(seconds.iterrows(), by_stage, strict=True)
     )
-    yield Fold(
+    yield FoldedBlock(
         "The same as a table",
-        (Table("Wall time by stage", head, tuple(tuple(map(Cell, row)) for row in rows)),),
+        (
+            TableBlock(
+                "Wall time by stage", head, tuple(tuple(map(TableCell, row)) for row in rows)
+            ),
+        ),
     )
 
 
@@ -404,14 +409,14 @@ def _reproduce(run: Run) -> Iterator[Block]:
     )
     if manifest.contracts:
         head = (
-            *Cell.of_text("contract"),
-            Cell("licence", mark="prose"),
-            *Cell.of_text("benchmark", "sampling rate"),
-            Cell("digest", mark="prose"),
+            *TableCell.of_text("contract"),
+            TableCell("licence", mark="prose"),
+            *TableCell.of_text("benchmark", "sampling rate"),
+            TableCell("digest", mark="prose"),
         )
         rows = []
         for name, used in manifest.contracts.items():
-            licence = Cell(used.licence or words.DASH, used.positive_rate_note or "")
+            licence = TableCell(used.licence or words.DASH, used.positive_rate_note or "")
             rest = "yes" if used.benchmark else "no", used.sampling_rate or words.DASH, used.digest
-            rows.append((Cell(name, used.title), licence, *map(Cell, rest)))
-        yield Table("Contracts", head, tuple(rows))
+            rows.append((TableCell(name, used.title), licence, *map(TableCell, rest)))
+        yield TableBlock("Contracts", head, tuple(rows))

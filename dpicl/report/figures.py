@@ -1,26 +1,37 @@
 """The figures of a run: accuracy or ROUGE-1 against epsilon or the sampling rate, what baselines
 reach on releases, time by stage.
+
+The figures of a series: a measure by period, a line for each window.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from dpicl.installed import extra_missing
-from dpicl.pipeline import asked_by
+from dpicl.contract.pipeline import asked_by
+from dpicl.ground.installed import extra_missing
 from dpicl.report import words
-from dpicl.report.answer import answerers
-from dpicl.report.blocks import Figure
+from dpicl.report.answer import answerers, picture, suits
+from dpicl.report.blocks import (
+    BASELINES,
+    GRID,
+    INK,
+    MUTED,
+    SERIES,
+    Figure,
+    Paragraph,
+    drawing,
+    to_svg,
+)
 from dpicl.report.decision import fitted, leading
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
-from dpicl.report.side_by_side import picture, suits
-from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
 from dpicl.report.tables import (
     METRICS,
     has_several_rates,
@@ -405,3 +416,42 @@ def _epsilon_axis(axes: Axes, place: dict[float, float]) -> None:
 def _quiet_axis(axes: Axes) -> None:
     axes.grid(axis="x", visible=False)
     axes.tick_params(color=GRID)
+
+
+_MOST_NAMES = 7
+"""Of periods below the axis."""
+
+
+def period_figure(
+    label: str,
+    all_names: Sequence[str],
+    names: Sequence[str],
+    lines: Mapping[str, Sequence[float]],
+    measure: str,
+) -> Figure | Paragraph:
+    """Values of the periods `names`, by what each line is of, over all published periods; a
+    sentence where there is nothing to draw with.
+    """
+    if needed := extra_missing("matplotlib"):
+        return Paragraph(f"The figure is left out: {needed}.")
+    place = {name: number for number, name in enumerate(all_names)}
+    ticks = sorted(
+        {round(one) for one in np.linspace(0, len(all_names) - 1, min(_MOST_NAMES, len(all_names)))}
+    )
+    with drawing(7.2, 2.6) as figure:
+        axes = figure.subplots()
+        for colour, marker, (of, values) in zip(SERIES, "os", lines.items(), strict=False):
+            axes.plot(
+                [place[name] for name in names],
+                list(values),
+                color=colour,
+                marker=marker if len(names) < 30 else "",
+                label=of,
+            )
+        axes.set_xticks(ticks, [all_names[tick] for tick in ticks], fontsize=8)
+        axes.set_ylabel(measure)
+        axes.legend(fontsize=8)
+        ends = ", ".join(
+            f"{of} {values[0]:.3g} to {values[-1]:.3g}" for of, values in lines.items()
+        )
+        return Figure(label, to_svg(figure, f"{label}, by period: {ends}"))

@@ -15,17 +15,26 @@ from typing import Annotated, Any, TypeVar
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from dpicl.engine.artefacts import FORMS, VALUES
-from dpicl.engine.collect import TIMING_COLUMNS
-from dpicl.engine.received import Counted
-from dpicl.errors import DataError, RunError
-from dpicl.evaluation import results_frame_columns
-from dpicl.lm.asking import AskedBy
-from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
-from dpicl.report.first_answers import FirstAnswers, first_answers
-from dpicl.report.labelled import Labelled, has_mass, read_labelled
-from dpicl.text.form import Formed
-from dpicl.yaml_file import validate
+from dpicl.data.texts.read import Formed
+from dpicl.ground.errors import DataError, RunError
+from dpicl.ground.yaml_file import validate
+from dpicl.methods.evaluation import results_frame_columns
+from dpicl.models.asking import AskedBy
+from dpicl.report.cells import (
+    Cells,
+    FirstAnswers,
+    LabelCounts,
+    first_answers,
+    has_mass,
+    place_of,
+    read_cells,
+    read_labelled,
+    read_stored,
+    unit_of,
+)
+from dpicl.runs.artefacts import FORMS, VALUES
+from dpicl.runs.client_reports import Counted
+from dpicl.runs.results import TIMING_COLUMNS
 
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 RESULT_NUMBERS = (
@@ -63,7 +72,7 @@ class Model(_Part):
     mode: str | None = None
 
 
-class Grid(_Part):
+class RunGrid(_Part):
     """What was crossed with what."""
 
     methods: list[str] = []
@@ -122,7 +131,7 @@ class EvaluationNoise(_Part):
     epsilon: float
 
 
-class Noise(_Part):
+class EpsilonNoise(_Part):
     """What one epsilon takes on the texts at hand, and on the published set."""
 
     method: str
@@ -141,7 +150,7 @@ class Smaller(_Part):
     of_label: bool = True
     here: int
     published: int
-    noise: list[Noise] = []
+    noise: list[EpsilonNoise] = []
 
 
 class Energy(_Part):
@@ -166,7 +175,7 @@ class Manifest(_Part):
     """Models that were asked the same prompts."""
     asked: dict[str, AskedBy] = {}
     """By model, where it was decided on public questions."""
-    grid: Grid = Grid()
+    grid: RunGrid = RunGrid()
     contracts: dict[str, UsedContract] = {}
     guarantees: list[StatedGuarantee] = []
     options: dict[str, dict[str, Any]] = {}
@@ -192,7 +201,7 @@ class Manifest(_Part):
 
 
 @dataclass(frozen=True)
-class Demonstrations:
+class ReleasedExamples:
     """Released examples of one unit of work, by cell: `epsilon=1.0,shots=2` to texts."""
 
     method: str
@@ -218,7 +227,7 @@ class Run:
     manifest: Manifest
     results: pd.DataFrame
     timings: pd.DataFrame
-    demonstrations: tuple[Demonstrations, ...]
+    demonstrations: tuple[ReleasedExamples, ...]
     values: pd.DataFrame
     """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query`
     and `value`; no rows where nobody may know.
@@ -226,7 +235,7 @@ class Run:
     forms: tuple[Forms, ...] = ()
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
-    labelled: tuple[Labelled, ...] = ()
+    labelled: tuple[LabelCounts, ...] = ()
     """Answers to public queries that are labels, cell by cell."""
     first: FirstAnswers | None = None
     """What was asked first, and answered."""
@@ -245,7 +254,7 @@ def load_run(folder: Path) -> Run:
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
     texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
     demonstrations = tuple(
-        Demonstrations(*unit, cells)
+        ReleasedExamples(*unit, cells)
         for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts")
     )
     forms = tuple(

@@ -1,14 +1,26 @@
-"""Sentences of a report: what was run, how its answers came about, and how to read its metrics."""
+"""Sentences of a report: what was run, how its answers came about, and how to read its metrics.
+
+What a report says of clients' reports: how many of each kind there were, what clients are promised,
+and what randomised response leaves.
+
+Of released texts the share that has the form their contract states: sentences for a report and a
+terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from dpicl.contract.periods import ONCE
+from dpicl.data.texts.read import FORM_WORDS, Formed
 from dpicl.report import words
-from dpicl.report.load import Energy, Manifest, Model
+from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock, TableCell
+from dpicl.report.cells import is_released, place_of
+from dpicl.report.load import Energy, Forms, Manifest, Model
 from dpicl.report.tables import of_numbers, of_texts
+from dpicl.runs.client_reports import Counted
 
 ANSWERS = {
     "scored": "by the log-probability of every label",
@@ -229,3 +241,108 @@ def energy_sentence(seconds: float, energy: Energy) -> str:
         f"hours / 1000 × kg per kWh. "
         "The watts and the kg per kWh are assumptions, not measurements."
     )
+
+
+_SHOWN = 12
+"""Digits of a name."""
+WHAT_ERRORS_ARE = (
+    "Total variation between shares of a column as the reports alone give them and those of the "
+    "same clients' true answers: the share of clients "
+    "that would have to move, on average over what randomised response draws."
+)
+
+
+def sentences_of(counted: Sequence[Counted], *, with_answers: bool) -> Iterator[str]:
+    """Of each collection: its reports by kind, its name and promise, and its noise, in sentences
+    for the first screen; and what intervals of accuracies do not hold, in a run with answers.
+    """
+    for place, one in enumerate(counted):
+        which = f"ε = {words.epsilon(one.epsilon)}" + (
+            f", period {one.period}" if one.period != ONCE else ""
+        )
+        yield f"Clients' reports, {which}: {one.received}"
+        if one.statement not in (before.statement for before in counted[:place]):
+            yield one.statement
+        yield (
+            f"The release is {one.release[:_SHOWN]}, named by what was counted: further reports "
+            f"make another one, and the same ones the same bytes."
+        )
+        if one.errors:
+            yield _noise(one)
+    if with_answers and any(one.errors for one in counted):
+        yield (
+            "Intervals of accuracies are over queries, and do not hold the noise of randomised "
+            "response."
+        )
+
+
+def _noise(one: Counted) -> str:
+    name, worst = max(one.errors.items(), key=lambda column: column[1])
+    best = min(one.errors.values())
+    least = "" if best == worst else f"{100 * best:.2g} % to "
+    return (
+        f"Error bars of randomised response: shares of a column are off by "
+        f"{least}{100 * worst:.2g} % ({name}) on average."
+    )
+
+
+def section(counted: Sequence[Counted]) -> list[Block]:
+    """The same as tables."""
+    blocks: list[Block] = []
+    for one in counted:
+        about = (
+            f"collection {one.collection[:_SHOWN]}, {one.design}, ε = {words.epsilon(one.epsilon)}"
+        )
+        if one.sending_epsilon is not None:
+            about += f", of one sending {words.epsilon(one.sending_epsilon)}"
+        kinds = tuple(
+            (TableCell(kind), TableCell(f"{number:,}"))
+            for kind, number in one.received.kinds.items()
+        )
+        label = f"Reports by kind: {about}"
+        blocks += [
+            Heading(label),
+            TableBlock(label, (*TableCell.of_text("kind"), TableCell("reports")), kinds),
+        ]
+        if one.errors:
+            errors = tuple(
+                (TableCell(name), TableCell(words.number(error)))
+                for name, error in one.errors.items()
+            )
+            label = "Errors of columns by randomised response"
+            blocks += [
+                Heading(label),
+                Paragraph(WHAT_ERRORS_ARE, "small"),
+                TableBlock(label, (*TableCell.of_text("column"), TableCell("error")), errors),
+            ]
+    return blocks
+
+
+def formed(units: Iterable[Forms]) -> Iterator[str]:
+    """A sentence for each method on a data set: over seeds and shots, by system and epsilon; none
+    on what is not released.
+    """
+    found: dict[tuple[str, str], dict[str, Formed]] = {}
+    for unit in units:
+        of_set = found.setdefault((unit.method, unit.dataset), {})
+        for key, one in unit.cells.items():
+            if is_released(key):
+                system, epsilon, *_ = place_of(key)
+                name = (
+                    f"{'' if system == 'icl' else f'{words.system_name(system)}, '}ε = "
+                    f"{words.epsilon(epsilon)}"
+                )
+                before = of_set.get(name, Formed(one.form, 0, 0))
+                of_set[name] = Formed(
+                    one.form, before.having + one.having, before.texts + one.texts
+                )
+    for (method, dataset), by_name in found.items():
+        if by_name:
+            form = FORM_WORDS[next(iter(by_name.values())).form]
+            shares = "; ".join(
+                f"{one.having} of {one.texts} at {name}" for name, one in by_name.items()
+            )
+            yield (
+                f"{words.method_name(method)} on {dataset}: released texts that are {form}, as "
+                f"all texts of the contract are: {shares}"
+            )

@@ -1,26 +1,38 @@
 """Tables: accuracy over seeds beside the majority label and the paper; seconds by stage; guarantees
 beside the paper's Table V, and errata.
+
+The numbers that the papers print for the cells of a report.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from dpicl.baselines import FITTED
-from dpicl.methods.common import ZERO_SHOT
+from dpicl.contract.pipeline import BY, asked_by
+from dpicl.methods.base import ZERO_SHOT
+from dpicl.methods.baselines import FITTED
+from dpicl.methods.dp_icl import DpIcl
+from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
-from dpicl.pipeline import BY, asked_by
+from dpicl.methods.published import (
+    ACCURACY_TABLES,
+    Erratum,
+    PaperModel,
+    ensemble_number,
+    errata,
+    few_shot_accuracy,
+    paper_accuracy,
+    table_v,
+)
 from dpicl.report import words
-from dpicl.report.blocks import Cell, Table
+from dpicl.report.blocks import TableBlock, TableCell
 from dpicl.report.cells import anchor
 from dpicl.report.load import StatedGuarantee
-from dpicl.report.paper import Paper
 from dpicl.runs.chain import stages
 
 METRICS = {
@@ -49,7 +61,7 @@ def metric_tables(
     paper: Paper,
     better: Container[Any],
     anchors: Container[str] = (),
-) -> list[Table]:
+) -> list[TableBlock]:
     """One table per method and data set, in order of appearance; `better` names the cells that
     stand out, by `cell_name`, and a number whose answers the page shows links to them.
     """
@@ -152,9 +164,9 @@ def spread(values: pd.Series) -> str:
     )
 
 
-def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
+def epsilon_heads(epsilons: Iterable[float]) -> tuple[TableCell, ...]:
     """Heads of columns by nominal epsilon."""
-    return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
+    return tuple(TableCell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
 
 
 def _table(
@@ -164,7 +176,7 @@ def _table(
     epsilons: tuple[float, ...],
     better: Container[Any],
     anchors: Container[str],
-) -> Table:
+) -> TableBlock:
     several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
     rows = []
     for system in sorted(
@@ -183,7 +195,9 @@ def _table(
             )
             without = ("majority", bare(asked_by(system)[1]))
             beside = (
-                Cell(spread(part.loc[part["system"] == one, metric]) if queried else words.DASH)
+                TableCell(
+                    spread(part.loc[part["system"] == one, metric]) if queried else words.DASH
+                )
                 for one in without
             )
             names = (
@@ -196,7 +210,7 @@ def _table(
                 replace(cell, link=name if name in anchors else "")
                 for cell, name in zip(cells, names, strict=True)
             )
-            rows.append((Cell(row_label(system, shots, rate, several)), *linked, *beside))
+            rows.append((TableCell(row_label(system, shots, rate, several)), *linked, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby(
         "epsilon"
     )["amplified_epsilon"]
@@ -207,7 +221,11 @@ def _table(
     heads = (
         replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True)
     )
-    head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
+    head = (
+        *TableCell.of_text(""),
+        *heads,
+        *(TableCell(name, mark="aside") for name in _OWN_COLUMNS),
+    )
     title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
     counts = part.loc[
         part["system"].map(is_queried) & ~_needs_no_shots(part), "query_count"
@@ -219,14 +237,14 @@ def _table(
             f" ({count} {'query' if high == 1 else 'queries'}, {seeds} "
             f"{'seed' if seeds == 1 else 'seeds'})"
         )
-    return Table(title, head, tuple(rows))
+    return TableBlock(title, head, tuple(rows))
 
 
 def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
     return part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
 
 
-def fitted_means(results: pd.DataFrame) -> Table | None:
+def fitted_means(results: pd.DataFrame) -> TableBlock | None:
     """Mean accuracy of the baselines, every data set counting alike and none missing; None for one
     data set, or one thing to fit on.
     """
@@ -247,19 +265,21 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
     epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
     rows = []
     for method, system in series:
-        cells = (Cell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons)
+        cells = (
+            TableCell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons
+        )
         rows.append(
             (
-                Cell(words.SYSTEMS[system.partition("-")[0]]),
-                Cell(words.fitted_name(method, system)),
+                TableCell(words.SYSTEMS[system.partition("-")[0]]),
+                TableCell(words.fitted_name(method, system)),
                 *cells,
             )
         )
     head = (
-        *Cell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"),
+        *TableCell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"),
         *epsilon_heads(epsilons),
     )
-    return Table("Mean accuracy of the baselines", head, tuple(rows))
+    return TableBlock("Mean accuracy of the baselines", head, tuple(rows))
 
 
 def is_queried(system: str) -> bool:
@@ -274,7 +294,7 @@ def _cell(
     paper: Paper | None,
     stands_out: bool,
     show_amplified: bool,
-) -> Cell:
+) -> TableCell:
     """One row's cell."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
@@ -293,12 +313,12 @@ def _cell(
             )
             printed = f"paper {' ± '.join(short)}"
     if values.empty:
-        return Cell(words.DASH, quoted=printed)
+        return TableCell(words.DASH, quoted=printed)
     seed_count = group["seed"].nunique()
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    return Cell(spread(values), ", ".join(notes), printed, "above" if stands_out else "")
+    return TableCell(spread(values), ", ".join(notes), printed, "above" if stands_out else "")
 
 
 def _common(amplified: pd.Series) -> float:
@@ -317,7 +337,7 @@ def stage_seconds(timings: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
+def guarantee_table(guarantees: list[StatedGuarantee]) -> TableBlock:
     """Epsilon of whole releases by method, data set and relation, in order of first appearance;
     without epsilon = inf, which guarantees nothing.
     """
@@ -353,11 +373,11 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
             )
             printed = None if several or found is None else _printed(found)
             if total is None or printed is None:
-                cells.append(Cell(words.number(total)))
+                cells.append(TableCell(words.number(total)))
                 continue
             differs = ", differs" * (abs(total - printed) >= 0.001)
             cells.append(
-                Cell(
+                TableCell(
                     words.number(total),
                     quoted=f"paper {words.number(printed)}{differs}",
                     mark=differs.removeprefix(", "),
@@ -367,19 +387,19 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
         label += "" if system == "icl" else f", {words.system_name(system)}"
         rows.append(
             (
-                Cell(words.method_name(method)),
-                Cell(label),
+                TableCell(words.method_name(method)),
+                TableCell(label),
                 *cells,
-                *map(Cell, (f"{delta:g}", neighbours, unit)),
+                *map(TableCell, (f"{delta:g}", neighbours, unit)),
             )
         )
     head = (
-        *Cell.of_text("method", "data set"),
+        *TableCell.of_text("method", "data set"),
         *epsilon_heads(epsilons),
-        Cell("δ"),
-        *Cell.of_text("neighbours", "unit"),
+        TableCell("δ"),
+        *TableCell.of_text("neighbours", "unit"),
     )
-    return Table("Guarantees", head, tuple(rows))
+    return TableBlock("Guarantees", head, tuple(rows))
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
@@ -413,3 +433,84 @@ def relevant_errata(
         for row in errata()
         if in_paper and row.table in quoted and (row.dataset in in_paper or not row.dataset)
     ]
+
+
+WRITTEN, ENSEMBLE = FewShotGeneration.name, DpIcl.name
+ENSEMBLE_SHOTS = 4
+"""Rows in every prompt of DP-ICL's tables."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Whose numbers stand beside ours: a Llama-2 for tables; GPT-3 Babbage for texts, under this
+    mechanism; GPT-3 for ensembles.
+    """
+
+    model: PaperModel = "13b"
+    mechanism: str = "gaussian"
+    aggregations: Mapping[str, str | None] = field(default_factory=dict)
+    """Systems of DP-ICL that answer as the paper's, with how their answers become one; None is the
+    data set's usual way.
+    """
+
+    @staticmethod
+    def beside(model_name: str, options: Mapping[str, Mapping[str, Any]]) -> Paper:
+        """13B, unless a 7B model answered; the mechanism and the aggregations that the run's
+        options name.
+        """
+        name = model_name.lower()
+        mechanism = str(options.get(WRITTEN, {}).get("mechanism", "gaussian"))
+        ensemble = options.get(ENSEMBLE, {})
+        variants = ensemble.get("variants", ensemble.get("also"))  # earlier runs
+        variants = variants if isinstance(variants, Mapping) else {}
+        by_system = {
+            "icl": ensemble,
+            **{f"icl-{variant}": chosen for variant, chosen in variants.items()},
+        }
+        aggregations = {"few-shot": "few-shot"} | {
+            system: chosen.get("aggregation")  # of those that have the paper's noise and sizes
+            for system, chosen in by_system.items()
+            if isinstance(chosen, Mapping)
+            and chosen.get("noise") in (None, "gaussian")
+            and not {"subsets", "similarity"}
+            & {name for name, value in chosen.items() if value is not None}
+        }
+        return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, aggregations)
+
+    def number(
+        self, method: str, dataset: str, metric: str, system: str, shots: int | None, epsilon: float
+    ) -> tuple[float, float | None] | None:
+        """Mean of one cell and its deviation, if printed; None where nothing is printed."""
+        if method == ENSEMBLE:
+            if shots != ENSEMBLE_SHOTS or system not in self.aggregations:
+                return None
+            usual = "votes" if metric == "accuracy" else "embedding"
+            printed = ensemble_number(dataset, metric, self.aggregations[system] or usual, epsilon)
+            return None if printed is None else (printed, None)
+        if metric != "accuracy":
+            return None
+        if method != WRITTEN:
+            return paper_accuracy(self.model, method, dataset, system, shots, epsilon)
+        mechanism = {
+            "icl": self.mechanism,
+            "icl-exponential": "exponential",
+            "random-rows": "gaussian",
+        }.get(system, "")
+        row = "icl" if system.startswith("icl") else system
+        return (
+            few_shot_accuracy(dataset, row, shots, epsilon, mechanism)
+            if mechanism in ("gaussian", "exponential")
+            else None
+        )
+
+    def models(self, methods: set[str]) -> str:
+        """The models of the papers, for these methods."""
+        llama = [f"Llama-2 {self.model.upper()}"] if methods - {WRITTEN, ENSEMBLE} else []
+        babbage = ["GPT-3 Babbage"] if WRITTEN in methods else []
+        return words.listing(
+            [
+                *llama,
+                *babbage,
+                *(["GPT-3 (Babbage where answers are labels)"] if ENSEMBLE in methods else []),
+            ]
+        )

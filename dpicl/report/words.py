@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from dpicl.contract.pipeline import asked_by
 from dpicl.methods import METHODS
-from dpicl.pipeline import asked_by
 
 DASH = "–"
 SYSTEMS = {

@@ -18,25 +18,27 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from dpicl.engine.batches import PARTS
-from dpicl.engine.drawing import counted_batches
-from dpicl.engine.run_folder import open_unit, read_plan, rows_of
-from dpicl.engine.stage import Stage
-from dpicl.engine.stages.advance import advance
-from dpicl.engine.stages.charge import charge, release
-from dpicl.engine.stages.consult import consult
-from dpicl.engine.stages.draw import count, derive_stage, draw_stage, prepare_stage
-from dpicl.engine.stages.evaluate import evaluate, fit_baselines
-from dpicl.engine.stages.generate import generate
-from dpicl.engine.stages.ingest import ingest, prepare_batches
-from dpicl.engine.stages.probe import probe
-from dpicl.engine.stages.receive import receive
-from dpicl.engine.stages.score import parts_to_score, score, serialize
-from dpicl.engine.stages.split import split
-from dpicl.engine.stages.validate import validate
 from dpicl.methods import METHODS
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.methods.text_method import TextMethod
+from dpicl.release.rows import counted_batches
+from dpicl.release.table_files import PARTS
+from dpicl.runs.draw import (
+    advance,
+    charge,
+    consult,
+    count,
+    derive_stage,
+    draw_stage,
+    generate,
+    prepare_stage,
+    release,
+)
+from dpicl.runs.evaluate import evaluate, fit_baselines, parts_to_score, score, serialize
+from dpicl.runs.prepare import ingest, prepare_batches, receive, split, validate
+from dpicl.runs.probe import probe
+from dpicl.runs.run_folder import open_unit, read_plan, rows_of
+from dpicl.runs.stage import Stage
 
 Submit = Callable[..., object]
 """Called with a stage and its references: have it done."""

@@ -20,7 +20,7 @@ import torch
 import transformers
 from transformers.utils import logging
 
-from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.models.local.tiny import build_tiny_model
 from lab.architectures.check import PROMPTS, Finding, check
 from lab.architectures.small import names
 

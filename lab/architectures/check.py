@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from dpicl.errors import ModelError
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import whole_votes
-from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.ground.errors import ModelError
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import VoteRequest, VoteRule, Votes, VotingSession, whole_votes
 from lab.architectures.small import write_small
 
 TOLERANCE = 3e-4

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.randomness import Stream
+from dpicl.ground.randomness import Stream
 
 SURE = 1e-6
 """How often a right mechanism would be called wrong, if streams were named afresh."""

@@ -14,10 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.discrete_gaussian import SMOOTHED
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.pure import SMOOTHED
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.continual_counts import BITS, ContinualCounts, Contribution, matrix
-from dpicl.randomness import Stream
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from lab.audit.gaussian_steps import DELTA, EPSILON
 

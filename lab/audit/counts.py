@@ -13,18 +13,18 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpicl.contract.declared import Split
 from dpicl.contract.models import Contract
-from dpicl.contract.sources import Split
+from dpicl.data.central import adaptive
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.spanning_tree import Shares, measure
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods import Options, held_out_evaluation, unit_of
+from dpicl.methods import Options, tabular_method, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.randomness import Stream
-from dpicl.tabular.central import adaptive
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.spanning_tree import Shares, measure
-from dpicl.types import PrivateCodes
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
 from lab.audit.neighbours import numbers
 
@@ -98,7 +98,7 @@ def _mode(modes: Callable[..., list[int]], epsilon: Fraction = Fraction(1)) -> T
 
 
 _UNIT = unit_of(GdpTabicl.name, "audit", 0, (1.0,), (1,), (), False, Options())
-_COUNTS = len(held_out_evaluation.measured_cells(_UNIT)) + 1
+_COUNTS = len(tabular_method.measured_cells(_UNIT)) + 1
 """Of one unit: right answers of each cell, and the rows."""
 
 
@@ -110,9 +110,7 @@ def _held_out(epsilon: Fraction) -> Contract:
 
 def _evaluated(epsilon: Fraction) -> Counting:
     contract = _held_out(epsilon)
-    return lambda counts, stream: held_out_evaluation.released_counts(
-        counts, contract, _UNIT, stream
-    )
+    return lambda counts, stream: tabular_method.released_counts(counts, contract, _UNIT, stream)
 
 
 def _exact_rows(counts: Sequence[int], stream: Stream) -> list[int]:
@@ -178,7 +176,7 @@ def _adaptive(epsilon: float) -> Trial:
     )
 
 
-_EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)
+_EVALUATION = tabular_method.cost(_held_out(Fraction(1)), _UNIT)
 CASES = (
     AuditCase("noisy-count", "noisy count", 1.0, _count(_noisy(Fraction(1)))).with_mutants(
         less_noise(_count(_noisy(LESS_NOISE))),

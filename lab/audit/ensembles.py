@@ -13,7 +13,8 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.accounting.guarantee import amplified_epsilon
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.joint_exponential import joint_law
@@ -22,9 +23,8 @@ from dpicl.mechanisms.noisy_embedding import SCALE, EmbeddingNoise, whole_vector
 from dpicl.mechanisms.noisy_max import exponential_maxima, gaussian_maxima
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.mechanisms.stable_top import SPREAD, Counts, StableTop
-from dpicl.methods.ensemble.plan import Shape
-from dpicl.methods.ensemble.voting import asked_of_each, counted
-from dpicl.randomness import Stream
+from dpicl.methods.ensemble_plan import EnsembleShape
+from dpicl.methods.ensemble_voting import asked_of_each, counted
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 
 EPSILON, SIGMA = 1.0, Fraction(1)
@@ -59,7 +59,7 @@ def _votes(noise: TokenNoise) -> Trial:
     return Trial(draw, {"the first": lambda selected: selected == 0}, delta=DELTA)
 
 
-_CALIBRATED = Shape("votes", True, 3, 1, 1.0, 1, 1, calibrated=True)
+_CALIBRATED = EnsembleShape("votes", True, 3, 1, 1.0, 1, 1, calibrated=True)
 _NO_CONTENT = asked_of_each(_CALIBRATED) - 1
 _VOTER = [[0.0, 0.5], *[[0.0, 0.0]] * _NO_CONTENT]
 """Scores of two labels: of a query, for the second, and of texts without content, for neither."""
@@ -67,7 +67,7 @@ _BIASED = [[0.0, 0.5], *[[0.0, 8.0]] * _NO_CONTENT]
 """With the row the second label is likely whatever is asked, so that the vote is for the first."""
 
 
-def _pooled(scores: np.ndarray, shape: Shape) -> list[int]:
+def _pooled(scores: np.ndarray, shape: EnsembleShape) -> list[int]:
     """Mutant: every voter is calibrated by the mean of what all say to texts without content."""
     each = scores.reshape(-1, asked_of_each(shape), scores.shape[1]).copy()
     each[:, 1:] = each[:, 1:].mean(axis=0)
@@ -75,7 +75,7 @@ def _pooled(scores: np.ndarray, shape: Shape) -> list[int]:
 
 
 def _calibrated(
-    noise: TokenNoise, count_votes: Callable[[np.ndarray, Shape], list[int]] = counted
+    noise: TokenNoise, count_votes: Callable[[np.ndarray, EnsembleShape], list[int]] = counted
 ) -> Trial:
     """Votes of three prompts, of which the row is in one; whether the first label is selected."""
     assert noise.amount is not None

@@ -13,16 +13,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.randomness import Stream
-from dpicl.tabular.central.candidates import Space, nearest
-from dpicl.tabular.central.evolution import Histogram, Shares, Voters, evolve
-from dpicl.types import PrivateCodes
+from dpicl.data.central.evolution import (
+    DistinctRows,
+    EvolutionShares,
+    Histogram,
+    Space,
+    evolve,
+    nearest,
+)
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateCodes
 from lab.audit.case import AuditCase, Mutant, Trial
 
 _EPSILON = 2.0
 SMALL, LARGE = Space((2, 2, 2), (0, 0)), Space((512, 2), (512,))
 """Where every row is a candidate, and where candidates evolve."""
-Evolved = Callable[[Voters, Space, Stream], Sequence[Histogram]]
+Evolved = Callable[[DistinctRows, Space, Stream], Sequence[Histogram]]
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,9 @@ class _FromRows(Space):
         return np.vstack([self.rows, super().varied(rows, chance)[len(self.rows) :]])
 
 
-def _table(space: Space, which: bool) -> Voters:
+def _table(space: Space, which: bool) -> DistinctRows:
     """No row, and one of the last codes."""
-    return Voters.of(
+    return DistinctRows.of(
         PrivateCodes(
             np.array([[size - 1 for size in space.sizes]] * which).reshape(
                 int(which), len(space.sizes)
@@ -47,7 +53,7 @@ def _table(space: Space, which: bool) -> Voters:
     )
 
 
-def _told(histogram: Histogram, row: Voters, space: Space) -> int:
+def _told(histogram: Histogram, row: DistinctRows, space: Space) -> int:
     """Noisy votes of the candidate that the row is, or is nearest to."""
     if len(histogram.columns) < len(space.sizes) or len(histogram.candidates) == space.cells:
         own = row.rows[:, list(histogram.columns)]
@@ -82,7 +88,7 @@ def _trial(space: Space, evolved: Evolved) -> Trial:
     )
 
 
-def _evolved(epsilon: float, shares: Shares | None = None) -> Evolved:
+def _evolved(epsilon: float, shares: EvolutionShares | None = None) -> Evolved:
     return lambda voters, space, stream: evolve(
         voters,
         space,
@@ -93,16 +99,16 @@ def _evolved(epsilon: float, shares: Shares | None = None) -> Evolved:
     )
 
 
-def _exact_last(voters: Voters, space: Space, stream: Stream) -> list[Histogram]:
+def _exact_last(voters: DistinctRows, space: Space, stream: Stream) -> list[Histogram]:
     *before, last = _evolved(_EPSILON)(voters, space, stream)
     return [*before, replace(last, votes=voters.votes(last.candidates, space))]
 
 
-def _from_rows(voters: Voters, space: Space, stream: Stream) -> Sequence[Histogram]:
+def _from_rows(voters: DistinctRows, space: Space, stream: Stream) -> Sequence[Histogram]:
     return _evolved(_EPSILON)(voters, _FromRows(space.sizes, space.ordered, voters.rows), stream)
 
 
-_WHOLE = Shares(*[Fraction(_EPSILON)] * 3)
+_WHOLE = EvolutionShares(*[Fraction(_EPSILON)] * 3)
 _EVERY = Mutant(
     "whole-epsilon-each",
     "every histogram spends the whole epsilon",

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.spanning_tree import Shares, measure
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_max import exponential_max
 from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget, StepBudget
-from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.spanning_tree import Shares, measure
-from dpicl.types import PrivateCodes
 from lab.audit.case import AuditCase, Mutant, OutputEvent, Trial
 from lab.audit.ensembles import delta_of
 

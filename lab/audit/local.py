@@ -9,16 +9,16 @@ from functools import partial
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract.pipeline import Cell
+from dpicl.data.local.observed import Reported
+from dpicl.ground.randomness import Draws, Stream
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.two_levels import send, two_levels
 from dpicl.mechanisms.unary_encoding import report, unary
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ldp_collection import collect
+from dpicl.methods.collection import collect
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, Stream
-from dpicl.tabular.local.observed import Reported
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from lab.audit.neighbours import contract_of, rows
 

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.noisy_mean import Grid, Origin, noisy_means
-from dpicl.randomness import Stream
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise, low_bits
 
 ROWS, VALUE, LARGEST = 100, -37, 100

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.tabular.reading.parse import typed_column
-from dpicl.types import PrivateTable
+from dpicl.data.reading.parse import typed_column
+from dpicl.ground.types import PrivateTable
 
 CATEGORIES = tuple("abcdef")
 LABELS = ("no", "yes")

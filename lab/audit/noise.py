@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_maxima
 from dpicl.mechanisms.sparse_vector import SparseVector
-from dpicl.randomness import Stream
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 
 EPSILON, VARIANCE = 1.0, Fraction(4)

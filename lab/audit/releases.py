@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpicl.accounting.amplification import amplified_epsilon
+from dpicl.accounting.guarantee import amplified_epsilon
 from dpicl.contract import Contract
+from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.groups import assign, partition
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_count import noisy_modes
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.randomness import Draws, Stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.types import PrivateTable
 from lab.audit.case import LESS_NOISE, AuditCase, Draw, Mutant, Trial, less_noise, low_bits
 from lab.audit.counts import PRESENT_ONLY, present_only
 from lab.audit.means import BEYOND, HALVED, ROWS, VALUE, NoClip, NoiseOf, halved, points_to_more

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.cli.terminal import console, counted, new_table, note, say
-from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
-from dpicl.processes import ONE_THREAD, fork_server
-from dpicl.tabular.reading.source import load_source
+from dpicl.data.reading.source import load_source
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.processes import ONE_THREAD, fork_server
+from dpicl.home.benchmarks import check_published, content_digest
+from dpicl.home.settings import Settings
 from lab.audit import CASES, AuditResult, find_case, run_audits
 from lab.audit.end_to_end.bounds import WRONG, Bound, named_bound
 from lab.audit.end_to_end.draws import cells

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
 from dpicl.mechanisms.noisy_max import gaussian_maxima
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.mechanisms.record_filter import near, takes_part, whole_points
-from dpicl.randomness import Stream
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from lab.audit.ensembles import DELTA, EPSILON, SIGMA
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.errors import ParameterError
-from dpicl.randomness import stream
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import stream
 from lab.audit import (
     continual,
     counts,

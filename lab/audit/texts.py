@@ -13,21 +13,28 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.bounded_range import one_choice
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.pure import one_choice
 from dpicl.contract import TextContract, parse_contract
-from dpicl.lm.requests import ModelDescription, Tokens
-from dpicl.lm.votes.integer_votes import public_votes, whole_votes
-from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
-from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
-from dpicl.methods.few_shot.voting import Job
 from dpicl.methods.few_shot_generation import write
-from dpicl.methods.memory import Memory
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, Stream
-from dpicl.types import PrivateTable
+from dpicl.methods.few_shot_plan import CellPlan, Drawing, GenerationShape, Noise, VoterPool
+from dpicl.methods.few_shot_voting import WritingJob
+from dpicl.methods.text_method import Memory
+from dpicl.models.requests import ModelDescription, Tokens
+from dpicl.models.votes import (
+    FreshSession,
+    VoteRequest,
+    VoteRule,
+    Votes,
+    VotingSession,
+    public_votes,
+    whole_votes,
+)
 from lab.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 
 COMMON, OWN = "a", "b"
@@ -42,7 +49,7 @@ RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
 _SHARE = 10
 _RUNS_AT_ONCE = 1_000
 _CELL = Cell("icl", 1.0, 1)
-_POOL = Pool(None, 2)
+_POOL = VoterPool(None, 2)
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def _contract() -> TextContract:
 
 
 def _plan(
-    shape: Shape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
+    shape: GenerationShape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0
 ) -> CellPlan:
     guarantee = price(
         shape.event(Noise(noise), rate, 1),
@@ -164,7 +171,7 @@ def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
                 Draws(stream.below(1 << 64), "audit", simulated=True)
                 for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))
             ]
-            jobs = [Job({_CELL: plan}, Memory(one)) for one in draws]
+            jobs = [WritingJob({_CELL: plan}, Memory(one)) for one in draws]
             hits += [
                 texts[_CELL][0].text == OWN
                 for texts in write(rows, contract, model or EchoingModel(), jobs)
@@ -175,12 +182,14 @@ def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
 
 
 _FRESH_NOISE = TokenNoise("exponential", FRESH_EPSILON)
-_FRESH = _plan(Shape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
+_FRESH = _plan(GenerationShape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
 _FIXED_NOISE = TokenNoise("clipped-logits", Fraction(1), row_is_voter=True)
-_FIXED = _plan(Shape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1))
+_FIXED = _plan(
+    GenerationShape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1)
+)
 _INK_NOISE = DifferenceToken(INK_RANGE, 2, Fraction(1))
 _INK = _plan(
-    Shape("invisible-ink", True, 2, 1, None, 1, 1.0, temperature=Fraction(1)),
+    GenerationShape("invisible-ink", True, 2, 1, None, 1, 1.0, temperature=Fraction(1)),
     _INK_NOISE,
     Fraction(1),
     float(one_choice(float(INK_RANGE))(np.array([INK_EPSILON]))[0]),

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.keyed_subsets import KEY_BYTES
-from dpicl.randomness import Stream
-from dpicl.tabular.central import teachers
+from dpicl.methods import tab_pate
 from lab.audit.case import AuditCase, Mutant, Trial
 
 EPSILON, TEACHERS = 2.0, 8
@@ -24,7 +24,7 @@ Noise = Callable[[np.ndarray, Stream], np.ndarray]
 
 
 def _keyed(codes: np.ndarray, stream: Stream) -> np.ndarray:
-    return teachers.teachers_of(codes, None, teachers=TEACHERS, key=stream.bytes(KEY_BYTES))
+    return tab_pate.teachers_of(codes, None, teachers=TEACHERS, key=stream.bytes(KEY_BYTES))
 
 
 def in_turn(codes: np.ndarray, stream: Stream) -> np.ndarray:
@@ -33,7 +33,7 @@ def in_turn(codes: np.ndarray, stream: Stream) -> np.ndarray:
 
 
 def _noise(times: float = 1) -> Noise:
-    return lambda exact, stream: teachers.noisy_votes(
+    return lambda exact, stream: tab_pate.noisy_votes(
         exact, epsilon=Fraction(EPSILON * times), stream=stream
     )
 
@@ -51,7 +51,7 @@ def _votes(
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         def release() -> int:
-            exact = teachers.votes(
+            exact = tab_pate.votes(
                 rows[which], place(rows[which], stream), asked, _SIZES, teachers=TEACHERS
             )
             return int(noise(exact, stream)[:, 1].min())

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from pydantic import SecretStr
 
-from dpicl.lm.endpoint.client import Client, Usage
-from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
-from dpicl.lm.endpoint.protocol import RequestMode
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.requests import CONTINUATIONS, HashScorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.models.endpoint.client import Client, Usage
+from dpicl.models.endpoint.protocol import RequestMode
+from dpicl.models.endpoint.replies import LabelRequest, LabelRequester
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, bench, sized
 from tests.library.endpoint_server import Habits, serving
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.prefix_tree import grow_tree
-from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
-from dpicl.lm.requests import Tokens
+from dpicl.home.settings import Settings
+from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.tree_reader import LEAST_SAVING, grow_tree, read_shared
+from dpicl.models.requests import Tokens
 from lab.benchmarks.figures import Figures, bench, best_of, sized
 from lab.benchmarks.model import prompts_of, rows_of
 from lab.benchmarks.scoring import one_by_one, ordered

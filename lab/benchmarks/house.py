@@ -81,7 +81,7 @@ print(json.dumps([len(named), len({code.co_filename for code in named}), sum(nam
 """  # noqa: E501
 _MISSPELT = """
 import dpicl
-from dpicl.engine.request import ReleaseRequest
+from dpicl.release.request import ReleaseRequest
 ReleaseRequest(dataset="x", epsilonn=5)
 dpicl.protect("x", epsilon=1, budgett="two")
 dpicl.Session().collect("x", "reports", epsilon=1, perid="2027-01")

@@ -25,15 +25,15 @@ from dpicl.accounting.events import gaussian, poisson_sampled
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import parse_contract
-from dpicl.engine.open_ledger import address_of, open_ledger
-from dpicl.engine.releases import check_shared
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.data.reading.parse import typed_table
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.types import PrivateTable
+from dpicl.home.accounts import address_of, open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.types import PrivateTable
+from dpicl.release.releases import check_shared
 from lab.audit.end_to_end.claims import rows_moved
 from lab.audit.end_to_end.commands import Output, command_line, protect
 from lab.audit.end_to_end.mutants import MUTANTS, caught
@@ -155,7 +155,7 @@ def a_model_that_is_not_there() -> int:
 
 def a_voter_that_fails() -> int:
     """Hole 11: scores of one voter that are not finite count for more than one vote."""
-    from dpicl.methods.ensemble.voting import hard_votes, soft_votes
+    from dpicl.methods.ensemble_voting import hard_votes, soft_votes
 
     wild = np.array([[np.inf, 0.0], [-np.inf, -np.inf], [np.nan, 0.0]])
     votes = [np.abs(np.asarray(count(wild, 1.0))).max() for count in (hard_votes, soft_votes)]

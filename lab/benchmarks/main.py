@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.engine.settings import Settings
+from dpicl.accounting.guarantee import amplified_epsilon
+from dpicl.data.local.observed import inverse_matrix, invert
+from dpicl.ground.randomness import system_stream
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.methods.published import read_table, table_v
-from dpicl.randomness import system_stream
-from dpicl.tabular.local.reconstruct import inverse_matrix, invert
 from lab.benchmarks.figures import Figures, bench, seconds, sized
 from lab.benchmarks.real_tables import at_hand, real_table
 

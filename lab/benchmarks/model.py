@@ -26,15 +26,15 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import MethodName
-from dpicl.engine.settings import Settings
-from dpicl.lm.models import BUNDLED, open_scorer
-from dpicl.lm.requests import CONTINUATIONS, Scorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.split import SplitTable, fewer
+from dpicl.home.settings import Settings
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell
-from dpicl.tabular.reading.split import SplitTable, fewer
+from dpicl.methods.base import draws_for
+from dpicl.models.opening import BUNDLED, open_scorer
+from dpicl.models.requests import CONTINUATIONS, Scorer
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import MethodName
 from lab.benchmarks.figures import Figures, bench, seconds, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 from lab.training.held_out import evaluate

@@ -17,16 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.engine.settings import Settings
-from dpicl.planning.judge import fitted_quality
-from dpicl.planning.outlook import Outlook, TablePlan
-from dpicl.planning.populations import Population
-from dpicl.planning.simulate import Candidate, candidates, measure
-from dpicl.planning.table_plan import plan_table
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.source import load_source
-from dpicl.types import PrivateTable
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.source import load_source
+from dpicl.ground.types import PrivateTable
+from dpicl.home.settings import Settings
+from dpicl.quality.outlook import Outlook, TablePlan, plan_table
+from dpicl.quality.simulate import Candidate, Population, candidates, fitted_quality, measure
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand
 

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.gguf_file import SMOLLM2
+from dpicl.home.settings import Settings
+from dpicl.models.local.gguf_file import SMOLLM2
 from lab.benchmarks import real_speed
 from lab.benchmarks.figures import Figures, bench, children, sized
 

@@ -29,11 +29,11 @@ import numpy as np
 import torch
 from torch.nn.functional import linear
 
-from dpicl.lm.local.gguf_file import SMOLLM2, gguf_file
-from dpicl.lm.local.prefix_tree import grow_tree
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import CONTINUATIONS, Tokens
-from dpicl.lm.votes.voting import VoteRequest, VoteRule
+from dpicl.models.local.gguf_file import SMOLLM2, gguf_file
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tree_reader import grow_tree
+from dpicl.models.requests import CONTINUATIONS, Tokens
+from dpicl.models.votes import VoteRequest, VoteRule
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.model import prompts_of
 from lab.benchmarks.real_tables import at_hand, real_table

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import SplitTable, split_table
+from dpicl.home.settings import Settings
 from lab.benchmarks.figures import sized
 
 EIGHT = sized(

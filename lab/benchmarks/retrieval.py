@@ -19,20 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import TextContract
-from dpicl.engine.record_spending import FileSpending
-from dpicl.engine.settings import Settings
-from dpicl.lm.embedding import HashedNGrams
-from dpicl.lm.requests import ModelDescription
+from dpicl.data.prompts import asking_query
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.randomness import stream
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods import Options, unit_of
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
-from dpicl.pipeline import Cell
-from dpicl.randomness import stream
-from dpicl.text.prompts import asking_query
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.models.embedding import HashedNGrams
+from dpicl.models.requests import ModelDescription
+from dpicl.release.journal import FileSpending
 from lab.benchmarks.figures import Figures, bench, sized
 
 ASKERS, QUERIES_EACH, RECORDS, MOST = sized(64, 4), 4, 10_000, 8
@@ -60,7 +59,7 @@ def _ask(folder: Path, asker: int) -> int:
 def askers(figures: Figures) -> None:
     """Nobody overspends, and nothing that was admitted is lost."""
     processes = get_context("forkserver")
-    processes.set_forkserver_preload(["dpicl.engine.record_spending", "dpicl.methods.dp_icl"])
+    processes.set_forkserver_preload(["dpicl.release.journal", "dpicl.methods.dp_icl"])
     with tempfile.TemporaryDirectory() as name, processes.Pool(ASKERS) as pool:
         folder, started = Path(name), time.perf_counter()
         taken = sum(pool.map(partial(_ask, folder), range(ASKERS), chunksize=1))

@@ -25,9 +25,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
-from dpicl.engine.benchmarks import declare, read_content
-from dpicl.engine.settings import Settings
-from dpicl.tabular.reading.survey import WHOLE_ROWS
+from dpicl.data.reading.files import WHOLE_ROWS
+from dpicl.home.benchmarks import declare, read_content
+from dpicl.home.settings import Settings
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.speed.group_speed import large_content, large_table
 

@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
+from dpicl.models.local.packed_rows import NAME
+from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tree_reader import LEAST_SAVING, PrefixTree, grow_tree, read_shared
 from lab.benchmarks import endpoint
 from lab.benchmarks.answers.plain_tables import plain_tables
 from lab.benchmarks.figures import Figures, bench, sized

@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 from dpicl import Session
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
 from lab.benchmarks.answers.generated_tables import made_table
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.guarantees import certificates

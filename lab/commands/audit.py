@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.terminal import check_state
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 
 
 def audit(
@@ -44,7 +44,7 @@ def audit(
         str | None,
         typer.Option(
             help="membership: a public table to plant a record in, in place of made-up rows.",
-            autocompletion=names.contracts,
+            autocompletion=options.contracts,
         ),
     ] = None,
 ) -> None:

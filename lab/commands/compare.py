@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.options import AsJson
 from dpicl.cli.terminal import console, errors, new_table, note, say, say_json
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
 
 if TYPE_CHECKING:
-    from dpicl.report.blocks import Cell, Table
+    from dpicl.report.blocks import TableBlock, TableCell
     from lab.compare import Comparison
     from lab.compare.json_output import ComparedRuns
 
 
 def compare(
     first: Annotated[
-        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)
+        str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=options.runs)
     ],
     second: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="Name of the run to compare with it.", autocompletion=names.runs
+            metavar="RUN", help="Name of the run to compare with it.", autocompletion=options.runs
         ),
     ],
     out: Annotated[
@@ -39,7 +39,7 @@ def compare(
     """Compare two runs: which is better, where, and by how much. No private row is read, and
     nothing is charged.
     """
-    from dpicl.engine.run_folder import run_folder
+    from dpicl.runs.run_folder import run_folder
     from lab.compare import compare, side_of
 
     if first == second:
@@ -71,9 +71,8 @@ def _check_page(out: Path) -> None:
 
 
 def _write(compared: Comparison, out: Path) -> None:
-    from dpicl.engine.files import write_text
-    from dpicl.report.html import to_html
-    from dpicl.report.markdown import to_markdown
+    from dpicl.ground.files import write_text
+    from dpicl.report.blocks import to_html, to_markdown
     from lab.compare.page import page_of
 
     text = (to_html if out.suffix == ".html" else to_markdown)(page_of(compared))
@@ -81,7 +80,7 @@ def _write(compared: Comparison, out: Path) -> None:
 
 
 def _print(compared: Comparison) -> None:
-    from dpicl.report.blocks import Banner, Bullets, Table, Text
+    from dpicl.report.blocks import Banner, Bullets, Paragraph, TableBlock
     from lab.compare.page import page_of
 
     page = page_of(compared)
@@ -89,17 +88,17 @@ def _print(compared: Comparison) -> None:
         match block:
             case Banner(lead, text):
                 say(f"{lead} {text}")
-            case Text(text):
+            case Paragraph(text):
                 say(text)
             case Bullets(items):
                 note(*items)
-            case Table():
+            case TableBlock():
                 say("")
                 console.print(_table(block))
                 say("")
 
 
-def _table(table: Table) -> Any:
+def _table(table: TableBlock) -> Any:
     """For a terminal: numbers to the right."""
     shown = new_table(*map(_text, table.head))
     for column, head in zip(shown.columns, table.head, strict=True):
@@ -109,7 +108,7 @@ def _table(table: Table) -> Any:
     return shown
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: TableCell) -> str:
     return f"{cell.text} {cell.note}".strip()
 
 

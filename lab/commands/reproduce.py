@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl.cli import names
+from dpicl.cli import options
 from dpicl.cli.options import MANY
-from dpicl.cli.stopping import stoppable
-from dpicl.cli.terminal import console, new_table, note, say, split_values, typed_values
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.cli.terminal import console, new_table, note, say, split_values, stoppable, typed_values
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.home.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpicl.engine.pipelines import Pipeline
-    from dpicl.engine.run_folder import Plan
+    from dpicl.release.pipelines import Pipeline
+    from dpicl.runs.run_folder import Plan
     from lab.published.cells import Paper
 
 LEFT_OUT = "the data set was not chosen"
@@ -51,7 +50,7 @@ def reproduce(
         str,
         typer.Option(
             help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL.",
-            autocompletion=names.models,
+            autocompletion=options.models,
         ),
     ] = "tiny",
     datasets: Annotated[
@@ -189,8 +188,8 @@ class Campaign:
         """A run on the data sets that the tables print and that are here; None where none is. One
         that has begun stays as it was planned.
         """
-        from dpicl.engine.pipelines import find_pipeline, load_pipelines
-        from dpicl.engine.run_folder import read_plan, run_folder
+        from dpicl.release.pipelines import find_pipeline, load_pipelines
+        from dpicl.runs.run_folder import read_plan, run_folder
         from lab.published.cells import ALL_SETS, STAND_INS
 
         settings = Settings.current()
@@ -245,8 +244,8 @@ class Campaign:
                 note(f"{what}: not run, because {why}")
         table = new_table("run", "data sets", "prompts", "about")
         rates: dict[str, float] = {}
-        from dpicl.engine.run_folder import run_folder
         from dpicl.report.words import duration
+        from dpicl.runs.run_folder import run_folder
 
         for part in self.parts:
             plan = _plan(part)
@@ -273,7 +272,7 @@ class Campaign:
         """Do what is not done yet, and write the page."""
         from dpicl.cli.executors import executor_named
         from dpicl.cli.planned_run import do_run
-        from dpicl.engine.run_folder import check_stored, run_folder
+        from dpicl.runs.run_folder import check_stored, run_folder
 
         execute, settings = executor_named(executor), Settings.current()
         for part in self.parts:
@@ -297,10 +296,9 @@ class Campaign:
         return self._write()
 
     def _write(self) -> Path:
-        from dpicl.engine.files import write_text
-        from dpicl.engine.run_folder import run_folder
-        from dpicl.report.html import to_html
-        from dpicl.report.markdown import to_markdown
+        from dpicl.ground.files import write_text
+        from dpicl.report.blocks import to_html, to_markdown
+        from dpicl.runs.run_folder import run_folder
         from lab.compare import side_of
         from lab.reproduce import Made
         from lab.reproduce.page import page_of, summary, verdicts_of
@@ -373,8 +371,8 @@ def _not_here(dataset: str, begun: Sequence[str] | None, run_id: str) -> str:
 def _absent(dataset: str, settings: Settings) -> str:
     """Why a data set cannot be read here; empty where it can."""
     from dpicl.contract import Contract
-    from dpicl.tabular.reading.source import find_rows
-    from dpicl.text.read import find_texts
+    from dpicl.data.reading.source import find_rows
+    from dpicl.data.texts.read import find_texts
 
     contract = settings.declared(dataset)
     if not contract.privacy.budget.benchmark:
@@ -392,7 +390,7 @@ def _absent(dataset: str, settings: Settings) -> str:
 
 
 def _plan(part: Part) -> Plan:
-    from dpicl.engine.plan import plan_for
+    from dpicl.runs.plan import plan_for
 
     return plan_for(part.pipeline, part.changes, Settings.current(), part.run_id)
 
@@ -415,8 +413,8 @@ def _prompts(plan: Plan) -> int:
 
 def _seconds_of_a_prompt(plan: Plan) -> float:
     """Timed on made-up prompts of about the length that demonstrations have."""
-    from dpicl.engine.readers import public_corpus
-    from dpicl.lm.models import open_scorer
+    from dpicl.models.opening import open_scorer
+    from dpicl.release.readers import public_corpus
 
     scorer = open_scorer(
         plan.model, models_folder=Settings.current().models, corpus=public_corpus()

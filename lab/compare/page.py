@@ -6,9 +6,17 @@ import math
 from collections.abc import Iterator
 
 from dpicl.report import words
-from dpicl.report.blocks import Banner, Block, Bullets, Cell, Report, Section, Table, Text
-from dpicl.report.decision import fitted
-from dpicl.report.gains import LEVEL
+from dpicl.report.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Paragraph,
+    Report,
+    Section,
+    TableBlock,
+    TableCell,
+)
+from dpicl.report.decision import LEVEL, fitted
 from dpicl.report.tables import has_several_rates, is_queried, row_label
 from lab.compare.differing import differing
 from lab.compare.pairs import Comparison
@@ -28,10 +36,10 @@ def page_of(compared: Comparison) -> Report:
         f"Run {first.name} of pipeline {first.plan.pipeline_name}, run {second.name} of pipeline "
         f"{second.plan.pipeline_name}"
     )
-    opening: tuple[Block, ...] = (*_banners(compared), Text(decision(compared), "lead"))
+    opening: tuple[Block, ...] = (*_banners(compared), Paragraph(decision(compared), "lead"))
     sections: dict[tuple[str, str], tuple[Block, ...]] = {
         ("cells", "Every cell"): (cell_table(compared), Bullets(tuple(notes(compared)))),
-        ("tests", "Over data sets"): (Text(TESTED, "small"), test_table(compared))
+        ("tests", "Over data sets"): (Paragraph(TESTED, "small"), test_table(compared))
         if compared.tests
         else (),
         ("differing", "What differs"): (differing_table(compared),),
@@ -165,7 +173,7 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def cell_table(compared: Comparison) -> Table:
+def cell_table(compared: Comparison) -> TableBlock:
     """A row per cell in which something differs; of all, if nothing does."""
     several = any(has_several_rates(side.run.results) for side in (compared.first, compared.second))
     metrics = list(dict.fromkeys(pair.metric for pair in compared.pairs))
@@ -173,30 +181,34 @@ def cell_table(compared: Comparison) -> Table:
     for pair in [pair for pair in compared.pairs if not pair.is_same] or compared.pairs:
         mark, note = MARKS[pair.gain.sign]
         half = "" if math.isnan(pair.gain.half) or pair.is_same else f" ± {pair.gain.half:.3f}"
-        difference = Cell(words.signed(pair.gain.mean) + half, note, mark=mark)
+        difference = TableCell(words.signed(pair.gain.mean) + half, note, mark=mark)
         measure = words.MEASURES[pair.metric] if len(metrics) > 1 else ""
         way = _way(
             pair.method, pair.system, pair.shots, pair.sampling_rate if several else math.nan
         )
-        cell = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(way, measure)
+        cell = (
+            TableCell(pair.dataset),
+            TableCell(words.method_name(pair.method)),
+            TableCell(way, measure),
+        )
         rows.append(
             (
                 *cell,
-                Cell(words.epsilon(pair.epsilon)),
-                Cell(words.number(pair.first)),
-                Cell(words.number(pair.second)),
+                TableCell(words.epsilon(pair.epsilon)),
+                TableCell(words.number(pair.first)),
+                TableCell(words.number(pair.second)),
                 difference,
             )
         )
     names = (compared.first.name, compared.second.name)
     measured = words.MEASURES[metrics[0]] if len(metrics) == 1 else ""
     head = (
-        *Cell.of_text("data set", "method", "answers"),
-        Cell("ε"),
-        *(Cell(name, measured) for name in names),
-        Cell("difference"),
+        *TableCell.of_text("data set", "method", "answers"),
+        TableCell("ε"),
+        *(TableCell(name, measured) for name in names),
+        TableCell("difference"),
     )
-    return Table("Every cell", head, tuple(rows))
+    return TableBlock("Every cell", head, tuple(rows))
 
 
 def _way(method: str, system: str, shots: float, rate: float = math.nan) -> str:
@@ -216,7 +228,7 @@ TESTED = (
 )
 
 
-def test_table(compared: Comparison) -> Table:
+def test_table(compared: Comparison) -> TableBlock:
     """A row per way to answer that both runs have on several data sets."""
     rows = []
     for test in compared.tests:
@@ -230,22 +242,24 @@ def test_table(compared: Comparison) -> Table:
         )
         rows.append(
             (
-                Cell(words.method_name(test.method)),
-                Cell(answers, words.MEASURES[test.metric]),
-                *map(Cell, numbers),
+                TableCell(words.method_name(test.method)),
+                TableCell(answers, words.MEASURES[test.metric]),
+                *map(TableCell, numbers),
             )
         )
     head = (
-        *Cell.of_text("method", "answers"),
-        *map(Cell, ("data sets", "difference", "t", "degrees of freedom", "p")),
+        *TableCell.of_text("method", "answers"),
+        *map(TableCell, ("data sets", "difference", "t", "degrees of freedom", "p")),
     )
-    return Table("Paired t-tests over data sets", head, tuple(rows))
+    return TableBlock("Paired t-tests over data sets", head, tuple(rows))
 
 
-def differing_table(compared: Comparison) -> Table:
+def differing_table(compared: Comparison) -> TableBlock:
     """Model and costs, and whatever else is not the same."""
     names = (compared.first.name, compared.second.name)
-    rows = tuple(tuple(map(Cell, row)) for row in differing(compared.first, compared.second))
-    return Table(
-        "What differs", (*Cell.of_text("what"), *(Cell(name, mark="prose") for name in names)), rows
+    rows = tuple(tuple(map(TableCell, row)) for row in differing(compared.first, compared.second))
+    return TableBlock(
+        "What differs",
+        (*TableCell.of_text("what"), *(TableCell(name, mark="prose") for name in names)),
+        rows,
     )

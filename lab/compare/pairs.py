@@ -27,8 +27,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from dpicl.errors import RunError
-from dpicl.report.gains import CELL, Gain, answers_by_cell, gain_of, gain_of_means, noise_variance
+from dpicl.ground.errors import RunError
+from dpicl.report.decision import (
+    CELL,
+    Gain,
+    answers_by_cell,
+    gain_of,
+    gain_of_means,
+    noise_variance,
+)
 from dpicl.report.load import Run
 from dpicl.report.tables import cell_name, main_metrics
 from lab.compare.sides import Side, why_apart

@@ -14,24 +14,23 @@ from typing import Any
 
 import pandas as pd
 
-from dpicl.engine.artefacts import PREDICTIONS, RESULTS, VALUES
-from dpicl.engine.collect import MANIFEST, TIMING_COLUMNS, results_of, timings_of
-from dpicl.engine.files import read_json
-from dpicl.engine.models import DESCRIPTIONS
-from dpicl.engine.run_folder import Plan, read_plan
-from dpicl.engine.running_time import not_run
-from dpicl.evaluation import results_frame_columns
+from dpicl.ground.files import read_json
+from dpicl.methods.evaluation import results_frame_columns
 from dpicl.report.cells import read_stored
 from dpicl.report.load import (
     RESULT_NUMBERS,
-    Grid,
     Manifest,
     Model,
     Run,
+    RunGrid,
     UsedContract,
     load_run,
     read_values,
 )
+from dpicl.runs.artefacts import PREDICTIONS, RESULTS, VALUES
+from dpicl.runs.probe import DESCRIPTIONS
+from dpicl.runs.results import MANIFEST, TIMING_COLUMNS, results_of, timings_of
+from dpicl.runs.run_folder import Plan, not_run, read_plan
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def _unfinished(folder: Path, plan: Plan) -> Run:
         simulated=False,
         model=None if described is None else Model.model_validate(read_json(described)),
         writer=plan.writer.name if plan.writer else None,
-        grid=Grid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draw_count),
+        grid=RunGrid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draw_count),
         contracts={path.stem: UsedContract(digest=str(read_json(path))) for path in pinned},
     )
     results = _frame(results_of(folder, keys), results_frame_columns(), RESULT_NUMBERS)

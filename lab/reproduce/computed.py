@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.calibration import subsampled_gaussian
-from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.guarantee import Neighbours, amplified_epsilon
 from dpicl.methods.published import table_v
 from lab.published.cells import PrintedCell
 from lab.published.noise_cells import table_nine

@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from dpicl.report import words
-from dpicl.report.blocks import Banner, Block, Bullets, Cell, Fold, Report, Section, Table, Text
+from dpicl.report.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    FoldedBlock,
+    Paragraph,
+    Report,
+    Section,
+    TableBlock,
+    TableCell,
+)
 from lab.published.cells import Paper, PrintedTable
 from lab.reproduce.constant import MAJORITY, NOTHING_SHOWN, Beside, first_line, is_answer
 from lab.reproduce.made import Made
@@ -74,7 +84,11 @@ def page_of(paper: Paper, found: Judged, made: Made) -> Report:
         for verdict in verdicts
         if verdict.known or (verdict.reasons and verdict.kind in _SHOWN)
     )
-    opening: list[Block] = [*_banners(made, found), Text(summary(found), "lead"), _overview(found)]
+    opening: list[Block] = [
+        *_banners(made, found),
+        Paragraph(summary(found), "lead"),
+        _overview(found),
+    ]
     if texts:
         opening.append(Bullets(tuple(f"{count} × {text}" for text, count in texts.most_common())))
     opening.append(_meanings(found))
@@ -112,7 +126,7 @@ def _stand_ins(printed: Iterable[str], made: Made) -> Iterator[str]:
             yield f"{name} stands in: {contract.source.stands_in}."
 
 
-def _overview(found: Judged) -> Table:
+def _overview(found: Judged) -> TableBlock:
     present = {verdict.kind for _, verdicts in found for verdict in verdicts}
     kinds, rows = [kind for kind in MEANINGS if kind in present], []
     for table, verdicts in found:
@@ -120,28 +134,31 @@ def _overview(found: Judged) -> Table:
         apart = str(sum(one.is_apart for one in within)) if within else words.DASH
         rows.append(
             (
-                Cell(f"{table.name}: {table.title}"),
+                TableCell(f"{table.name}: {table.title}"),
                 *_columns(kinds, {kind: str(counts[kind]) for kind in kinds}, apart),
             )
         )
-    return Table(
+    return TableBlock(
         "Verdicts by table",
-        (*Cell.of_text("table"), *_columns(kinds, {kind: kind for kind in kinds}, "told apart")),
+        (
+            *TableCell.of_text("table"),
+            *_columns(kinds, {kind: kind for kind in kinds}, "told apart"),
+        ),
         tuple(rows),
     )
 
 
-def _columns(kinds: Iterable[str], texts: Mapping[str, str], apart: str) -> Iterator[Cell]:
+def _columns(kinds: Iterable[str], texts: Mapping[str, str], apart: str) -> Iterator[TableCell]:
     """One column a kind, and behind what is within noise how much of that is told apart from a
     constant answer.
     """
     for kind in kinds:
-        yield Cell(texts[kind])
+        yield TableCell(texts[kind])
         if kind == WITHIN:
-            yield Cell(apart)
+            yield TableCell(apart)
 
 
-def _meanings(found: Judged) -> Fold:
+def _meanings(found: Judged) -> FoldedBlock:
     """The verdicts that stand on the page."""
     present = {verdict.kind for _, verdicts in found for verdict in verdicts}
     told = (
@@ -150,7 +167,7 @@ def _meanings(found: Judged) -> Fold:
         f"an answer with {NOTHING_SHOWN}, by more than 1.96 standard errors on the same queries"
     )
     items = (*(f"{kind}: {meaning}" for kind, meaning in MEANINGS.items() if kind in present), told)
-    return Fold("What a verdict means", (Bullets(items),), level=3)
+    return FoldedBlock("What a verdict means", (Bullets(items),), level=3)
 
 
 def _blocks(table: PrintedTable, verdicts: list[Verdict], made: Made) -> Iterator[Block]:
@@ -162,9 +179,9 @@ def _blocks(table: PrintedTable, verdicts: list[Verdict], made: Made) -> Iterato
             if verdict.beside is not None and is_answer(verdict.cell)
         ]
     ):
-        yield Text(line)
+        yield Paragraph(line)
     for sentence in _stand_ins({verdict.cell.dataset for verdict in verdicts}, made):
-        yield Text(sentence[0].upper() + sentence[1:])
+        yield Paragraph(sentence[0].upper() + sentence[1:])
     ordered = sorted(verdicts, key=lambda one: (one.cell.dataset, one.model))
     for (dataset, model), group in groupby(ordered, key=lambda one: (one.cell.dataset, one.model)):
         own = list(group)
@@ -173,10 +190,10 @@ def _blocks(table: PrintedTable, verdicts: list[Verdict], made: Made) -> Iterato
         title = f"{dataset}, {model}" if model and table.pipeline else dataset
         if dataset in made.stand_ins:
             title += f", in whose place {made.stand_ins[dataset]} stands"
-        yield Fold(title, (_table(table, title, own),), level=3, note=note)
+        yield FoldedBlock(title, (_table(table, title, own),), level=3, note=note)
 
 
-def _table(table: PrintedTable, title: str, verdicts: list[Verdict]) -> Table:
+def _table(table: PrintedTable, title: str, verdicts: list[Verdict]) -> TableBlock:
     shows_model = len({verdict.cell.model for verdict in verdicts}) > 1
     shows_beside = any(verdict.beside is not None for verdict in verdicts)
     rows = []
@@ -185,23 +202,25 @@ def _table(table: PrintedTable, title: str, verdicts: list[Verdict]) -> Table:
         spread = "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
         half = f" ± {one.half:.3f}" if one.half > 0 else ""
         ours = words.DASH if math.isnan(one.ours) else words.number(one.ours, decimals) + half
-        named = ((Cell(cell.model),) if shows_model else ()) + (Cell(_answers(one), cell.metric),)
-        numbers = (
-            Cell(words.epsilon(cell.epsilon)),
-            Cell(words.number(cell.value, decimals) + spread),
-            Cell(ours),
+        named = ((TableCell(cell.model),) if shows_model else ()) + (
+            TableCell(_answers(one), cell.metric),
         )
-        beside = (Cell(one.beside.text if one.beside else words.DASH),) if shows_beside else ()
-        rows.append((*named, *numbers, *beside, Cell(one.text, mark=_mark(one))))
+        numbers = (
+            TableCell(words.epsilon(cell.epsilon)),
+            TableCell(words.number(cell.value, decimals) + spread),
+            TableCell(ours),
+        )
+        beside = (TableCell(one.beside.text if one.beside else words.DASH),) if shows_beside else ()
+        rows.append((*named, *numbers, *beside, TableCell(one.text, mark=_mark(one))))
     head = ("model", "answers") if shows_model else ("answers",)
-    constant = Cell.of_text("beside a constant answer") if shows_beside else ()
+    constant = TableCell.of_text("beside a constant answer") if shows_beside else ()
     heads = (
-        *Cell.of_text(*head),
-        *map(Cell, ("ε", "printed", "ours")),
+        *TableCell.of_text(*head),
+        *map(TableCell, ("ε", "printed", "ours")),
         *constant,
-        *Cell.of_text("verdict"),
+        *TableCell.of_text("verdict"),
     )
-    return Table(f"Table {table.name}, {title}", heads, tuple(rows))
+    return TableBlock(f"Table {table.name}, {title}", heads, tuple(rows))
 
 
 def _mark(one: Verdict) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from dpicl.lm.local.memory import choose_device
+from dpicl.models.local.loading import choose_device
 from lab.training.checkpoint import State, read_state
 from lab.training.export import export
 from lab.training.held_out import evaluate

@@ -11,8 +11,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from dpicl.processes import fork_server
-from dpicl.randomness import stream
+from dpicl.ground.processes import fork_server
+from dpicl.ground.randomness import stream
 from lab.training.curriculum import LEVELS, drawn_level
 from lab.training.encoding import Batch, Encoded, batch_of, encode_task
 from lab.training.tasks import make_task

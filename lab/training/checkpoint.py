@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from dpicl.errors import ModelError, ParameterError
+from dpicl.ground.errors import ModelError, ParameterError
 from lab.training.curriculum import Progress
 
 FILE, RECORD = "checkpoint.safetensors", "training.json"

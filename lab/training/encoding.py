@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from dpicl.lm.requests import prompt
+from dpicl.models.requests import prompt
 from lab.training.rendering import parted
 from lab.training.tasks import Task
 from lab.training.teacher import TRUST, taught

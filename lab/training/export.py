@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dpicl.errors import ModelError
+from dpicl.ground.errors import ModelError
 from lab.training.card import card
 from lab.training.checkpoint import RECORD, State
 from lab.training.held_out import Figure

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from dpicl.lm.requests import CONTINUATIONS
-from dpicl.randomness import stream
+from dpicl.ground.randomness import stream
+from dpicl.models.requests import CONTINUATIONS
 from lab.training.curriculum import LEVELS
 from lab.training.encoding import encode_task
 from lab.training.tasks import Kind, Task, make_task

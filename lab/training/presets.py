@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dpicl.contract.columns.category import CategoryColumn
 from dpicl.contract.columns.real import RealColumn
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Attribute, Label, Prompts, Template
-from dpicl.tabular.prompts.serialize import central_demonstrations, local_demonstrations
-from dpicl.types import ReleasedGroup, ReleasedGroups, ReleasedRows
+from dpicl.data.prompts import central_demonstrations, local_demonstrations
+from dpicl.ground.types import ReleasedGroup, ReleasedGroups, ReleasedRows
 from lab.training.columns import Column, NumberColumn, PartsColumn
 from lab.training.wording import Wording
 from lab.training.words import word

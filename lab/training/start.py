@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
-from dpicl.randomness import stream
+from dpicl.ground.randomness import stream
 
 NOISE = 0.004
 _LOOK_BACK = ((1.0, 0.05, 1.0), (2.0, 0.05, 0.8), (3.5, 0.2, 0.6), (6.5, 0.5, 0.5))

@@ -21,9 +21,9 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from dpicl.contract.derive import YES_OR_NO
-from dpicl.errors import ModelError
-from dpicl.randomness import stream
+from dpicl.contract.parts import YES_OR_NO
+from dpicl.ground.errors import ModelError
+from dpicl.ground.randomness import stream
 from lab.training.curriculum import LEVELS
 from lab.training.numbers import NUMBERS, number_normalizer
 from lab.training.presets import Preset

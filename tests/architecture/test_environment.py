@@ -10,23 +10,22 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ENTRIES = {
     *("dpicl/session.py", "tasks/stages.py"),
-    *("dpicl/engine/benchmarks.py", "tasks/expectations.py"),  # programs of their own
+    *("dpicl/home/benchmarks.py", "tasks/expectations.py"),  # programs of their own
 }
 """Besides the command line and flows: who may
 ask for `Settings.from_environment`.
 """
 READERS = {
-    "dpicl/engine/settings.py": "the settings themselves",
-    "dpicl/engine/state_home.py": "the platform's state folder, for the settings",
-    "dpicl/engine/pool.py": "what workers inherit",
-    "dpicl/processes.py": "what workers inherit",
-    "dpicl/engine/releases.py": "whether the ledger's address leads elsewhere by a variable of libpq",  # noqa: E501
-    "dpicl/tabular/reading/database.py": "a database that a contract names by a variable, and how long it may take",  # noqa: E501
-    "dpicl/files/cache.py": "the platform's cache folder",
-    "dpicl/lm/local/__init__.py": "how torch's threads wait, before it is imported",
-    "dpicl/lm/local/gguf_file.py": "what pip inherits",
-    "dpicl/files/objects.py": "a store's own variables",
-    "dpicl/lm/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
+    "dpicl/home/settings.py": "the settings themselves",
+    "dpicl/runs/execute.py": "what workers inherit",
+    "dpicl/ground/processes.py": "what workers inherit",
+    "dpicl/release/releases.py": "whether the ledger's address leads elsewhere by a variable of libpq",  # noqa: E501
+    "dpicl/data/reading/database.py": "a database that a contract names by a variable, and how long it may take",  # noqa: E501
+    "dpicl/ground/cache.py": "the platform's cache folder",
+    "dpicl/models/local/__init__.py": "how torch's threads wait, before it is imported",
+    "dpicl/models/local/gguf_file.py": "what pip inherits",
+    "dpicl/ground/objects.py": "a store's own variables",
+    "dpicl/models/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
     "dpicl/cli/contract_view.py": "whether a variable is set, for people",
 }
 

@@ -22,8 +22,8 @@ FRAMEWORKS = (
     "transformers",
 )
 LIBRARY = (
-    "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.tabular.reading.source, "
-    "dpicl.lm, dpicl.methods.published"
+    "dpicl, dpicl.methods.ldp_tabicl, dpicl.methods.gdp_tabicl, dpicl.data.reading.source, "
+    "dpicl.models, dpicl.methods.published"
 )
 
 
@@ -102,7 +102,7 @@ def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
 
 def test_one_module_knows_how_a_system_locks() -> None:
     # a program that imports the standard library only, where a system has groups of processes
-    alone = "dpicl/leaving.py"
+    alone = "dpicl/ground/shutdown.py"
     sources = (
         path
         for package in ("dpicl", "tasks", "flows", "infra")
@@ -114,6 +114,6 @@ def test_one_module_knows_how_a_system_locks() -> None:
         for path in sources
         if names.search(path.read_text("utf-8"))
     ] == [
-        "dpicl/files/locks.py",
+        "dpicl/ground/files.py",
         alone,
     ]

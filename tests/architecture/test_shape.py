@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from dpicl.contract import load_contract
-from dpicl.contract.schema import json_schema
-from dpicl.engine.pipelines import load_pipelines, units_of
+from dpicl.contract.load import json_schema
 from dpicl.methods import METHODS
+from dpicl.release.pipelines import load_pipelines, units_of
 from tasks.expectations import suite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ MODULES = sorted(
 HEAD = ("Trust", "Unit", "Neighbours", "Guarantee", "Paper", "Symbols", "Not covered")
 HEADED = sorted(
     [path for path in (ROOT / "dpicl" / "mechanisms").glob("*.py") if path.name != "__init__.py"]
-    + [ROOT / "dpicl" / "tabular" / "central" / "aggregate.py"]
+    + [ROOT / "dpicl" / "data" / "central" / "aggregate.py"]
     + [ROOT / "dpicl" / "methods" / f"{method}.py" for method in METHODS]
 )
 MAX_FILE_LINES, MAX_BODY_LINES = 600, 100

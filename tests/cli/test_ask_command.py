@@ -103,6 +103,6 @@ def test_an_unforeseen_failure_quotes_nothing(
     def fail(*_arguments: object) -> None:
         raise ValueError("a private row")
 
-    monkeypatch.setattr("dpicl.engine.ensemble_release.dp_icl.consult", fail)
+    monkeypatch.setattr("dpicl.release.query_session.dp_icl.consult", fail)
     code, answers, (told,) = asked(cli, WHO)
     assert (code, answers) == (1, []) and told.startswith("dpicl: ask: ValueError at fail:")

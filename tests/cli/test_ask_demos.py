@@ -12,11 +12,11 @@ import pytest
 
 from dpicl.cli.ask import answers_of, drawn, read_demonstrations
 from dpicl.contract import parse_contract
-from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
-from dpicl.lm.requests import CONTINUATIONS, HashScorer, prompt
-from dpicl.tabular.prompts.serialize import central_queries
-from dpicl.tabular.reading.queries import read_unlabelled
+from dpicl.contract.parts import Target
+from dpicl.data.prompts import central_queries
+from dpicl.data.reading.queries import read_unlabelled
+from dpicl.models.requests import CONTINUATIONS, HashScorer, prompt
 from tests.cli.conftest import Cli
 from tests.harness import Place, install, shop, shop_rows
 from tests.library.kinds import kind_contract, kind_rows, kind_tree

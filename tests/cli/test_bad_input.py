@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.plan import make_plan
+from dpicl.runs.plan import make_plan
 from tests.cli.conftest import Cli
 from tests.harness import (
     SMALL_OPTIONS,

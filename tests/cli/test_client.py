@@ -19,14 +19,14 @@ import yaml
 
 from dpicl.client.wallet import DEFAULT_CAP
 from dpicl.contract import Contract, load_contract
+from dpicl.data.local.estimate import log_linear
+from dpicl.data.local.observed import observed_tally
+from dpicl.data.local.questions import Tally
+from dpicl.data.reading.encode import LocalEncoding, label_codes
+from dpicl.data.report_counts import Received
+from dpicl.data.reports import Checker
+from dpicl.ground.types import PrivateTable
 from dpicl.methods.collection import Collection
-from dpicl.tabular.local.log_linear import log_linear
-from dpicl.tabular.local.observed import observed_tally
-from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reading.encode import LocalEncoding, label_codes
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received
-from dpicl.types import PrivateTable
 from tests.cli.holder import data_holder, held, refusal
 from tests.harness import shop, shop_rows
 from tests.library.examples import random_table, small_contract

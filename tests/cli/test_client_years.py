@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from dpicl.client.wallet import open_wallet
-from dpicl.tabular.reports.schema import SCHEMA
+from dpicl.data.reports import SCHEMA
 from tests.cli.holder import held, refusal
 from tests.cli.test_client import NO_WALLET, collection, counted, reports, run, spent
 from tests.harness import shop

@@ -14,10 +14,10 @@ import yaml
 from typer.testing import CliRunner
 
 from dpicl.cli.app import app
-from dpicl.errors import ParameterError
+from dpicl.data.report_counts import Received
+from dpicl.ground.errors import ParameterError
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.session import Session
-from dpicl.tabular.reports.count import Received
 from tests.cli.holder import data_holder, held
 from tests.cli.test_client import reports
 from tests.cli.test_client_years import FIRST, SECOND

@@ -21,7 +21,7 @@ import yaml
 
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.draft import MARK
-from dpicl.contract.schema import json_schema
+from dpicl.contract.load import json_schema
 from tests.cli.conftest import Cli
 from tests.harness import Place
 

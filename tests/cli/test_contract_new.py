@@ -16,7 +16,7 @@ import yaml
 
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.load import contract_digest
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 from lab.benchmarks.installation.new_user import KNOWN, from_knowledge, write_table
 from tasks.expectations import FOLDER, own_expectations
 from tests.cli.conftest import Cli
@@ -292,7 +292,7 @@ def test_from_another_process_the_layers_are_the_same(project: Place) -> None:
     _own(project, "shop")
     here = Settings.from_environment()
     script = (
-        "from dpicl.engine.settings import Settings; print(sorted(map(str, "
+        "from dpicl.home.settings import Settings; print(sorted(map(str, "
         "Settings.from_environment().contract_files().values())))"
     )
     there = subprocess.run(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.lm.local.gguf_file import SMOLLM2
+from dpicl.models.local.gguf_file import SMOLLM2
 from tests.harness import DPICL, REPOSITORY, Place, rows
 
 CLOSED = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, DpiclError
+from dpicl.ground.errors import BudgetError, DpiclError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
 from dpicl.session import Session
 from tests.cli.conftest import Cli, edited
 from tests.harness import (

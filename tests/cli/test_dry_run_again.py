@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.plan import plan_for
-from dpicl.engine.remembered import FOLDER, remembered
-from dpicl.engine.settings import Settings
-from dpicl.lm.models import BUNDLED
+from dpicl.home.settings import Settings
+from dpicl.models.opening import BUNDLED
+from dpicl.runs.model_check import FOLDER, remembered
+from dpicl.runs.plan import plan_for
 from tests.cli.conftest import Cli
 from tests.harness import Place, install, shop, shop_rows
 
@@ -44,7 +44,7 @@ def test_a_model_that_answered_is_not_opened_again(
 ) -> None:
     first = cli(f"run demo {GRID} --model tiny --dry-run")
     monkeypatch.setattr(
-        "dpicl.cli.dry_run.probe", lambda _: pytest.fail("the model is asked again")
+        "dpicl.cli.planned_run.probe", lambda _: pytest.fail("the model is asked again")
     )
     again = cli(f"run demo {GRID} --model tiny --dry-run")
     assert (

@@ -23,9 +23,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
-from dpicl.lm.endpoint.client import Usage
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.models.endpoint.client import Usage
 from flows.metrics import longest_gap
 from tests.cli.conftest import Cli
 from tests.flows.planted import CANARIES, contract, table

@@ -16,18 +16,18 @@ import pytest
 
 from dpicl.cli.ask import read_demonstrations
 from dpicl.contract import parse_contract
-from dpicl.engine.readers import public_corpus
-from dpicl.engine.table_files import read_table
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import close_scorers
-from dpicl.lm.requests import CONTINUATIONS, prompt
-from dpicl.report.labelled import Labelled, constant, has_mass
-from dpicl.report.labels import constant_sentences
+from dpicl.data.prompts import central_queries
+from dpicl.data.reading.queries import read_unlabelled
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import close_scorers
+from dpicl.models.requests import CONTINUATIONS, prompt
+from dpicl.release.readers import public_corpus
+from dpicl.release.table_files import read_table
+from dpicl.report.answers import constant_sentences
+from dpicl.report.cells import LabelCounts, constant, has_mass
 from dpicl.report.load import load_run
-from dpicl.report.story import overview, story
-from dpicl.tabular.prompts.serialize import central_queries
-from dpicl.tabular.reading.queries import read_unlabelled
+from dpicl.report.opening import overview, story
 from tests.cli.conftest import Cli
 from tests.harness import Place, install, run_here, shop, shop_rows
 from tests.library.lm.test_local_chat import TEMPLATE
@@ -75,8 +75,8 @@ def test_answers_are_constant_where_one_label_goes_beyond_its_share(
 
 
 def test_some_cells_are_told_as_some_and_no_cell_as_none() -> None:
-    def cell(system: str, epsilon: float, **given: int) -> Labelled:
-        return Labelled(
+    def cell(system: str, epsilon: float, **given: int) -> LabelCounts:
+        return LabelCounts(
             "gdp_tabicl",
             "shop",
             (system, epsilon, 1.0, math.nan),

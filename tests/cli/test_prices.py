@@ -11,13 +11,12 @@ import pytest
 import yaml
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account
-from dpicl.engine.forecast import forecast
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.plan import draft_plan
-from dpicl.engine.run_quote import charges
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.ledger import Account
+from dpicl.release.pipelines import load_pipelines
+from dpicl.runs.forecast import forecast
+from dpicl.runs.plan import charges, draft_plan
 from tests.cli.conftest import Cli
 from tests.harness import Place, complaint, install, shop, shop_rows
 

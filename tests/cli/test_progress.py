@@ -14,13 +14,13 @@ import pytest
 
 from dpicl.cli.planned_run import _look
 from dpicl.cli.terminal import HEARTBEAT, QUIET, Count, counted
-from dpicl.engine.artefacts import PART, RESULTS
-from dpicl.engine.files import write_json
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import progress_writer
-from dpicl.engine.stages.probe import PROBE
+from dpicl.ground.files import write_json
+from dpicl.home.settings import Settings
+from dpicl.runs.artefacts import PART, RESULTS
+from dpicl.runs.draw import progress_writer
+from dpicl.runs.plan import make_plan
+from dpicl.runs.probe import PROBE
+from dpicl.runs.run_folder import open_unit, read_plan
 from tests.cli.conftest import Cli
 from tests.harness import Place, until
 

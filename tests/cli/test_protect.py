@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dpicl.files.locks import locked
+from dpicl.ground.files import locked
 from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
@@ -148,7 +148,7 @@ def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, cli: Cli, 
 def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, cli: Cli, table: str) -> None:
     out = place.root / "demos.jsonl"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
+        patch.setattr("dpicl.release.one_release.spending_sentence", lambda *_: 1 / 0)
         code, told = cli.ended(f"protect {table} --shots 2 --out {out}")
     assert code == 1 and "not charged again" in told, told
     assert not private_files(place) and not out.exists()
@@ -217,7 +217,7 @@ def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished
     cli(f"protect {table} --shots 2 --out {place.root / 'demos.jsonl'}")
     assert not list((place.home / "runs").glob("protect-*"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.engine.one_release.spending_sentence", lambda *_: 1 / 0)
+        patch.setattr("dpicl.release.one_release.spending_sentence", lambda *_: 1 / 0)
         assert cli.ended(f"protect {table} --shots 2 --out {place.root / 'more.jsonl'}")[0] == 1
     assert not list((place.home / "runs").glob("protect-*"))
     told = cli("metrics")

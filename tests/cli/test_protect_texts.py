@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import dpicl
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.data.texts.read import has_form
+from dpicl.ground.errors import DpiclError, ParameterError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.report.load import load_run
-from dpicl.report.story import story
-from dpicl.text.form import has_form
+from dpicl.report.opening import story
 from tests.cli.conftest import Cli
 from tests.harness import (
     Place,

@@ -12,7 +12,7 @@ from statistics import mean
 import pandas as pd
 import pytest
 
-from dpicl.engine.table_files import read_table
+from dpicl.release.table_files import read_table
 from tests.cli.conftest import Cli
 from tests.harness import SMALL_OPTIONS, Place, install, run_here, shop, shop_rows
 

@@ -15,25 +15,24 @@ import pytest
 import yaml
 
 from dpicl.contract.periods import clock, period_before
-from dpicl.engine import received
-from dpicl.engine.artefacts import read_draws, remove_private
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.forecast import forecast
-from dpicl.engine.pipelines import Reports, load_pipelines
-from dpicl.engine.plan import make_plan, plan_for
-from dpicl.engine.received import Counted, counted_of, typed_places
-from dpicl.engine.run_folder import open_unit
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.draw import derive_stage
-from dpicl.engine.stages.receive import receive
-from dpicl.errors import ParameterError
+from dpicl.data.report_counts import Closed, Parted
+from dpicl.ground.errors import ParameterError
+from dpicl.home.settings import Settings
 from dpicl.methods.collection import DESIGNS
 from dpicl.release.collected import NOTHING_CHARGED
-from dpicl.report.clients import sentences_of
-from dpicl.report.stages import report_steps
+from dpicl.release.pipelines import Reports, load_pipelines
+from dpicl.report import report_steps
+from dpicl.report.sentences import sentences_of
+from dpicl.runs import client_reports
+from dpicl.runs.artefacts import read_draws, remove_private
+from dpicl.runs.client_reports import Counted, counted_of, typed_places
+from dpicl.runs.draw import derive_stage
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.forecast import forecast
+from dpicl.runs.plan import make_plan, plan_for
+from dpicl.runs.prepare import receive
+from dpicl.runs.run_folder import open_unit
 from dpicl.session import Session
-from dpicl.tabular.reports.closed import Closed
-from dpicl.tabular.reports.distinct import Parted
 from tests.cli.conftest import Cli, edited
 from tests.cli.holder import held
 from tests.cli.test_client import reports
@@ -76,7 +75,7 @@ def shop_place(place: Place, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> Pla
     """A contract with public queries, whose source is not there, and a folder of reports; of a time
     at which the periods are over.
     """
-    monkeypatch.setattr(received, "clock", lambda: datetime(2026, 12, 4, tzinfo=UTC))
+    monkeypatch.setattr(client_reports, "clock", lambda: datetime(2026, 12, 4, tzinfo=UTC))
     install(place, shop(private=True), "")
     (place.root / "data" / "shop.csv").unlink()
     deliver(place, "once.jsonl", sent["once"])

@@ -22,8 +22,8 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events import emit_event
 from prefect.states import Completed, Running
 
-from dpicl.errors import DataError
-from flows import automations
+from dpicl.ground.errors import DataError
+from flows import maintenance
 from flows.tabicl import sweep
 from tests.harness import World, end, install, shop, shop_rows, until
 from tests.library.series_contracts import series_tree, visits
@@ -419,15 +419,15 @@ def impatient(world: World) -> Iterator[None]:
     with world.entered():
         silent = timedelta(seconds=SILENT_SECONDS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(automations, "SILENT", silent)
+            patch.setattr(maintenance, "SILENT", silent)
             patch.setattr(
-                automations,
+                maintenance,
                 "_WENT_SILENT",
-                automations._WENT_SILENT.model_copy(update={"within": silent}),
+                maintenance._WENT_SILENT.model_copy(update={"within": silent}),
             )
-            automations.ensure_automations(None)
+            maintenance.ensure_automations(None)
         yield
-        automations.ensure_automations(None)
+        maintenance.ensure_automations(None)
 
 
 def done_by(world: World, automation: str) -> list[dict[str, Any]]:
@@ -453,7 +453,7 @@ def causes(done: dict[str, Any]) -> set[str]:
 @pytest.mark.exhaustive
 def test_a_failed_check_of_the_data_triggers_its_automation(world: World) -> None:
     with world.entered():
-        automations.ensure_automations(None)
+        maintenance.ensure_automations(None)
     contract = shop(
         "stall", private=True, checks=[{"rule": "in_bounds", "column": "spent", "severity": "fail"}]
     )

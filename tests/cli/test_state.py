@@ -17,18 +17,17 @@ from typing import Any
 
 import pytest
 
-import dpicl.engine.state.clean
-from dpicl.accounting.ledger import load_key
-from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.receipts import newest
-from dpicl.engine.run_folder import LOCK
-from dpicl.engine.settings import Settings
-from dpicl.engine.state import check
-from dpicl.engine.state.clean import clean
-from dpicl.files.locks import locked
-from dpicl.snapshots import SnapshotPlace
+import dpicl.installation.clean
+from dpicl.ground.files import locked
+from dpicl.home.accounts import newest, open_ledger
+from dpicl.home.sealed import SnapshotPlace
+from dpicl.home.settings import Settings
+from dpicl.installation import check
+from dpicl.installation.clean import clean
+from dpicl.ledger import load_key
+from dpicl.ledger.keys import Anchor, Head
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import LOCK
 from tests.cli.conftest import Cli
 from tests.cli.test_json import printed
 from tests.guard import kill_before
@@ -399,7 +398,7 @@ def test_a_journal_with_slots_stays(home: Path, cli: Cli) -> None:
 def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
     folder = run("old", days=91)
     removing = clean(Settings.current(), 90)
-    (old,) = dpicl.engine.state.clean.expired(Settings.current(), time.time() - 90 * DAYS)
+    (old,) = dpicl.installation.clean.expired(Settings.current(), time.time() - 90 * DAYS)
     made(folder / "units" / "u" / "results.json")
     assert not old.remove() and folder.exists() and list(removing) == []
 
@@ -461,7 +460,7 @@ def ending(line: int, settings: Settings) -> int:
     child = os.fork()
     if child == 0:
         try:
-            kill_before(line, dpicl.engine.state.clean)
+            kill_before(line, dpicl.installation.clean)
             list(clean(settings, 90))
             os._exit(0)
         except BaseException:

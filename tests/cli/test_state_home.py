@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import default_home, make_private
+from dpicl.home.settings import Settings, default_home, make_private
 from tests.cli.conftest import Cli
 from tests.harness import (
     DPICL,
@@ -161,8 +160,8 @@ def test_a_run_whose_path_holds_any_letters_leaves_nothing_beside_it(user: User)
 
 
 def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) -> None:
-    from dpicl.accounting.ledger.database import Database
-    from dpicl.errors import LedgerError
+    from dpicl.ground.errors import LedgerError
+    from dpicl.ledger.database import Database
 
     with pytest.raises(LedgerError) as refused:
         Database("postgresql://ledger:hidden@127.0.0.1:1/ledger?password=hidden&sslkey=hidden")
@@ -229,7 +228,7 @@ def test_where_state_and_runs_are(
 def test_a_home_that_goes_by_the_working_directory_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from dpicl.errors import ParameterError
+    from dpicl.ground.errors import ParameterError
 
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "relative")
@@ -238,7 +237,7 @@ def test_a_home_that_goes_by_the_working_directory_is_refused(
 
 
 def test_a_folder_that_users_share_is_no_state_home(tmp_path: Path) -> None:
-    from dpicl.errors import RunError
+    from dpicl.ground.errors import RunError
 
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o1777)
@@ -258,7 +257,7 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
             pytest.skip("nobody else comes here")
     script = (
         "import os, sys; os.setuid(65534)\nfrom pathlib import Path\n"
-        "from dpicl.engine.state_home import make_private\n"
+        "from dpicl.home.settings import make_private\n"
         "make_private(Path(sys.argv[1]), 'DPICL_HOME')"
     )
     done = subprocess.run(

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.files.locks import locked
-from dpicl.leaving import sweep
+from dpicl.ground.files import locked
+from dpicl.ground.shutdown import sweep
 from lab.benchmarks.stranger_parts.stops import hears, pids
 from tests.harness import (
     Place,
@@ -35,8 +35,8 @@ REPEAT = "dpicl: interrupted; repeating the command is not charged again"
 STUBBORN = """
 import signal, sys, time
 from pathlib import Path
-from dpicl.cli.stopping import stoppable, tell_when_stopped
-from dpicl.leaving import SIGNALS, passing
+from dpicl.cli.terminal import stoppable, tell_when_stopped
+from dpicl.ground.shutdown import SIGNALS, passing
 
 for sign in SIGNALS:
     signal.signal(sign, signal.SIG_DFL)  # the tests may have been started in a shell's background, which ignores some
@@ -62,7 +62,7 @@ long, or fails.
 IMPORTS = """
 import os, signal, sys, time
 from multiprocessing import util
-from dpicl.processes import OWN_GROUP, fork_server
+from dpicl.ground.processes import OWN_GROUP, fork_server
 sys.path.insert(0, sys.argv[1])
 context = fork_server([OWN_GROUP, "slow"])
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -216,8 +216,8 @@ def test_a_stop_leaves_the_rows_that_another_process_works_with(
     rows.mkdir(parents=True)
     (rows / "table").write_text("private")
     stopped = (
-        "from pathlib import Path; from dpicl.leaving import leave, passing; from "
-        "dpicl.files.locks import locked\n"
+        "from pathlib import Path; from dpicl.ground.shutdown import leave, passing; from "
+        "dpicl.ground.files import locked\n"
         f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), "
         f"lock=Path({str(lock)!r})): leave('stopped')"
     )

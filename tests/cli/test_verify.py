@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.certificate.files import certificate_of, write_certified
-from dpicl.certificate.issue import certify
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
+from dpicl.release.certificate_files import certificate_of, write_certified
+from dpicl.release.certificate_issue import certify
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
 from tests.cli.conftest import Cli
 from tests.harness import Place, install, shop, shop_rows
 

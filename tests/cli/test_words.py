@@ -160,7 +160,7 @@ def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_is_made(
 def test_completion_imports_nothing_heavy() -> None:
     """Typer alone takes a third of a second: no table, no number and no ledger beside it."""
     code = (
-        "import sys, dpicl.cli.app; from dpicl.cli import names; names.contracts(''); "
+        "import sys, dpicl.cli.app; from dpicl.cli import options as names; names.contracts(''); "
         "names.pipelines(''); names.methods(''); names.runs('');"
         "print(*{'pyarrow', 'numpy', 'sqlalchemy', 'dpicl.methods', 'dpicl.contract'} & "
         "{*sys.modules})"

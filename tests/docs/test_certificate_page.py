@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dpicl.certificate.files import certificate_of, write_certified
-from dpicl.certificate.signing import public_key
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
+from dpicl.release.certificate_files import certificate_of, public_key, write_certified
 from tests.docs.pages import DOCS
 from tests.library.certificates import made_up_certificate
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.mechanisms import noisy_mean
-from dpicl.methods.heads import head_of
+from dpicl.methods.base import head_of
 from tools.reference import GENERATED, PAGES
 from tools.words import NOTHING
 

@@ -19,7 +19,7 @@ from prefect import flow, task  # noqa: E402 - after its environment
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 
-import dpicl.engine.rows  # noqa: E402
+import dpicl.release.rows  # noqa: E402
 import tasks.warm  # noqa: E402, F401
 from flows.tabicl import sweep, task_runner  # noqa: E402
 from tasks.stages import TASKS  # noqa: E402
@@ -41,7 +41,7 @@ def faults() -> dict[str, str]:
     for name, one in TASKS.items():
         TASKS[name] = one.with_options(retry_delay_seconds=0)
     # of this process, which reads tables
-    plant(dpicl.engine.rows, "load_source", "ingest")
+    plant(dpicl.release.rows, "load_source", "ingest")
     private = {**GRID, "datasets": ["spoilt", "outside", "raising", *map(fault, STAGES)]}
     bench = {
         **GRID,

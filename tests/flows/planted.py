@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.contract import Declared
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import PrivateTable
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import PrivateTable
 from tests.harness import shop
 from tests.library.text_contracts import lines, records
 
@@ -130,14 +130,14 @@ def _die_once(name: str) -> None:
 
 def dask_setup(_worker: Any) -> None:
     """Plant the faults of workers."""
-    import dpicl.engine.rows
-    import tasks.validate
+    import dpicl.release.rows
+    import tasks.expectations
     from dpicl.methods import dp_icl, few_shot_generation, ldp_tabicl
     from dpicl.methods.gdp_tabicl import GdpTabicl
 
     places = (
-        (tasks.validate, "evaluate"),
-        (dpicl.engine.rows, "split_table"),
+        (tasks.expectations, "evaluate"),
+        (dpicl.release.rows, "split_table"),
         (ldp_tabicl, "collect"),
         (GdpTabicl, "prepare"),
         (GdpTabicl, "draw"),

@@ -6,7 +6,7 @@ import math
 from html.parser import HTMLParser
 from itertools import zip_longest
 
-from dpicl.evaluation import results_frame_columns
+from dpicl.methods.evaluation import results_frame_columns
 from dpicl.report import build_report
 
 COLUMNS = results_frame_columns()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
-from dpicl.errors import ModelError
+from dpicl.ground.errors import ModelError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from tests.harness import World, install, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.engine.verdicts import VERDICTS
+from dpicl.runs.stage import VERDICTS
 from tests.flows.aftermath import SPOILT, Aftermath, everything_done
 from tests.flows.planted import (
     CANARIES,

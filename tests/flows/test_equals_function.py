@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.pipelines import units_of
-from dpicl.engine.readers import public_corpus
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.lm.embedding import open_embedder
-from dpicl.lm.models import open_generator, open_scorer
-from dpicl.lm.spec import ModelSpec
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import fewer, split_table
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import fewer, split_table
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.home.settings import Settings
+from dpicl.models.embedding import open_embedder
+from dpicl.models.opening import open_generator, open_scorer
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import units_of
+from dpicl.release.readers import public_corpus
+from dpicl.runs.run_folder import read_plan
 from tests.direct import run as run_table
 from tests.direct import run_texts
 from tests.harness import (

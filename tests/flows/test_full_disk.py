@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.run_folder import LOCK
+from dpicl.runs.run_folder import LOCK
 from tests.flows.test_interrupted import outcome
 from tests.harness import (
     SMALL,

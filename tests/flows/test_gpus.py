@@ -13,8 +13,8 @@ import pytest
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dpicl.processes import VISIBLE, gpus_here
-from flows.gpus import GPU, LocalWorker
+from dpicl.ground.processes import VISIBLE, gpus_here
+from flows.executor import GPU, LocalWorker
 from flows.runtime import local_cluster
 from tests.harness import SMALL, World, running_cluster
 

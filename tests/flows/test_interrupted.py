@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.spending import SPENDING
-from dpicl.engine.stages.score import PARTS
+from dpicl.runs.evaluate import PARTS
+from dpicl.runs.run_folder import SPENDING
 from tests.harness import World, content, differences, end, running_cluster, talk, until
 
 pytestmark = pytest.mark.exhaustive

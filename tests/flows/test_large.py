@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.tabular.reading.survey import WHOLE_ROWS
+from dpicl.data.reading.files import WHOLE_ROWS
 from tests.harness import (
     SMALL_OPTIONS,
     Place,

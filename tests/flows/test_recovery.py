@@ -17,11 +17,11 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
-from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
+from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
+from flows.maintenance import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
 from tests.harness import SMALL, Place, World, install, new_place, shop, shop_rows, until
 
 

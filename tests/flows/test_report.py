@@ -12,12 +12,11 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from dpicl.errors import DataError, DpiclError, RunError
+from dpicl.ground.errors import DataError, DpiclError, RunError
 from dpicl.report import build_report
 from dpicl.report.content import cell_label, examples
-from dpicl.report.decision import better_from
+from dpicl.report.decision import Gain, better_from
 from dpicl.report.figures import epsilon_places
-from dpicl.report.gains import Gain
 from dpicl.report.load import load_run
 from dpicl.report.words import mass
 

@@ -5,11 +5,11 @@ of nothing else.
 import pyarrow as pa
 import pytest
 
-from dpicl.engine.artefacts import PREDICTIONS, PROMPTS
-from dpicl.engine.table_files import write_table
-from dpicl.errors import RunError
+from dpicl.ground.errors import RunError
+from dpicl.release.table_files import write_table
 from dpicl.report import cells
 from dpicl.report.load import load_cells, load_run
+from dpicl.runs.artefacts import PREDICTIONS, PROMPTS
 
 from .report_folder import Page, built, write_run
 

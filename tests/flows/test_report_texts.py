@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpicl.report.load import load_run
-from dpicl.report.paper import Paper
-from dpicl.report.story import story
+from dpicl.report.opening import story
+from dpicl.report.tables import Paper
 
 from .report_folder import Page, built, markdown_row, write_run
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dpicl.contract.periods import clock, period_before
-from dpicl.engine.received import counted_of
-from dpicl.engine.stages import receive as stages
+from dpicl.runs import prepare as stages
+from dpicl.runs.client_reports import counted_of
 from tests.cli.holder import held
 from tests.cli.test_client import reports
 from tests.harness import World, run_here, shop, shop_rows

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.settings import Settings
-from flows.retention import cleaned_daily
+from dpicl.home.settings import Settings
+from flows.maintenance import cleaned_daily
 from tests.harness import World, new_place, running_server, said, until
 
 pytestmark = pytest.mark.exhaustive

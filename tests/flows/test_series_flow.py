@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.names import PART
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.horizon import Horizon
+from dpicl.release.names import PART
 from tests.harness import World, end
 from tests.library.series_contracts import series_tree, visits
 from tests.tasks.test_series import as_csv

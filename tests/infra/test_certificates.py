@@ -18,8 +18,8 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.security import Security
 
-from dpicl.errors import RunError
-from flows.gpus import GPU
+from dpicl.ground.errors import RunError
+from flows.executor import GPU
 from flows.runtime import check_named
 from infra.certificates import ROLES, main
 from tests.doors import family, open_doors, pages, refusal

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from flows.environment import DEFAULTS as QUIET
-from flows.gpus import GPU
+from flows.executor import GPU
 from infra.certificates import ROLES
 from tests.harness import REPOSITORY
 from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, SECRETS, documents, pods

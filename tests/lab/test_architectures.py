@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from dpicl.lm.local.full_precision import in_float32
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.models.local.generation import in_float32
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
 from lab.architectures.__main__ import RESULTS, checked
 from lab.architectures.check import ANSWERS, PROMPTS, check
 from lab.architectures.small import names, write_small

@@ -15,9 +15,9 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.groups import assign, partition
 from dpicl.mechanisms.noisy_mean import noisy_means
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.central.group import assign, partition
 from lab.audit import CASES, epsilon_at_least, run_audits
 from lab.audit.means import ROWS, VALUE
 from lab.audit.neighbours import LABELS, SHOTS, joined, numbers, rows

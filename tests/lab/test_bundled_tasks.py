@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from dpicl.lm.requests import prompt
-from dpicl.randomness import stream
-from dpicl.tabular.prompts.serialize import local_queries
-from dpicl.types import EncodedQueries
+from dpicl.data.prompts import local_queries
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import EncodedQueries
+from dpicl.models.requests import prompt
 from lab.training import rendering
 from lab.training.batches import Job, make_step
 from lab.training.curriculum import LEVELS, Progress

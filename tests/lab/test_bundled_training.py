@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dpicl.errors import ModelError, ParameterError
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.randomness import stream
+from dpicl.ground.errors import ModelError, ParameterError
+from dpicl.ground.randomness import stream
+from dpicl.models.local.transformers_backend import TransformersScorer
 from lab.training import __main__ as command
 from lab.training import batches
 from lab.training import export as exporting

@@ -12,15 +12,14 @@ import pyarrow as pa
 import pytest
 from scipy.stats import t, ttest_rel
 
-from dpicl.engine.artefacts import PREDICTIONS, RESULTS, VALUES
-from dpicl.engine.files import write_json
-from dpicl.engine.pipelines import Pipeline
-from dpicl.engine.run_folder import Plan, write_plan
-from dpicl.engine.table_files import write_table
-from dpicl.errors import RunError
-from dpicl.lm.spec import ModelSpec
-from dpicl.report.html import to_html
-from dpicl.report.markdown import to_markdown
+from dpicl.ground.errors import RunError
+from dpicl.ground.files import write_json
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import Pipeline
+from dpicl.release.table_files import write_table
+from dpicl.report.blocks import to_html, to_markdown
+from dpicl.runs.artefacts import PREDICTIONS, RESULTS, VALUES
+from dpicl.runs.run_folder import Plan, write_plan
 from lab.compare import compare, side_of
 from lab.compare.differing import differing
 from lab.compare.page import decision, notes, page_of

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-import dpicl.engine.releases
-import dpicl.engine.stages.charge
-from dpicl.accounting.ledger import Ledger
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.releases import UnitReleases
-from dpicl.engine.run_folder import UnitFolder
-from dpicl.engine.stages.charge import releases_of
-from dpicl.pipeline import Cell
+import dpicl.release.releases
+import dpicl.runs.draw
+from dpicl.contract.pipeline import Cell
+from dpicl.home.accounts import open_ledger
+from dpicl.ledger import Ledger
+from dpicl.release.releases import UnitReleases
+from dpicl.runs.draw import releases_of
+from dpicl.runs.run_folder import UnitFolder
 from lab.benchmarks.crash.matrix import cluster_runner, forks, in_one_process, play, scratch
 from lab.benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, rig
 from lab.benchmarks.crash.steps import STEPS
@@ -103,7 +103,7 @@ def last_wins() -> None:
             return {cell: releases.read(ledger, cell) for cell in releases.named}
 
     Ledger.publish = publish  # type: ignore[method-assign]
-    dpicl.engine.stages.charge.publish_drafts = publish_drafts
+    dpicl.runs.draw.publish_drafts = publish_drafts
 
 
 def draw_first() -> None:
@@ -118,13 +118,13 @@ def draw_first() -> None:
                 releases.publish(ledger, cell, drafts[cell])
             return {cell: releases.read(ledger, cell) for cell in releases.named}
 
-    dpicl.engine.stages.charge.publish_drafts = publish_drafts
+    dpicl.runs.draw.publish_drafts = publish_drafts
 
 
 def charge_every_try() -> None:
     """Name every try of a release anew."""
-    named = dpicl.engine.releases.release_id
-    dpicl.engine.releases.release_id = lambda key, **about: named(
+    named = dpicl.release.releases.release_id
+    dpicl.release.releases.release_id = lambda key, **about: named(
         key, **{**about, "period": secrets.token_hex(4)}
     )
 

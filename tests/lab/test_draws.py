@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.report.gains import gain_of
+from dpicl.report.decision import gain_of
 from lab.benchmarks.real_model.conditions import gain_of_draws
 from tests.library.methods.test_gains import _truth
 

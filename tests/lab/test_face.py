@@ -91,5 +91,5 @@ def test_nothing_below_imports_lab_by_name_or_by_a_string() -> None:
 
 
 def test_a_module_beside_the_face_would_be_noticed() -> None:
-    names = {"dpicl.engine.payers", "dpicl.lm.models", "dpicl.errors", "numpy"}
-    assert beyond(names, FACE) == {"dpicl.engine.payers"}
+    names = {"dpicl.release.names", "dpicl.models.opening", "dpicl.ground.errors", "numpy"}
+    assert beyond(names, FACE) == {"dpicl.release.names"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.errors import DataError
+from dpicl.ground.errors import DataError
 from lab.benchmarks import hostile
 from lab.benchmarks.hostile_input.cases import Case, attempt
 from lab.benchmarks.hostile_input.mutations import mutated

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpicl.errors import PrivacyError
-from dpicl.randomness import stream
-from dpicl.tabular.central.graphical_model import NoisyMarginal
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import stream
 from lab.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
 from lab.audit.membership.attacks import (
     SURE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpicl.randomness import stream
+from dpicl.ground.randomness import stream
 from lab.audit.membership import allowed, made_up_texts
 from lab.audit.membership.attacks import by_score, most_area, most_true
 from lab.audit.membership.texts import INK, TEXT_WAYS, TextScene, attack_texts_once

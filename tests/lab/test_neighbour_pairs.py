@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import pytest
 
+from dpicl.data.central import aggregate
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, Origin
-from dpicl.randomness import Stream
-from dpicl.tabular.central import aggregate
 from lab.audit.means import NoClip, halved
 from lab.benchmarks.guarantees.neighbour_pairs import CASES, group_by, mean, try_pairs
 

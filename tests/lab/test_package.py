@@ -9,7 +9,7 @@ import pytest
 
 import lab
 from dpicl import __version__
-from dpicl.cli.contributed import LAB
+from dpicl.cli.executors import LAB
 from tests.packaging.test_without_extras import PROGRAM, without
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from dpicl.engine.pipelines import load_pipelines
 from dpicl.methods import unit_of
-from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot_plan import GenerationShape
 from dpicl.methods.published import errata, table_v
+from dpicl.release.pipelines import load_pipelines
 from lab.published import read_table
 from lab.published.noise_cells import table_nine
 from tests.library.examples import ROOT
@@ -78,7 +78,7 @@ def test_a_pipeline_writes_with_the_sizes_of_table_9(name):
             "icl",
             *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants),
         ):
-            shape = Shape.of(TEXT_CONTRACTS[dataset], unit, system)
+            shape = GenerationShape.of(TEXT_CONTRACTS[dataset], unit, system)
             assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (
                 dataset,
                 system,

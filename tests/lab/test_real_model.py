@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
 from dpicl.report.load import load_run
-from dpicl.report.stages import report_steps
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.plan import make_plan
 from lab.benchmarks.real_model.conditions import REVERSED, SHOWS, UNSEEN, conditions, directions
 from lab.benchmarks.real_model.page import (
     BEGIN,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.pipelines import Pipeline, load_pipelines
-from dpicl.engine.plan import plan_for
-from dpicl.engine.run_folder import run_folder, write_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import ParameterError
-from dpicl.pipeline import CommonOptions
+from dpicl.contract.pipeline import CommonOptions
+from dpicl.ground.errors import ParameterError
+from dpicl.home.settings import Settings
+from dpicl.release.pipelines import Pipeline, load_pipelines
+from dpicl.runs.plan import plan_for
+from dpicl.runs.run_folder import run_folder, write_plan
 from lab.commands.reproduce import _shorter
 from lab.compare import side_of
 from lab.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers

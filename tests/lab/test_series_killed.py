@@ -13,7 +13,7 @@ from lab.benchmarks.series.kills import killed_nights
 
 def count_anew() -> None:
     """What a killed night has frozen is thrown away by the next one."""
-    from dpicl.engine.horizon import Horizon
+    from dpicl.release.horizon import Horizon
 
     make = Horizon.make
 

@@ -11,10 +11,9 @@ from functools import cache
 
 import pytest
 
-from dpicl.accounting.accountant import price
+from dpicl.accounting.accountant import bracket, price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.prv import bracket
 from lab.published.noise_cells import NoiseCell, table_nine
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

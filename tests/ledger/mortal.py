@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
-from dpicl.accounting.ledger import Account
+from dpicl.ledger import Account
 from tests.ledger.workload import ADD, Place, cost, release, sha256
 
 CROWDED = Account("shop", "row", ADD, epsilon_cap=1000.0)

@@ -20,9 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpicl.accounting.accountant import Cost, check, compose, price
-from dpicl.accounting.amplification import amplify
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
+from dpicl.accounting.accountant import Cost, bracket, check, compose, price
 from dpicl.accounting.events import (
     approximate,
     gaussian,
@@ -32,10 +30,10 @@ from dpicl.accounting.events import (
     repeated,
     sequential,
 )
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, amplify
 from dpicl.accounting.pld import epsilon_at
-from dpicl.accounting.prv import bracket
-from dpicl.errors import PrivacyError
+from dpicl.accounting.pure import discrete_gaussian
+from dpicl.ground.errors import PrivacyError
 from tests.ledger.workload import ADD, REPLACE, cost
 
 TABLE_9 = """name,rows,sampled,steps,sigma,add,replace

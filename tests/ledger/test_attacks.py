@@ -17,9 +17,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.ledger import Account, Ledger, chain
-from dpicl.accounting.ledger.keys import canonical
-from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, PrivacyError
+from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, PrivacyError
+from dpicl.ledger import Account, Ledger, chain
+from dpicl.ledger.keys import canonical
 from tests.ledger.workload import ADD, REPLACE, Place, cost, release, sha256
 
 TINY = Account("shop", "row", ADD, epsilon_cap=2.0)

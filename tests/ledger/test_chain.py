@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.chain import link
-from dpicl.errors import LedgerError, LedgerRefusedError
+from dpicl.ground.errors import LedgerError, LedgerRefusedError
+from dpicl.ledger import Ledger
+from dpicl.ledger.chain import link
+from dpicl.ledger.keys import Anchor, Head
 from tests.ledger.workload import SHOP, Place, cost, release, sha256
 
 

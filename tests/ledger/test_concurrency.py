@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from dpicl.accounting.ledger import Account, Reservation
-from dpicl.errors import BudgetError
+from dpicl.ground.errors import BudgetError
+from dpicl.ledger import Account, Reservation
 from lab.benchmarks.guarantees.spenders import spend_together
 from tests.ledger.workload import ADD, KEY, SHOP, Place, release
 

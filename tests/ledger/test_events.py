@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting import events
-from dpicl.accounting.amplification import amplified_epsilon, amplify
 from dpicl.accounting.events import (
     event_as_json,
     event_from_json,
@@ -26,12 +25,14 @@ from dpicl.accounting.events import (
 from dpicl.accounting.guarantee import (
     Event,
     Guarantee,
+    amplified_epsilon,
+    amplify,
     compose_parallel,
     compose_sequential,
     to_replace_one,
 )
 from dpicl.accounting.pure import pure_epsilon
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.randomised_response import response
 from dpicl.mechanisms.unary_encoding import unary

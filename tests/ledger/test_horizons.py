@@ -11,8 +11,8 @@ import pytest
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, horizon_part, sequential
 from dpicl.accounting.guarantee import Event, Guarantee
-from dpicl.accounting.ledger import Account, Ledger, Release
-from dpicl.errors import DpiclError, LedgerRefusedError, PrivacyError
+from dpicl.ground.errors import DpiclError, LedgerRefusedError, PrivacyError
+from dpicl.ledger import Account, Ledger, ReleaseCharge
 from tests.ledger.workload import ADD, REPLACE, SHOP, Place, cost, release, sha256
 
 HORIZON = release(
@@ -24,15 +24,15 @@ def part(
     index: int,
     name: str = "",
     *,
-    of: Release = HORIZON,
+    of: ReleaseCharge = HORIZON,
     account: str = "shop",
     event: Event | None = None,
-) -> Release:
+) -> ReleaseCharge:
     guarantee = Guarantee(0.0, 0.0, ADD, "row", event or horizon_part(of.release_id, index))
     return release(name or f"part {index}", guarantee, account=account, index=index)
 
 
-def priced(index: int, delta: float) -> Release:
+def priced(index: int, delta: float) -> ReleaseCharge:
     """A part that states a cost of its own."""
     return release(
         f"priced {index}",
@@ -92,7 +92,9 @@ def test_a_part_is_paid_whatever_the_cap_is_now(place: Place) -> None:
         (replace(part(1), mechanism="another"), "is not charged to it"),
     ],
 )
-def test_a_part_without_its_horizon_is_refused(place: Place, wanted: Release, refused: str) -> None:
+def test_a_part_without_its_horizon_is_refused(
+    place: Place, wanted: ReleaseCharge, refused: str
+) -> None:
     with place.ledger() as ledger:
         begun(ledger)
         ledger.ensure_account(Account("other", "row", ADD, epsilon_cap=5.0, delta_cap=1e-5))
@@ -123,7 +125,7 @@ def test_a_part_of_other_counts_is_refused(place: Place) -> None:
         begun(ledger)
         one = part(1)
         ledger.reserve(one)
-        other = Release(
+        other = ReleaseCharge(
             one.release_id,
             one.account,
             one.mechanism,

@@ -13,14 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import (
-    content_version,
-    keyed_hash,
-    load_key,
-    release_id,
-)
-from dpicl.accounting.ledger.keys import canonical
-from dpicl.errors import LedgerError, ParameterError
+from dpicl.ground.errors import LedgerError, ParameterError
+from dpicl.ledger import content_version, keyed_hash, load_key, release_id
+from dpicl.ledger.keys import canonical
 
 KEY = bytes(range(32))
 RELEASE: dict[str, Any] = {

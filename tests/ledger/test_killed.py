@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.ledger.keys import Anchor
 from tests.harness import until
 from tests.ledger.mortal import CROWDED, die_in_step, spender
 from tests.ledger.workload import Place, release, sha256

@@ -16,8 +16,8 @@ from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import approximate, gaussian, poisson_sampled, pure, repeated
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Event, Guarantee
-from dpicl.accounting.ledger import Account, Ledger, Reservation
-from dpicl.errors import BudgetError, LedgerError, ParameterError, PrivacyError
+from dpicl.ground.errors import BudgetError, LedgerError, ParameterError, PrivacyError
+from dpicl.ledger import Account, Ledger, Reservation
 from tests.ledger.workload import ADD, KEY, REPLACE, SHOP, Place, cost, release, sha256
 
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import inspect
 
 from dpicl import __version__
-from dpicl.accounting.ledger.database import SCHEMA, metadata
-from dpicl.errors import LedgerError, LedgerRefusedError
+from dpicl.ground.errors import LedgerError, LedgerRefusedError
+from dpicl.ledger.database import SCHEMA, metadata
 from tests.ledger.mortal import die_making
 from tests.ledger.workload import SHOP, Place, open_and_ask
 

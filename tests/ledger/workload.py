@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release, keyed_hash
+from dpicl.ledger import Account, Ledger, ReleaseCharge, keyed_hash
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 KEY = bytes(range(32))
@@ -70,9 +70,9 @@ def cost(epsilon: float, neighbours: Neighbours = ADD, unit: str = "row") -> Gua
 
 def release(
     name: str, guarantee: Guarantee | None = None, *, account: str = "shop", **parameters: Any
-) -> Release:
+) -> ReleaseCharge:
     """A release of epsilon 1 unless told otherwise; the same name is the same release."""
-    return Release(
+    return ReleaseCharge(
         keyed_hash(KEY, account, name),
         account,
         "noisy-mean",

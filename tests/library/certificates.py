@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dpicl.certificate.statement import (
+from dpicl.release.certificate import (
     Accounting,
     Certificate,
     Evidence,
     Flavor,
     Implementation,
     Mechanism,
-    Model,
     Parameters,
     PrivacyLoss,
     Product,
+    TrustModel,
 )
 
 
@@ -39,7 +39,7 @@ def made_up_certificate() -> Certificate:
             privacy_parameters=loss,
             statement="0.1-DP.",
         ),
-        model=Model(
+        model=TrustModel(
             model_name="Central",
             trust_model="The curator.",
             threat_model="Anybody.",

@@ -14,8 +14,8 @@ import pytest
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.errors import DeclarationError
-from dpicl.randomness import Stream, stream
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.randomness import Stream, stream
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = {

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.files.cache import cache_folder
-from dpicl.lm.local.gguf_file import SMOLLM2, gguf_file, gguf_folder
+from dpicl.ground.cache import cache_folder
+from dpicl.models.local.gguf_file import SMOLLM2, gguf_file, gguf_folder
 
 PEERS = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
 PATIENCE = 300

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import SourceError
-from dpicl.files.visit import BaseUrls, FetchLimits
-from dpicl.tabular.reading.source import fetch
+from dpicl.data.reading.source import fetch
+from dpicl.ground.cache import BaseUrls, FetchLimits
+from dpicl.ground.errors import SourceError
 
 from .hostile_server import HostileServer, Reply, good
 from .table_contracts import small_contract

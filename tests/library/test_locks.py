@@ -27,11 +27,11 @@ for name in {_ONLY_POSIX!r}:
 """
 """Windows' call on what POSIX has for it: byte ranges that belong to a process."""
 _HOLDS = (
-    "import pathlib\nfrom dpicl.files.locks import locked\nwith locked(pathlib.Path('lock')):\n   "
+    "import pathlib\nfrom dpicl.ground.files import locked\nwith locked(pathlib.Path('lock')):\n   "
     " print('held', flush=True)\n    input()\n"
 )
 _LOOKS = (
-    "import pathlib\nfrom dpicl.files.locks import is_free\nprint(is_free(pathlib.Path('lock')))\n"
+    "import pathlib\nfrom dpicl.ground.files import is_free\nprint(is_free(pathlib.Path('lock')))\n"
 )
 _CORE = (
     "import dpicl, dpicl.cli.app, dpicl.session, dpicl.client.__main__, dpicl.release\nfrom "
@@ -77,7 +77,7 @@ def test_the_place_in_a_locked_file_stays(system: str, tmp_path: Path) -> None:
     meanwhile.
     """
     program = (
-        "import os, pathlib\nfrom dpicl.files.locks import hold\nfile = os.open('wallet', "
+        "import os, pathlib\nfrom dpicl.ground.files import hold\nfile = os.open('wallet', "
         "os.O_RDWR | os.O_CREAT)\n"
         "os.write(file, b'one ')\nhold(file)\nos.write(file, "
         "b'two')\nprint(pathlib.Path('wallet').read_text())"

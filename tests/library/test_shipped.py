@@ -12,10 +12,10 @@ import pytest
 
 import dpicl
 from dpicl.contract import load_contract
-from dpicl.errors import SourceError
-from dpicl.files.shipped import DIGESTS, checked
-from dpicl.lm import models
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.cache import DIGESTS, checked
+from dpicl.ground.errors import SourceError
+from dpicl.models import opening
+from dpicl.models.spec import ModelSpec
 from tools.digests import SHIPPED, current
 
 PACKAGE = Path(dpicl.__file__).parent
@@ -60,26 +60,26 @@ def test_a_flipped_bit_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_too_many_or_too_few_is_refused(tmp_path: Path) -> None:
-    copy = _copied("lm/bundled", tmp_path)
+    copy = _copied("models/bundled", tmp_path)
     (copy / "adapter_config.json").write_text("{}")
     with pytest.raises(SourceError, match=f"^lm/bundled/adapter_config.json: {REFUSED}"):
-        checked("lm/bundled", copy)
+        checked("models/bundled", copy)
     (copy / "adapter_config.json").rename(copy / "tokenizer.json")
     with pytest.raises(SourceError, match=f"^lm/bundled/tokenizer.json: {REFUSED}"):
-        checked("lm/bundled", copy)
+        checked("models/bundled", copy)
 
 
 def test_the_bundled_model_is_not_opened_with_another_weight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = _copied("lm/bundled", tmp_path)
+    copy = _copied("models/bundled", tmp_path)
     _flipped(copy / "model.safetensors")
-    monkeypatch.setattr(models, "BUNDLED", copy)
+    monkeypatch.setattr(opening, "BUNDLED", copy)
     spec = ModelSpec(name="ours", kind="bundled")
     with pytest.raises(SourceError, match=REFUSED):
-        models.open_scorer(spec, models_folder=tmp_path, corpus=())
+        opening.open_scorer(spec, models_folder=tmp_path, corpus=())
     with pytest.raises(SourceError, match=REFUSED):
-        models.fingerprint_of(spec, corpus=())
+        opening.fingerprint_of(spec, corpus=())
 
 
 def test_every_public_table_states_what_it_is() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.contract import TextContract, load_contract, parse_contract
-from dpicl.contract.editions import edition, edition_names
-from dpicl.contract.text_source import PUBLISHED
+from dpicl.contract.load import edition, edition_names
+from dpicl.contract.text import PUBLISHED
 
 from .examples import ROOT
 

@@ -20,10 +20,10 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import VoteRequest, VoteRule, Votes
 
 INSTRUCTION = "Given a label of news type, generate the chosen type of news accordingly.\n\n"
 EXAMPLES = [

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Unit
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.pipeline import Unit
-from dpicl.types import PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.kinds import LABELS, kind_contract
 from tests.library.text_contracts import as_ensemble, text_contract

@@ -12,14 +12,14 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.models import Split
-from dpicl.engine.names import parameters_of
-from dpicl.errors import DeclarationError
-from dpicl.lm.requests import HashScorer
-from dpicl.methods import METHODS, held_out_evaluation, tabular
-from dpicl.methods.common import draws_for
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.types import QueryTable
+from dpicl.methods import METHODS, tabular, tabular_method
+from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import averaged, is_drawn, mean_of_draws
-from dpicl.pipeline import Cell, Unit
-from dpicl.types import QueryTable
+from dpicl.models.requests import HashScorer
+from dpicl.release.names import parameters_of
 from tests.direct import release, run
 from tests.library.examples import random_table, small_contract
 from tests.methods.examples import contract_for, rows_for, unit_for
@@ -146,9 +146,9 @@ def test_draws_are_no_part_of_a_release_s_name_but_of_what_measures_its_answers(
     assert METHODS[name].releases(contract, one) == METHODS[name].releases(contract, eight)
     for cell in METHODS[name].releases(contract, one):
         assert parameters_of(contract, one, cell) == parameters_of(contract, eight, cell)
-    counted = held_out_evaluation.measured_cells(eight)
+    counted = tabular_method.measured_cells(eight)
     assert Cell("averaged", 5.0, 2) in counted and all(cell.draw is None for cell in counted)
-    assert held_out_evaluation.measured_cells(drawn(name, 4)) == counted
+    assert tabular_method.measured_cells(drawn(name, 4)) == counted
 
 
 @every_row_method
@@ -171,8 +171,8 @@ def test_where_measuring_is_charged_a_query_gets_the_demonstrations_that_it_woul
 
 
 def test_draws_are_refused_where_no_method_draws() -> None:
-    from dpicl.engine.pipelines import Pipeline
-    from dpicl.yaml_file import validate
+    from dpicl.ground.yaml_file import validate
+    from dpicl.release.pipelines import Pipeline
 
     grid = {"title": "t", "datasets": ["adult"], "epsilons": [1], "shots": [2], "draws": 2}
     assert validate(Pipeline, {**grid, "methods": ["gdp_tabicl", "mst_tabicl"]}, "file").draws == 2

@@ -19,24 +19,23 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract.declared import Privacy
-from dpicl.engine.execute import call_all
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import PrivacyError
+from dpicl.contract.pipeline import Unit
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import Demonstration, PrivateTable, QueryTable
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts, tabular
-from dpicl.methods.base import Method
-from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.base import ZERO_SHOT, Method, draws_for
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.tabular_method import Released
 from dpicl.methods.text_method import TextMethod
-from dpicl.pipeline import Unit
-from dpicl.randomness import Draws
-from dpicl.report.stages import report_steps
+from dpicl.report import report_steps
 from dpicl.runs.chain import answered, released, rows_ready
-from dpicl.types import Demonstration, PrivateTable, QueryTable
+from dpicl.runs.execute import call_all
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import read_plan
 from tests.direct import release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.examples import ROOT

@@ -10,15 +10,15 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
-from dpicl.engine.names import parameters_of
-from dpicl.errors import PrivacyError
+from dpicl.contract.pipeline import Unit
+from dpicl.data.prompts import MOST_SHOTS
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import split_table
+from dpicl.ground.errors import PrivacyError
 from dpicl.methods import DEFAULTS, METHODS, Options, Registry, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Unit
-from dpicl.tabular.prompts.shots import MOST_SHOTS
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
+from dpicl.methods.base import draws_for
+from dpicl.release.names import parameters_of
 from tests.library.examples import small_contract
 from tests.methods.examples import TABULAR, every_tabular_method
 

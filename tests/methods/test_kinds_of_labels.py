@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.artefacts import PREDICTIONS
-from dpicl.engine.batches import split_key
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.score import read_prompts
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import split_table
+from dpicl.home.settings import Settings
 from dpicl.methods.tabular_answers import continuations_of
+from dpicl.release.table_files import split_key
+from dpicl.runs.artefacts import PREDICTIONS
+from dpicl.runs.evaluate import read_prompts
+from dpicl.runs.run_folder import open_unit, read_plan
 from dpicl.session import Session
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 from tests.harness import Place, new_place, publish, run_here
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
 from tests.methods.examples import TABULAR, UNLABELLED

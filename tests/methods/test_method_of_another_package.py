@@ -181,9 +181,9 @@ def test_a_table_in_batches_is_read_whole_where_it_counts_none(
         "model": "fake",
     }
     program = (
-        "from dpicl.engine.execute import InProcess, run_units\n"
-        "from dpicl.engine.plan import make_plan\n"
-        "from dpicl.engine.settings import Settings\n"
+        "from dpicl.runs.execute import InProcess, run_units\n"
+        "from dpicl.runs.plan import make_plan\n"
+        "from dpicl.home.settings import Settings\n"
         "from tests.tasks.in_batches import small_batches\n"
         f"small_batches()\nwith Settings.from_environment().entered():\n"
         f"    run_units(make_plan('private', {grid!r}, 'batches'), InProcess())"

@@ -18,17 +18,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import ValidationError
 
-from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import parse_contract
 from dpicl.contract.base import IN_FULL, Frozen
 from dpicl.contract.load import contract_digest
-from dpicl.engine.names import POST_PROCESSING, parameters_of
-from dpicl.errors import PrivacyError
-from dpicl.methods import METHODS, ensemble, few_shot
-from dpicl.methods.common import draws_for
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import PrivacyError
+from dpicl.ledger.keys import canonical
+from dpicl.methods import METHODS, ensemble_plan, few_shot_plan
+from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Cell, Unit
+from dpicl.release.names import POST_PROCESSING, parameters_of
 from tests.methods.examples import TABULAR, contract_for, every_method, rows_for, unit_for
 
 PLAIN = {
@@ -98,7 +98,7 @@ def _drawn(unit: Unit) -> dict[str, object]:
         }
     else:
         plans = (
-            few_shot.plan.plans if isinstance(method, FewShotGeneration) else ensemble.plan.plans
+            few_shot_plan.plans if isinstance(method, FewShotGeneration) else ensemble_plan.plans
         )
         found = {
             cell: repr(replace(plan, cell=Cell(""))) for cell, plan in plans(contract, unit).items()

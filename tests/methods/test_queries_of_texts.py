@@ -10,11 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import plan_for
-from dpicl.engine.run_quote import charges, quote_plan
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.report.load import load_run
+from dpicl.runs.plan import charges, plan_for, quote_plan
 from tests.harness import Place, new_place, run_here
 
 GRID = {"datasets": ["docstrings"], "epsilons": [4], "shots": [2], "seeds": [0], "model": "fake"}

@@ -16,12 +16,12 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import comb
 
 from dpicl.accounting.accountant import check, compose, price
-from dpicl.accounting.bounded_range import Losses, bounded_range, losses_of, one_choice
 from dpicl.accounting.events import Event, gaussian, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.pure import Losses, bounded_range, losses_of, one_choice
 from dpicl.accounting.renyi import ORDERS, curve_of
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 DELTA = 1e-5

@@ -14,9 +14,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.special import ndtr
 
 from dpicl.accounting.accountant import compose
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
+from dpicl.accounting.pure import discrete_gaussian
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, matrix
 from dpicl.methods.gdp_series import GroupSeries
 from tests.library.series_contracts import series_contract, series_tree

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
+from dpicl.accounting.pure import discrete_gaussian
 from dpicl.mechanisms.discrete_gaussian import guarantee
 from lab.audit.noise import DELTA, EPSILON, SQUARES, VARIANCE
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from dpicl.data.central.evolution import DistinctRows, Space, evolve
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Voters, evolve
-from dpicl.types import PrivateCodes
 from tests.library.examples import seeded
 
 SPACES = {"every row": Space((2, 3, 2), (0, 3)), "candidates": Space((9, 4, 8, 7, 3), (9, 0, 7, 0))}
@@ -29,7 +28,11 @@ def test_noise_of_these_scales_costs_what_is_charged(space: str, epsilon: float)
     )
     chance, noise = np.random.default_rng(0), seeded(0, "evolve")
     histograms = evolve(
-        Voters.of(PrivateCodes(rows)), SPACES[space], epsilon=epsilon, stream=noise, chance=chance
+        DistinctRows.of(PrivateCodes(rows)),
+        SPACES[space],
+        epsilon=epsilon,
+        stream=noise,
+        chance=chance,
     )
     losses = [
         pld.from_discrete_laplace_mechanism(1 / one.scale, value_discretization_interval=1e-3)

@@ -8,12 +8,12 @@ from multi_freq_ldpy.long_freq_est.L_GRR import L_GRR_Aggregator_MI
 from multi_freq_ldpy.long_freq_est.L_OSUE import L_OSUE_Aggregator_MI
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI
 
+from dpicl.data.local.observed import clip_and_renormalise, invert, report_counts
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import LocalReports
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
-from dpicl.randomness import stream
-from dpicl.tabular.local.reconstruct import clip_and_renormalise, invert, report_counts
-from dpicl.types import LocalReports
 from tests.library.examples import seeded
 
 

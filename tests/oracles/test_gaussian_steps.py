@@ -15,10 +15,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.types import PrivateCodes
 from tests.library.examples import seeded
 from tests.library.methods.spending import Step, gaussian_steps
 

@@ -14,12 +14,12 @@ import mbi
 import numpy as np
 import pytest
 
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central import graphical_model as fitted
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central import graphical_model as fitted
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
-from dpicl.types import PrivateCodes
 from tests.library.examples import seeded
 
 SIZES = (6, 8, 3, 12, 2, 5, 2)

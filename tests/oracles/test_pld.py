@@ -13,14 +13,13 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.amplification import amplified_epsilon, amplify
 from dpicl.accounting.events import gaussian, parallel
-from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.guarantee import Neighbours, amplified_epsilon, amplify
+from dpicl.data.central.aggregate import AggregateOptions, guarantee
+from dpicl.data.central.groups import partition
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.mechanisms.randomised_response import response
-from dpicl.tabular.central.aggregate import AggregateOptions, guarantee
-from dpicl.tabular.central.group import partition
 from tests.library.examples import CONTRACTS
 
 GRID = 1e-4

@@ -13,9 +13,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract.pipeline import Cell
 from dpicl.mechanisms.private_token import TokenNoise
-from dpicl.methods.ensemble.plan import plan_cell
-from dpicl.pipeline import Cell
+from dpicl.methods.ensemble_plan import plan_cell
 from tests.library.methods.test_retrieval import contract, unit
 
 GRID = 1e-4

@@ -17,7 +17,6 @@ from scipy.stats import binom, norm
 
 from dpicl.accounting import renyi
 from dpicl.accounting.accountant import price
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.events import (
     approximate,
     gaussian,
@@ -29,6 +28,7 @@ from dpicl.accounting.events import (
 )
 from dpicl.accounting.filters import Spent, mixture_epsilon
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.pure import discrete_gaussian
 from dpicl.accounting.renyi import ORDERS, curve_of, log_moment
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

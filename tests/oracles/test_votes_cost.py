@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from dpicl.tabular.central.teachers import moved_by_one
+from dpicl.methods.tab_pate import moved_by_one
 
 
 @pytest.mark.parametrize(("labels", "changed"), [(2, 1), (3, 2), (5, 2)])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.files.shipped import DIGESTS
+from dpicl.ground.cache import DIGESTS
 from tools.packages import direct, locked, sbom
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import lab
-from dpicl.cli.contributed import LAB
+from dpicl.cli.executors import LAB
 from tests.harness import _bare_environment, new_place
 
 ROOT = Path(__file__).resolve().parents[2]

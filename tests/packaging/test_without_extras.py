@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.installed import _EXTRAS
+from dpicl.ground.installed import _EXTRAS
 from tests.architecture.test_readme import write_customers
 from tests.harness import SMALL_OPTIONS, new_place
 
@@ -39,14 +39,14 @@ for name in {modules!r}:
         print(name, error.name.partition(".")[0])
 """
 NEEDED = {
-    "pipeline": ("dpicl.report.figures", "dpicl.tabular.reading.postgresql"),
+    "pipeline": ("dpicl.report.figures", "dpicl.data.reading.database"),
     "endpoint": (
-        "dpicl.lm.endpoint",
-        "dpicl.files.addresses",
-        "dpicl.files.remote",
-        "dpicl.tabular.reading.repository",
+        "dpicl.models.endpoint",
+        "dpicl.ground.downloads",
+        "dpicl.ground.downloads",
+        "dpicl.data.reading.repository",
     ),
-    "local": ("dpicl.lm",),
+    "local": ("dpicl.models",),
 }
 """Which extra a part of the library may need; all other parts need none."""
 PROGRAM = "from dpicl.cli import main\nmain()"
@@ -206,7 +206,7 @@ def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_
     assert {
         module: package for module, package in failed.items() if package not in allowed(module)
     } == {}
-    assert failed.keys() >= {"dpicl.lm.local.loading", "dpicl.lm.endpoint.client"}, (
+    assert failed.keys() >= {"dpicl.models.local.loading", "dpicl.models.endpoint.client"}, (
         "nothing was hidden"
     )
     assert not failed.keys() & {

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
-from dpicl.randomness import stream
 from tests.statistical.sizes import DRAWS, law_rejected
 
 PERIODS = 5

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import (
     bounded_range_max,
@@ -19,7 +20,6 @@ from dpicl.mechanisms.noisy_max import (
     gaussian_maxima,
 )
 from dpicl.mechanisms.vector_samplers import discrete_gaussians
-from dpicl.randomness import stream
 from tests.library.maxima import law_of_maximum
 from tests.statistical.sizes import DRAWS, law_rejected
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpicl.data.local.observed import invert, report_counts
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import LocalReports
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.mechanisms.samplers import discrete_laplaces
-from dpicl.randomness import stream
-from dpicl.tabular.local.reconstruct import invert, report_counts
-from dpicl.types import LocalReports
 from tests.statistical.sizes import CLIENTS, DRAWS, law_rejected
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dpicl.tabular.reading import source, survey
-from dpicl.tabular.reading.survey import WHOLE_ROWS
+from dpicl.data.reading import files, source
+from dpicl.data.reading.files import WHOLE_ROWS
 from tests.harness import Place, install, publish, shop, shop_rows
 from tests.tasks.stages import End, work
 
@@ -22,7 +22,7 @@ BATCH_ROWS = 25
 
 def small_batches() -> None:
     """In this process."""
-    for module in (survey, source):
+    for module in (files, source):
         module.BATCH_ROWS = BATCH_ROWS  # type: ignore[attr-defined]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpicl.accounting.ledger import Ledger
+from dpicl.ledger import Ledger
 from tests.tasks.stages import work
 
 STEPS = ("reserve", "draft", "publish", "rename")
@@ -38,9 +38,9 @@ def _arm(death: Death) -> None:
     if step in ("reserve", "publish"):
         setattr(Ledger, step, dying(getattr(Ledger, step), death))
     elif step == "draft":
-        import dpicl.engine.releases
+        import dpicl.release.releases
 
-        dpicl.engine.releases.publish = dying(dpicl.engine.releases.publish, death)
+        dpicl.release.releases.publish = dying(dpicl.release.releases.publish, death)
     else:
         Path.replace = dying(Path.replace, death)  # type: ignore[method-assign]
 

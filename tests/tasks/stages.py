@@ -12,13 +12,13 @@ from itertools import chain as joined
 from pathlib import Path
 from typing import Any, Literal
 
-from dpicl.engine.execute import InProcess, Step, run_units, steps_of
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import probe
-from dpicl.report.stages import report_steps
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
 from dpicl.runs.chain import chain, rows_ready
+from dpicl.runs.execute import InProcess, Step, run_units, steps_of
+from dpicl.runs.plan import make_plan
+from dpicl.runs.probe import probe
+from dpicl.runs.run_folder import read_plan
 
 End = Literal["finished", "torn", "placed"]
 

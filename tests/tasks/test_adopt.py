@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpicl.accounting.ledger import Account, Ledger
-from dpicl.engine.adopt import adopt
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.receipts import (
+from dpicl.ground.errors import BudgetError, LedgerRefusedError
+from dpicl.home.accounts import (
     adopted_of,
     artefact_of,
     newest,
+    open_ledger,
     receipt_of,
     write_adopted,
     write_cap,
     write_receipt,
 )
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, LedgerRefusedError
+from dpicl.home.settings import Settings
+from dpicl.installation.restore import adopt
+from dpicl.ledger import Account, Ledger
 from tests.harness import new_place, shop
 from tests.ledger.workload import ADD, cost, release, sha256
 
@@ -293,7 +293,7 @@ def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(
     charged(settings)
     lose(settings)
     with monkeypatch.context() as patched:
-        patched.setattr("dpicl.engine.adopt.write_adopted", _killed)
+        patched.setattr("dpicl.installation.restore.write_adopted", _killed)
         with pytest.raises(KeyboardInterrupt):
             adopt(settings)
     with pytest.raises(LedgerRefusedError, match="dpicl ledger adopt"):

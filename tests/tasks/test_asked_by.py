@@ -12,18 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.asked import settled_model
-from dpicl.engine.files import read_json, write_json
-from dpicl.engine.plan import make_plan, plan_for
-from dpicl.engine.plan_asked import ASKED, settled_plan
-from dpicl.engine.query_session import QuerySession, request_of
-from dpicl.engine.readers import fingerprint, public_corpus
-from dpicl.engine.run_folder import PLAN, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.lm.asking import public_questions
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.models import close_scorers
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.files import read_json, write_json
+from dpicl.home.settings import Settings
+from dpicl.models.asking import public_questions
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.opening import close_scorers
+from dpicl.models.spec import ModelSpec
+from dpicl.release.query_session import QuerySession, request_of
+from dpicl.release.readers import fingerprint, public_corpus, settled_model
+from dpicl.runs.plan import ASKED, make_plan, plan_for, settled_plan
+from dpicl.runs.run_folder import PLAN, read_plan
 from tests.harness import (
     REPOSITORY,
     Place,

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-import dpicl.engine.ensemble_release
-from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.query_session import Answered, QuerySession
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, LedgerError
-from dpicl.lm.spec import ModelSpec
+import dpicl.release.query_session
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import BudgetError, LedgerError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell
+from dpicl.models.spec import ModelSpec
+from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import as_free_text, lines, records
 from tests.tasks.protocol import dying
@@ -167,9 +166,9 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
     if step is not None:
         name, _, side = step.partition(" ")
         owner, function = {
-            "slot": (dpicl.engine.ensemble_release.EnsembleRelease, "take"),
-            "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
-            "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
+            "slot": (dpicl.release.query_session.EnsembleRelease, "take"),
+            "votes": (dpicl.release.query_session.dp_icl, "consult"),
+            "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
         }[name]
         setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
     ask(*queries)
@@ -222,10 +221,10 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
 def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.engine.journal.LIFETIME_SECONDS", 0.001)
+    monkeypatch.setattr("dpicl.release.journal.LIFETIME_SECONDS", 0.001)
     ask("one")
     (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
     later = votes.stat().st_mtime + 5
-    monkeypatch.setattr("dpicl.engine.journal.time", SimpleNamespace(time=lambda: later))
+    monkeypatch.setattr("dpicl.release.journal.time", SimpleNamespace(time=lambda: later))
     ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
     assert not votes.exists()

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from dpicl.cli.facts import RunReader
-from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.files import read_json
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import draft_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.table_files import read_table
+from dpicl.ground.files import read_json
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.table_files import read_table
+from dpicl.report import report_steps
 from dpicl.report.load import load_run
-from dpicl.report.stages import report_steps
-from dpicl.report.story import story
+from dpicl.report.opening import story
+from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.plan import draft_plan
 from lab.compare import compare, side_of
 from tests.harness import Place, install, new_place, rows, shop, shop_rows
 from tests.tasks.stages import make_plan

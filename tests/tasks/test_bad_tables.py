@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dpicl.engine.plan import make_plan
-from dpicl.engine.stages import validate as rules
-from dpicl.errors import DpiclError
-from dpicl.types import PrivateTable
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.types import PrivateTable
+from dpicl.runs import prepare as rules
+from dpicl.runs.plan import make_plan
 from tasks.stages import ingest, split, validate
 from tests.harness import SMALL, Place, content, install, new_place, shop, shop_rows
 

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.batches import INDEX, Batches
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import rows_of
-from dpicl.errors import RunError
-from dpicl.tabular.reading.survey import WHOLE_ROWS, Survey
+from dpicl.data.reading.files import WHOLE_ROWS, Survey
+from dpicl.ground.errors import RunError
+from dpicl.release.table_files import INDEX, Batches
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import rows_of
 from tasks.stages import charge, count, ingest, prepare, split
 from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
 from tests.tasks.in_batches import attempt, install_folder, small_batches
@@ -105,10 +105,10 @@ def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, str]:
     """A private table that was ingested in this process, and its run."""
-    import dpicl.tabular.reading.source
-    import dpicl.tabular.reading.survey
+    import dpicl.data.reading.files
+    import dpicl.data.reading.source
 
-    for module in (dpicl.tabular.reading.source, dpicl.tabular.reading.survey):
+    for module in (dpicl.data.reading.source, dpicl.data.reading.files):
         monkeypatch.setattr(module, "BATCH_ROWS", module.BATCH_ROWS)  # put back after the test
     small_batches()
     place = folder_place(tmp_path / "place", private=True)

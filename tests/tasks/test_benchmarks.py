@@ -13,8 +13,12 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract, TextContract, load_contract
-from dpicl.contract.editions import edition
-from dpicl.engine.benchmarks import (
+from dpicl.contract.load import edition
+from dpicl.data.reading.batches import Facts, prepare
+from dpicl.ground.cache import row_digests
+from dpicl.ground.errors import DpiclError, PrivacyError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.benchmarks import (
     REGISTRY,
     Content,
     _comes_with_a_package,
@@ -25,12 +29,8 @@ from dpicl.engine.benchmarks import (
     published_digests,
     read_content,
 )
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, PrivacyError
-from dpicl.files.shipped import row_digests
-from dpicl.tabular.reading.batches import Facts, prepare
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
 from tasks.stages import ingest, split
 from tests.harness import (
     Place,

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import yaml
 
-from dpicl.engine.artefacts import PROMPTS
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.files import read_arrays, read_json, write_arrays
-from dpicl.engine.stages.score import parts_to_score, score
-from dpicl.errors import ModelRefusedError
-from dpicl.methods.common import ZERO_SHOT
+from dpicl.ground.errors import ModelRefusedError
+from dpicl.ground.files import read_arrays, read_json, write_arrays
+from dpicl.methods.base import ZERO_SHOT
+from dpicl.report import report_steps
 from dpicl.report.load import load_run
-from dpicl.report.stages import report_steps
-from dpicl.report.story import story
+from dpicl.report.opening import story
+from dpicl.runs.artefacts import PROMPTS
+from dpicl.runs.evaluate import parts_to_score, score
+from dpicl.runs.execute import InProcess, run_units
 from tests.harness import Place, install, install_texts, letters, new_place, rows, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan

@@ -21,21 +21,27 @@ import dpicl
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release
-from dpicl.certificate.files import certificate_of, verify_file, write_certified
-from dpicl.certificate.issue import certify
-from dpicl.certificate.signing import check_signature, public_key, signed, trusted_key
-from dpicl.certificate.statement import Certificate
-from dpicl.engine.adopt import adopt
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.receipts import receipt_of, released_folder
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.run_folder import open_unit
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import facts_of
-from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
+from dpicl.ground.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
+from dpicl.home.accounts import open_ledger, receipt_of, released_folder
+from dpicl.home.settings import Settings
+from dpicl.installation.restore import adopt
+from dpicl.ledger import Account, Ledger, ReleaseCharge
+from dpicl.release.certificate import Certificate
+from dpicl.release.certificate_files import (
+    certificate_of,
+    check_signature,
+    public_key,
+    signed,
+    trusted_key,
+    verify_file,
+    write_certified,
+)
+from dpicl.release.certificate_issue import certify
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.runs.draw import facts_of
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import open_unit
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.leaks import hits
 from tests.library.text_contracts import lines, records
@@ -411,7 +417,7 @@ def test_the_total_before_a_charge_is_recorded_as_not_every_loss_can_be_subtract
     ) as ledger:
         ledger.ensure_account(Account("a", "row", Neighbours.ADD_OR_REMOVE_ONE, 10.0, 1e-5))
         for name in "12":
-            ledger.reserve(Release(name * 64, "a", "any", {}, guarantee))
+            ledger.reserve(ReleaseCharge(name * 64, "a", "any", {}, guarantee))
         first, second = (json.loads(ledger.records_of(name * 64)[0]["content"]) for name in "12")
     assert (
         json.loads(first["before"])["count"] == 0

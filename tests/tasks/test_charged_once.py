@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.artefacts import read_drafts
-from dpicl.engine.execute import InProcess, Step, run_units
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import publish_drafts
-from dpicl.errors import RunError
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import RunError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
+from dpicl.runs.artefacts import read_drafts
+from dpicl.runs.draw import publish_drafts
+from dpicl.runs.execute import InProcess, Step, run_units
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import open_unit, read_plan
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows, until
 from tests.library.text_contracts import lines, records
 

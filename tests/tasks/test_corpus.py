@@ -11,10 +11,10 @@ from pathlib import Path
 import yaml
 from transformers import AutoTokenizer
 
-from dpicl.engine.readers import fingerprint, public_corpus
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.spec import ModelSpec
+from dpicl.home.settings import Settings
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.spec import ModelSpec
+from dpicl.release.readers import fingerprint, public_corpus
 from tests.harness import Place, new_place, shop
 
 CANARY = "Zqwvexia"

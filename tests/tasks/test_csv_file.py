@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.files import harmless, write_csv
-from dpicl.report.markdown import escaped
+from dpicl.ground.files import harmless, write_csv
+from dpicl.report.blocks import escaped
 
 FORMULAS = [
     "=1+1",

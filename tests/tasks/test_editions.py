@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import open_unit, read_plan, settings_of_run
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import open_unit, read_plan, settings_of_run
 from tasks.stages import ingest, split
 from tests.harness import (
     Place,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpicl.engine.plan import make_plan
+from dpicl.runs.plan import make_plan
 from tasks.stages import charge, ingest, randomise, reconstruct, release, serialize, split
 from tests.harness import Place, complaint, install, new_place, shop, shop_rows
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpicl.engine.files import read_json
-from dpicl.errors import ModelError, RunError
-from dpicl.lm.models import open_scorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.errors import ModelError, RunError
+from dpicl.ground.files import read_json
+from dpicl.models.opening import open_scorer
+from dpicl.models.spec import ModelSpec
 from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.engine.artefacts import remove_private
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages import score
-from dpicl.errors import BudgetError, DpiclError, PrivacyError
-from dpicl.lm.requests import HashScorer, Progress
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import BudgetError, DpiclError, PrivacyError
+from dpicl.home.settings import Settings
+from dpicl.models.requests import HashScorer, Progress
+from dpicl.report import report_steps
+from dpicl.runs import evaluate
+from dpicl.runs.artefacts import remove_private
+from dpicl.runs.execute import InProcess, run_units
 from tests.harness import (
     Place,
     content,
@@ -64,7 +64,7 @@ def run_of(place: Place, method: str, run_id: str = "r", *, keep: bool = False) 
 
 
 def spent(place: Place) -> dict[str, list[float]]:
-    from dpicl.engine.open_ledger import open_ledger
+    from dpicl.home.accounts import open_ledger
 
     with place.entered(), open_ledger(Settings.from_environment()) as ledger:
         return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}
@@ -168,7 +168,7 @@ def test_a_private_row_that_a_model_fails_on_stops_no_run_and_is_in_no_public_co
 ) -> None:
     place = new_place(tmp_path / "place")
     install(place, contract(CHARGED), shop_rows(90))
-    monkeypatch.setattr(score, "scorer_of", lambda *_: Fails())
+    monkeypatch.setattr(evaluate, "scorer_of", lambda *_: Fails())
     run = run_of(place, "mst_tabicl")
     assert len(rows(run / "results.csv")) == 3 and Fails.failed > 0
     assert Fails().tally((), ())["calls"] == 0 and not list(run.glob("units/*/scored/*.json"))

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.execute import InProcess, Step, run_units
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.pool import Pool
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import DpiclError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
 from dpicl.runs.chain import stages
+from dpicl.runs.execute import InProcess, Step, WorkerPool, run_units
+from dpicl.runs.plan import make_plan
 from tests.harness import (
     Place,
     World,
@@ -108,7 +107,7 @@ def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_p
         run_units(run, InProcess(), report_steps(run))
     with pooled.entered():
         run, settings = make_plan("demo", grid, name), Settings.from_environment()
-        with Pool(2, settings) as pool:
+        with WorkerPool(2, settings) as pool:
             run_units(run, pool, report_steps(run))
     expected = outcome(here.run(name))
     assert len(expected) > 15 and outcome(pooled.run(name)) == expected == outcome(world.run(name))
@@ -149,7 +148,7 @@ def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
     assert {account for account, _, sha256 in releases(place) if sha256} == {dataset}
 
 
-class Deadly(Pool):
+class Deadly(WorkerPool):
     """Kills a worker whenever it is given a step of this name, so many times."""
 
     times, name = 1, "score"

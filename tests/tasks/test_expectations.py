@@ -14,15 +14,14 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.verdicts import VERDICTS
-from dpicl.errors import DataError, DeclarationError, DpiclError
-from dpicl.tabular.reading.checks import rules_of, violations
-from dpicl.text.checks import text_rules, text_violations
-from tasks.evaluation import evaluate, implementation, is_row_by_row
-from tasks.expectations import FOLDER, Expectation, suite
+from dpicl.data.reading.checks import rules_of, violations
+from dpicl.data.texts.read import text_rules, text_violations
+from dpicl.ground.errors import DataError, DeclarationError, DpiclError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
+from dpicl.runs.stage import VERDICTS
+from tasks.expectations import FOLDER, Expectation, evaluate, implementation, is_row_by_row, suite
 from tasks.stages import ingest, prepare, validate
 from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
 from tests.leaks import files, hits
@@ -264,10 +263,10 @@ def test_what_is_about_single_rows_is_told_from_what_needs_all() -> None:
 @pytest.fixture
 def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Place, str]]:
     """A private table in five batches."""
-    import dpicl.tabular.reading.source
-    import dpicl.tabular.reading.survey
+    import dpicl.data.reading.files
+    import dpicl.data.reading.source
 
-    for module in (dpicl.tabular.reading.source, dpicl.tabular.reading.survey):
+    for module in (dpicl.data.reading.source, dpicl.data.reading.files):
         monkeypatch.setattr(module, "BATCH_ROWS", module.BATCH_ROWS)  # put back after the test
     small_batches()
     place = new_place(tmp_path / "place")

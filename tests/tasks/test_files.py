@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.engine.files import PRIVATE_MODE, publish, read_arrays, write_arrays, write_json
+from dpicl.ground.files import PRIVATE_MODE, publish, read_arrays, write_arrays, write_json
 
 
 def write_beyond_the_limit(path: Path, limit: int) -> None:

@@ -24,16 +24,16 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
-from dpicl.engine.given import given_rows, with_account
-from dpicl.engine.one_release import planned_table, release_once
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
-from dpicl.tabular.reading.frames import as_arrow
-from dpicl.tabular.reading.parse import typed_table
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.typed_columns import as_arrow
+from dpicl.ground.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
+from dpicl.home.accounts import open_ledger
+from dpicl.ledger import Ledger
+from dpicl.release.door import given_rows, with_account
+from dpicl.release.one_release import planned_table, release_once
+from dpicl.release.request import ReleaseRequest
 
 SCHEMA: dict[str, Any] = {
     "columns": {
@@ -587,7 +587,7 @@ def test_what_was_released_is_free_although_the_cap_was_lowered_below_it(home: P
 
 STUCK = """
 import sys, time, dpicl
-from dpicl.engine import one_release
+from dpicl.release import one_release
 from tests.tasks.test_given_rows import SCHEMA, frame
 
 def waiting(*asked, publish=one_release.published):

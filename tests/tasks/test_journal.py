@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.journal import FileJournal, forget
-from dpicl.engine.settings import Settings
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.randomness import Draws
+from dpicl.home.settings import Settings
+from dpicl.release.journal import FileJournal, forget
 from tests.harness import new_place
 
 CELL, OTHER = Cell("icl", 1.0, 2), Cell("icl", 2.0, 2)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.files import read_arrays
-from dpicl.engine.spending import SPENDING
-from dpicl.engine.table_files import kept_table, read_table
-from dpicl.engine.verdicts import VERDICTS
+from dpicl.ground.files import read_arrays
+from dpicl.release.table_files import kept_table, read_table
+from dpicl.runs.run_folder import SPENDING
+from dpicl.runs.stage import VERDICTS
 from tests.harness import (
     SMALL,
     Place,

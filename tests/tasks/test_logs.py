@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.failures import StageFailed
-from dpicl.engine.logs import set_up
-from dpicl.engine.stage import stage
-from dpicl.errors import RunError
+from dpicl.ground.errors import RunError, StageFailed
+from dpicl.runs.stage import set_up, stage
 from tasks.stages import made_task
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import Place, call_main, complaint, install, new_place
@@ -33,7 +31,7 @@ def work(run: str, owner: str, part: int = 0) -> str:
         raise ValueError(f"could not convert {CANARY}")
     if owner == "refused":
         raise RunError("a broken rule")
-    logging.getLogger("dpicl.lm.endpoint").warning("said inside part %d", part)
+    logging.getLogger("dpicl.models.endpoint").warning("said inside part %d", part)
     return "5 rows"
 
 
@@ -68,7 +66,7 @@ def test_a_stage_of_a_unit_tells_where_it_was_and_how_long_it_took(
     }
     assert where.items() <= inside.items() and where.items() <= end.items()
     assert (inside["logger"], inside["level"], inside["message"]) == (
-        "dpicl.lm.endpoint",
+        "dpicl.models.endpoint",
         "WARNING",
         "said inside part 2",
     )

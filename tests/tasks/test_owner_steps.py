@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.execute import InProcess, Step, run_units
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError
+from dpicl.ground.errors import BudgetError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.runs.execute import InProcess, Step, run_units
+from dpicl.runs.plan import make_plan
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 

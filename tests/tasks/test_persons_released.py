@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.errors import LedgerError
+from dpicl.accounting.guarantee import amplified_epsilon
+from dpicl.ground.errors import LedgerError
 from tests.harness import Place, install, new_place, shop, shop_rows
 from tests.tasks.test_released_once import artefacts, bought, here
 

@@ -14,16 +14,16 @@ import pytest
 import yaml
 from transformers import GPT2Config, Lfm2Config
 
-from dpicl.engine.files import read_json
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import draft_plan
-from dpicl.engine.query_session import QuerySession
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import PROBE
-from dpicl.errors import ModelError, ModelRefusedError, RunError
-from dpicl.lm.spec import ModelSpec
-from dpicl.text_metrics import scorers
+from dpicl.ground.errors import ModelError, ModelRefusedError, RunError
+from dpicl.ground.files import read_json
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.methods.evaluation import scorers
+from dpicl.models.spec import ModelSpec
+from dpicl.release.query_session import QuerySession
+from dpicl.runs.plan import draft_plan
+from dpicl.runs.probe import PROBE
+from dpicl.runs.run_folder import read_plan
 from tasks.stages import charge, probe
 from tests.harness import (
     Place,

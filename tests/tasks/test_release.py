@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpicl
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.methods import DEFAULTS
 from tests.harness import Place, install, new_place, shop, shop_rows
 

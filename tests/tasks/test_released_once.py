@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.run_quote import quote_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.spending import spending_of
-from dpicl.errors import BudgetError, LedgerError
+from dpicl.ground.errors import BudgetError, LedgerError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import quote_plan
+from dpicl.runs.run_folder import read_plan, spending_of
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start

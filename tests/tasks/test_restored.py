@@ -21,18 +21,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-import dpicl.engine.state.restore
-from dpicl.accounting.ledger import Account, Ledger, load_key
-from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.engine.adopt import adopt
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
-from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import Manifest, back_up
-from dpicl.engine.state.check import findings
-from dpicl.engine.state.restore import Restored, restore
-from dpicl.engine.state_home import KEY, RESTORING
-from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+import dpicl.installation.restore
+from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+from dpicl.home.accounts import artefact_of, newest, open_ledger, receipt_of, write_cap
+from dpicl.home.settings import KEY, RESTORING, Settings
+from dpicl.installation.check import findings
+from dpicl.installation.restore import BackupManifest, Restored, adopt, back_up, restore
+from dpicl.ledger import Account, Ledger, load_key
+from dpicl.ledger.keys import Anchor, Head
 from tests.guard import kill_before
 from tests.harness import content, new_place, shop, until
 from tests.ledger.postgres import Server, running_postgres
@@ -334,11 +330,11 @@ def test_a_backup_of_a_later_version_says_which(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @dataclass(frozen=True)
-    class Later(Manifest):
+    class Later(BackupManifest):
         region: str = "eu"
 
-    monkeypatch.setattr("dpicl.engine.state.backup.Manifest", Later)
-    monkeypatch.setattr("dpicl.engine.state.backup.dpicl.__version__", "9.1.0")
+    monkeypatch.setattr("dpicl.installation.restore.BackupManifest", Later)
+    monkeypatch.setattr("dpicl.installation.restore.dpicl.__version__", "9.1.0")
     back_up(settings, tmp_path / "backup", tmp_path / "key")
     monkeypatch.undo()
     with pytest.raises(
@@ -374,7 +370,7 @@ def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
     def place(*_: object) -> None:
         (home.home / "ledger.db").write_bytes(b"")
 
-    monkeypatch.setattr(dpicl.engine.state.restore, "_place", place)
+    monkeypatch.setattr(dpicl.installation.restore, "_place", place)
     with pytest.raises(
         LedgerRefusedError,
         match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command "
@@ -409,7 +405,7 @@ def test_a_key_is_a_private_file_outside_the_home_and_stays(
 
 
 def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path: Path) -> None:
-    from dpicl.engine.state.sealed import read_archive, read_key
+    from dpicl.home.sealed import read_archive, read_key
 
     for name in (
         "private/shop/run/private_table.arrow",
@@ -510,7 +506,7 @@ def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
     for _ in range(2):
         shutil.rmtree(shared.home)
         with monkeypatch.context() as patched:
-            patched.setattr(dpicl.engine.state.restore, "_place", _killed)
+            patched.setattr(dpicl.installation.restore, "_place", _killed)
             with pytest.raises(KeyboardInterrupt):
                 restore(shared, *sealed)
         records.append(restore(shared, *sealed).record)
@@ -615,7 +611,7 @@ def test_a_restored_ledger_is_backed_up_and_restored_again(
 
 def die_at(line: int, settings: Settings, file: Path, key: Path) -> None:
     """Restore, and be killed before the given line of the module that is carried out."""
-    kill_before(line, dpicl.engine.state.restore)
+    kill_before(line, dpicl.installation.restore)
     restore(settings, file, key)
 
 

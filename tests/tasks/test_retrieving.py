@@ -18,21 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dpicl.engine.ensemble_release
-from dpicl.engine import record_spending
-from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.files import read_json
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.query_session import Answered, QuerySession
-from dpicl.engine.record_spending import FileSpending
-from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerError
-from dpicl.lm.embedding import HASHED
-from dpicl.lm.spec import ModelSpec
+import dpicl.release.query_session
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import LedgerError
+from dpicl.ground.files import read_json
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
-from dpicl.methods.ensemble.retrieval import Counted
+from dpicl.methods.ensemble_voting import RetrievalSpending
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell
+from dpicl.models.embedding import HASHED
+from dpicl.models.spec import ModelSpec
+from dpicl.release import journal
+from dpicl.release.journal import FileSpending
+from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
 from tests.harness import Place, install_texts, letters, new_place, run_here
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
@@ -261,7 +260,7 @@ def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_pat
     chance = np.random.default_rng(0)
     units = chance.integers(0, 256, (20, MARK_BYTES), dtype=np.uint8)[chance.integers(0, 20, 60)]
     units[:, -1] = 0  # which texts of bytes would lose
-    kept, counted = FileSpending("letters", tmp_path, MOST, b"", set), Counted(MOST)
+    kept, counted = FileSpending("letters", tmp_path, MOST, b"", set), RetrievalSpending(MOST)
     for number in range(12):
         is_near = chance.random(60) < 0.3
         rows = kept.admit(number, units, is_near)
@@ -284,8 +283,8 @@ def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str 
         name, _, side = step.partition(" ")
         owner, function = {
             "uses": (FileSpending, "_write"),
-            "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
-            "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
+            "votes": (dpicl.release.query_session.dp_icl, "consult"),
+            "keep": (dpicl.release.query_session.EnsembleRelease, "_keep"),
         }[name]
         setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
     with ThreadPoolExecutor(len(queries)) as pool:
@@ -355,7 +354,7 @@ def test_without_its_lock_askers_would_overspend(
         return found
 
     monkeypatch.setattr(FileSpending, "_uses", slowly)
-    monkeypatch.setattr(record_spending, "locked", lambda path: nullcontext())
+    monkeypatch.setattr(journal, "locked", lambda path: nullcontext())
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
     units = np.frombuffer((folder / "members").read_bytes(), dtype=np.uint8).reshape(-1, MARK_BYTES)
 

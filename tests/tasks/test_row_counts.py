@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.plan import make_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.verdicts import Verdicts
+from dpicl.home.settings import Settings
+from dpicl.runs.plan import make_plan
+from dpicl.runs.stage import Verdicts
 from tasks.stages import ingest, split, validate
 from tests.harness import SMALL, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records

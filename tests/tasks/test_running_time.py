@@ -14,16 +14,14 @@ import pytest
 import yaml
 
 from dpicl.cli.facts import RunReader
-from dpicl.engine import running_time
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.plan import make_plan
-from dpicl.engine.pool import Pool
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.running_time import RUNNING, begun_together, not_run, running
-from dpicl.engine.settings import Settings
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
+from dpicl.home.settings import Settings
+from dpicl.report import report_steps
 from dpicl.report.load import load_run
-from dpicl.report.stages import report_steps
+from dpicl.runs import run_folder
+from dpicl.runs.execute import InProcess, WorkerPool, run_units
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import RUNNING, begun_together, not_run, read_plan, running
 from lab.compare.sides import side_of
 from tests.harness import Place, World, install, new_place, shop, shop_rows
 
@@ -52,7 +50,7 @@ def work(run: Path, executor: str = "here") -> None:
     if executor == "here":
         run_units(run, InProcess(), report_steps(run))
         return
-    with Pool(2, Settings.from_environment()) as pool:
+    with WorkerPool(2, Settings.from_environment()) as pool:
         run_units(run, pool, report_steps(run))
 
 
@@ -131,7 +129,7 @@ def test_the_first_seed_of_every_set_begins_before_the_next(tmp_path: Path) -> N
 def test_time_is_kept_while_it_runs_so_that_a_kill_loses_little_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running_time, "_KEPT_EVERY", 0.01)
+    monkeypatch.setattr(run_folder, "_KEPT_EVERY", 0.01)
     with a_place(new_place(tmp_path / "place")).entered():
         run = make_plan("demo", GRID, "r")
         with running(run, read_plan(run), Settings.from_environment()):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.engine.artefacts import BASELINES, PROMPTS, RESULTS
-from dpicl.engine.run_folder import open_unit
-from dpicl.engine.stages import score as score_stage
-from dpicl.engine.stages.score import PARTS, parts_to_score, read_prompts, score
+from dpicl.runs import evaluate as score_stage
+from dpicl.runs.artefacts import BASELINES, PROMPTS, RESULTS
+from dpicl.runs.evaluate import PARTS, parts_to_score, read_prompts, score
+from dpicl.runs.run_folder import open_unit
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 

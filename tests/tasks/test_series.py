@@ -18,21 +18,7 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.engine.adopt import adopt
-from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.frozen import FrozenPeriods
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.names import PART
-from dpicl.engine.one_release import RELEASE_LOCK, Published, planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.rows import Rows
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import back_up
-from dpicl.engine.state.clean import clean
-from dpicl.engine.state.restore import restore
-from dpicl.errors import (
+from dpicl.ground.errors import (
     BudgetError,
     DpiclError,
     LedgerError,
@@ -40,9 +26,20 @@ from dpicl.errors import (
     ParameterError,
     PrivacyError,
 )
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.installation.clean import clean
+from dpicl.installation.restore import adopt, back_up, restore
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import COLUMNS
 from dpicl.release import Release
+from dpicl.release.horizon import FrozenPeriods, Horizon
+from dpicl.release.names import PART
+from dpicl.release.one_release import RELEASE_LOCK, PublishedRelease, planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.rows import Rows
+from dpicl.release.series import release_planned
+from dpicl.runs.forecast import series_forecasts
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 
@@ -88,7 +85,7 @@ def night(
     until: str | None = None,
     window: int | None = None,
     settings: Settings | None = None,
-) -> Published:
+) -> PublishedRelease:
     """What the night after a day releases."""
     return release_planned(
         planned(), settings or Settings.current(), until=until, window=window, now=after(day)
@@ -580,7 +577,7 @@ def test_a_twin_that_read_its_rows_before_the_horizon_ended_releases_the_same_an
 def test_counts_that_go_while_they_are_frozen_are_refused_with_a_sentence(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.engine.frozen.write_whole", lambda path, write: None)
+    monkeypatch.setattr("dpicl.release.horizon.write_whole", lambda path, write: None)
     with pytest.raises(LedgerRefusedError, match="visits: the counts of period 1 are gone"):
         night(1)
 

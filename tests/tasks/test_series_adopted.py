@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl.engine.adopt import adopt
-from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerRefusedError
+from dpicl.ground.errors import LedgerRefusedError
+from dpicl.home.settings import Settings
+from dpicl.installation.restore import adopt
 from dpicl.methods.mst_series import Series
 from tests.harness import Place
 from tests.tasks.test_series import killed_at, night, place, published

@@ -16,24 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.certificate.wording import unit
 from dpicl.contract import Contract
-from dpicl.engine.horizon import entering_counts
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, DeclarationError, PrivacyError
+from dpicl.data.central.exact_counts import ExactCounts, row_encoding
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.split import Entered
+from dpicl.ground.errors import DataError, DeclarationError, PrivacyError
+from dpicl.ground.types import PrivateTable
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.continual_counts import ContinualCounts
 from dpicl.methods.mst_series import Series
 from dpicl.release import Release
-from dpicl.report.series import series_facts, series_page
-from dpicl.tabular.central.bins import row_encoding
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.participation import Entered
-from dpicl.types import PrivateTable
+from dpicl.release.certificate_issue import unit_in_words
+from dpicl.release.horizon import entering_counts
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.series import release_planned
+from dpicl.report.quality import series_facts, series_page
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (
     NAME,
@@ -178,7 +177,9 @@ def test_certificate_statement_and_page_say_so(place: Place) -> None:
     put(place, signed(visits()))
     night(4)
     contract = series_contract(tree())
-    assert "3 in all 12 periods, those that take others back among them" in unit("person", contract)
+    assert "3 in all 12 periods, those that take others back among them" in unit_in_words(
+        "person", contract
+    )
     page = series_page(
         series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=2)
     )

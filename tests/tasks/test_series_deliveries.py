@@ -15,18 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.engine import plan as planning
-from dpicl.engine.accounts import addresses_of
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.rows import Rows
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, DeclarationError, LedgerRefusedError, PrivacyError, SourceError
+from dpicl.data.reading.source import PERIOD, delivered, read_deliveries, were_read
+from dpicl.ground.errors import (
+    DataError,
+    DeclarationError,
+    LedgerRefusedError,
+    PrivacyError,
+    SourceError,
+)
+from dpicl.home.accounts import addresses_of, open_ledger
+from dpicl.home.settings import Settings
 from dpicl.release import Release
-from dpicl.tabular.reading.deliveries import PERIOD, delivered, read_deliveries, were_read
+from dpicl.release.horizon import Horizon
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.rows import Rows
+from dpicl.release.series import release_planned
+from dpicl.runs import plan as planning
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (
     FIRST,

@@ -17,20 +17,20 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import Published, planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, ParameterError
+from dpicl.ground.errors import BudgetError, ParameterError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import SUMS
 from dpicl.release import Release
-from dpicl.report.stages import report_steps
+from dpicl.release.horizon import Horizon
+from dpicl.release.one_release import PublishedRelease, planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.series import release_planned
+from dpicl.report import report_steps
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.forecast import series_forecasts
+from dpicl.runs.plan import make_plan
 from tests.harness import Place, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, killed_at, put, same, spent
@@ -61,7 +61,7 @@ def planned(shots: int = 2, epsilon: str = "2") -> Any:
 
 def night(
     day: int, *, shots: int = 2, until: str | None = None, window: int | None = None
-) -> Published:
+) -> PublishedRelease:
     return release_planned(
         planned(shots), Settings.current(), until=until, window=window, now=after(day)
     )
@@ -357,10 +357,10 @@ def test_a_run_makes_the_nights_of_all_its_horizons_and_goes_on(
             ]
         )
     )
-    from dpicl.engine import plan as planning
-    from dpicl.engine.stages import advance
+    from dpicl.runs import draw
+    from dpicl.runs import plan as planning
 
-    for module in (planning, advance):
+    for module in (planning, draw):
         monkeypatch.setattr(module, "clock", lambda: after(5))
     for name in ("first", "second"):
         run = make_plan("nightly", {}, name)

@@ -19,28 +19,27 @@ import numpy as np
 import pytest
 import yaml
 
-from dpicl.engine import horizon as horizon_module
-from dpicl.engine import plan as planning
-from dpicl.engine.artefacts import MADE, read_draws
-from dpicl.engine.collect import command_of
-from dpicl.engine.execute import InProcess, call_all, run_units
-from dpicl.engine.forecast import forecast
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.names import PART
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.pipelines import load_pipelines, override
-from dpicl.engine.plan import make_plan
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.spending import spending_of
-from dpicl.engine.stages import advance as advance_module
-from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
-from dpicl.quality import series_accuracy
-from dpicl.report import series as report_series
-from dpicl.report.series import series_facts, series_page
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.quality import series
+from dpicl.release import horizon as horizon_module
+from dpicl.release.horizon import Horizon
+from dpicl.release.names import PART
+from dpicl.release.pipelines import load_pipelines, override
+from dpicl.release.request import ReleaseRequest
+from dpicl.report import quality as report_series
+from dpicl.report import report_steps
+from dpicl.report.quality import series_facts, series_page
+from dpicl.runs import draw as advance_module
+from dpicl.runs import plan as planning
+from dpicl.runs.artefacts import MADE, read_draws
 from dpicl.runs.chain import published, rows_ready
+from dpicl.runs.execute import InProcess, call_all, run_units
+from dpicl.runs.forecast import forecast
+from dpicl.runs.plan import make_plan
+from dpicl.runs.results import command_of
+from dpicl.runs.run_folder import open_unit, read_plan, spending_of
 from tests.harness import Place, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, night, put, same, spent
@@ -449,7 +448,7 @@ def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_priva
 def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(series_accuracy, "MOST_MODELS", 3)
+    monkeypatch.setattr(series, "MOST_MODELS", 3)
     monkeypatch.setattr(report_series, "MOST_MODELS", 3)
     night(7)
     found = series_facts(ReleaseRequest(dataset=NAME, epsilon=2), Settings.current(), window=3)

@@ -16,19 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpicl
-from dpicl.accounting.ledger import Ledger
 from dpicl.contract import TextContract
 from dpicl.contract.load import parse_contract
-from dpicl.engine import one_release, text_release
-from dpicl.engine import plan as planning
-from dpicl.engine.failures import StageFailed
-from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.names import PART
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.pipelines import Options
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages import generate as generate_stage
-from dpicl.errors import (
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.errors import (
     BudgetError,
     DataError,
     DeclarationError,
@@ -37,11 +28,20 @@ from dpicl.errors import (
     ParameterError,
     PrivacyError,
     SourceError,
+    StageFailed,
 )
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.ledger import Ledger
 from dpicl.methods import METHODS, few_shot_generation, unit_of
 from dpicl.methods.options import FewShotOptions
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.release import one_release
+from dpicl.release import texts as text_release
+from dpicl.release.names import PART
+from dpicl.release.pipelines import Options
+from dpicl.runs import draw as generate_stage
+from dpicl.runs import plan as planning
+from dpicl.runs.forecast import series_forecasts
 from tests.harness import Place, letters, new_place, run_here
 from tests.library.series_contracts import after
 from tests.library.text_contracts import lines, records
@@ -283,7 +283,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(
 def test_a_horizon_of_texts_does_not_go_on_in_a_ledger_that_came_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpicl.engine.adopt import adopt
+    from dpicl.installation.restore import adopt
 
     stands = texts(made(PERIODS[0]))
     ours = Settings.current()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import dpicl
-from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, ModelRefusedError
+from dpicl.data.central import graphical_model
+from dpicl.ground.errors import BudgetError, ModelRefusedError
+from dpicl.home.settings import Settings
 from dpicl.methods.mst_tabicl import MstTabicl
-from dpicl.tabular.central import graphical_model
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 

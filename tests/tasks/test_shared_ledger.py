@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dpicl.contract import parse_contract
-from dpicl.engine.releases import check_ledger, check_shared
-from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerRefusedError
+from dpicl.ground.errors import LedgerRefusedError
+from dpicl.home.settings import Settings
+from dpicl.release.releases import check_ledger, check_shared
 from tests.harness import shop
 
 NAMED = "postgresql://ledgers.example/dpicl"

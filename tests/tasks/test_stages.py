@@ -15,11 +15,10 @@ from prefect import flow
 from prefect.context import FlowRunContext, SyncClientContext
 from prefect_dask import DaskTaskRunner
 
-from dpicl.engine.failures import StageFailed, clean_errors
-from dpicl.engine.stage import stage
-from dpicl.errors import DataError, DpiclError, RunError
+from dpicl.ground.errors import DataError, DpiclError, RunError, StageFailed, clean_errors
 from dpicl.methods import METHODS
 from dpicl.runs.chain import deriving_stages, drawing_stages, stages
+from dpicl.runs.stage import stage
 from tasks.on_worker import _entered, do_step, flow_context
 from tasks.stages import TASKS, made_task
 from tests.harness import World, until

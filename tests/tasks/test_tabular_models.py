@@ -14,20 +14,19 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpicl.engine.artefacts import PREDICTIONS, read_released
-from dpicl.engine.files import read_json
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.plan import draft_plan, make_plan
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.run_quote import quote_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.probe import probe
-from dpicl.engine.stages.score import read_prompts
-from dpicl.errors import DpiclError, ModelRefusedError
-from dpicl.lm.models import open_tabular
-from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec
-from dpicl.methods.row_contexts import answered_rows, contexts, row_method
-from dpicl.pipeline import Cell
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import DpiclError, ModelRefusedError
+from dpicl.ground.files import read_json
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.methods.row_method import answered_rows, contexts, row_method
+from dpicl.models.opening import open_tabular
+from dpicl.models.spec import ROWS_IN_CONTEXT, ModelSpec
+from dpicl.runs.artefacts import PREDICTIONS, read_released
+from dpicl.runs.evaluate import read_prompts
+from dpicl.runs.plan import draft_plan, make_plan, quote_plan
+from dpicl.runs.probe import probe
+from dpicl.runs.run_folder import open_unit, read_plan
 from tests.harness import (
     Place,
     install,

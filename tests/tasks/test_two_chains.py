@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.accounting.ledger import Account
-from dpicl.engine.adopt import adopt
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.receipts import write_cap
-from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import back_up
-from dpicl.engine.state.restore import restore
-from dpicl.errors import BudgetError
+from dpicl.ground.errors import BudgetError
+from dpicl.home.accounts import open_ledger, write_cap
+from dpicl.home.settings import Settings
+from dpicl.installation.restore import adopt, back_up, restore
+from dpicl.ledger import Account
 from tests.harness import new_place
 from tests.ledger.workload import ADD, cost, release
 from tests.tasks.test_adopt import AT, OTHER, draw, lose

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.payers import accounts_of
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.ground.errors import DpiclError
+from dpicl.home.settings import Settings
+from dpicl.release.names import accounts_of
 from tests.harness import Place, call_main, complaint, said, shop, shop_rows
 
 ROWS = shop_rows(120)

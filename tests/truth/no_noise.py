@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract
-from dpicl.engine.given import schema_contract
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.typed_columns import as_arrow
+from dpicl.data.values import RowForm, central_form
+from dpicl.ground.types import PrivateTable, ReleasedRows
+from dpicl.release.door import schema_contract
 from dpicl.release.predictor import Predictor, fitted
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.reading.frames import as_arrow
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.values import RowForm, central_form
-from dpicl.types import PrivateTable, ReleasedRows
 
 
 @dataclass(frozen=True)

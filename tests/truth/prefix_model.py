@@ -22,8 +22,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from dpicl.lm.endpoint.protocol import chat_messages, public_prompt
-from dpicl.lm.requests import CONTINUATIONS
+from dpicl.models.endpoint.protocol import chat_messages, public_prompt
+from dpicl.models.requests import CONTINUATIONS
 
 SETS = {
     "A": ("2", "20", "200"),

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 import dpicl
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 
 COLUMNS = {
     "age": {"type": "integer", "bounds": [18, 100]},

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dpicl.contract.models import Check, Contract
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError
-from dpicl.tabular.reading import checks
+from dpicl.data.reading import checks
+from dpicl.ground.errors import DataError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.series import release_planned
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 from tests.tasks.test_series import declare, put
@@ -112,7 +112,7 @@ def test_a_default_rule_about_all_rows_would_be_seen(
         more = (Check(rule="row_count"), Check(rule="both_labels"))
         return rules(contract.model_copy(update={"checks": more}))
 
-    for module in ("dpicl.engine.rows", "dpicl.tabular.reading.checks"):
+    for module in ("dpicl.release.rows", "dpicl.data.reading.checks"):
         monkeypatch.setattr(f"{module}.rules_of", with_defaults)
     declare(place, ROWS)
     with pytest.raises(DataError, match="breaks (row_count|both_labels)"):

@@ -17,8 +17,8 @@ import pytest
 
 import dpicl
 from dpicl.contract.models import Check, Contract
-from dpicl.errors import DataError, SourceError
-from dpicl.tabular.reading import checks
+from dpicl.data.reading import checks
+from dpicl.ground.errors import DataError, SourceError
 from tests.harness import Place
 from tests.truth.small import COLUMNS, ROWS, SCHEMA, frame, one_label, seen
 
@@ -231,7 +231,7 @@ def test_rows_of_default_rules_are_single_ones(place: Place) -> None:
     """The list that is applied to every contract has no rule that a row by itself neither keeps nor
     breaks.
     """
-    from dpicl.engine.given import schema_contract
+    from dpicl.release.door import schema_contract
 
     assert {rule.rule for rule in checks.rules_of(schema_contract(SCHEMA))} == {
         "no_missing",
@@ -251,9 +251,9 @@ def test_a_default_rule_about_all_rows_would_be_seen(
         return rules(contract.model_copy(update={"checks": (*more, *contract.checks)}))
 
     for module in (
-        "dpicl.engine.rows",
-        "dpicl.tabular.reading.checks",
-        "dpicl.tabular.reading.batches",
+        "dpicl.release.rows",
+        "dpicl.data.reading.checks",
+        "dpicl.data.reading.batches",
     ):
         monkeypatch.setattr(f"{module}.rules_of", with_defaults)
     for name in ("no row", "one row", "one label"):

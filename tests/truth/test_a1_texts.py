@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.engine.ensemble_release import EnsembleRequest
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.query_session import QuerySession
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.pipeline import Cell
+from dpicl.data.texts import read
+from dpicl.data.texts import read as checks
+from dpicl.ground.errors import DataError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell
+from dpicl.models.spec import ModelSpec
 from dpicl.release.collected import collect
-from dpicl.text import checks, read
+from dpicl.release.query_session import EnsembleRequest, QuerySession
 from tests.harness import Place, install, install_texts, letters, run_here, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 
@@ -261,6 +261,6 @@ def test_a_bound_that_refuses_would_be_seen(
             raise DataError(contract.name, "breaks label_rows")
         return ()
 
-    monkeypatch.setattr("dpicl.text.checks.text_violations", short)
+    monkeypatch.setattr("dpicl.data.texts.read.text_violations", short)
     with pytest.raises((DataError, AssertionError), match="label_rows|few"):
         generated(place, TEXTS[name], "few")

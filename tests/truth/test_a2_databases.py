@@ -22,13 +22,14 @@ import pytest
 from psycopg.pq import Conninfo
 from sqlalchemy import make_url
 
-from dpicl.contract.sources import Query
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.releases import check_ledger
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages import ingest as ingest_module
-from dpicl.errors import DpiclError, LedgerRefusedError
-from dpicl.tabular.reading import database, postgresql
+from dpicl.contract.declared import Query
+from dpicl.data.reading import database
+from dpicl.data.reading import database as postgresql
+from dpicl.ground.errors import DpiclError, LedgerRefusedError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.release.releases import check_ledger
+from dpicl.runs import prepare as ingest_module
 from tests.harness import Place, call_main, free_port, said, until
 from tests.ledger.postgres import Server, required_programs, running_postgres, unprivileged
 

@@ -8,11 +8,11 @@ import os
 
 import pytest
 
-from dpicl.contract import sources
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
-from dpicl.files import objects
-from dpicl.files.objects import store_settings
+from dpicl.contract import declared
+from dpicl.ground import objects
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.objects import store_settings
+from dpicl.home.settings import Settings
 from tests.harness import Place
 
 from .asset_tools import contract, dry, payer, refusal
@@ -170,7 +170,7 @@ def test_an_endpoint_that_names_a_bucket_is_refused_before_anything_is_charged(
 
 def test_what_was_bound_before_still_pays(place: Place) -> None:
     """The address of an object is spelt as it was."""
-    from dpicl.engine.accounts import addresses_of
+    from dpicl.home.accounts import addresses_of
 
     assert addresses_of(Settings.current().declared("first"), Settings.current()) == (
         "s3://shop-rows/2027/sales",
@@ -184,7 +184,7 @@ def test_mutants_open_a_second_budget(place: Place, monkeypatch: pytest.MonkeyPa
     assert payer(contract(place, "second", {"folder": "s3://2027/sales/"})) == "second"
     with pytest.raises(DpiclError):
         payer(contract(place, "third", {"folder": "s3://shop-rows/2027//sales"}))
-    monkeypatch.setattr(sources, "_ALIASES", ("-nothing",))
+    monkeypatch.setattr(declared, "_ALIASES", ("-nothing",))
     assert (
         payer(
             contract(

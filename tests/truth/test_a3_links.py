@@ -16,12 +16,13 @@ import pandas as pd
 import pytest
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, assets
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.payers import accounts_of
-from dpicl.engine.settings import Settings
-from dpicl.files import same_file
-from dpicl.files.same_file import inode_address
+from dpicl.ground import files
+from dpicl.ground.files import inode_address
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.ledger import Account, Ledger
+from dpicl.ledger import accounts as assets
+from dpicl.release.names import accounts_of
 from tests.harness import Place, install_texts, letters, said, shop_rows
 
 from .asset_tools import ROWS, accounts, contract, dry, payer, refusal, spend
@@ -500,7 +501,7 @@ def test_another_host_s_file_of_the_same_device_and_inode_is_another(
     (tmp_path / "a").write_text("rows")
     ledger.ensure_account(SHOP, [f"file:{tmp_path}/a"])
     (tmp_path / "a").rename(tmp_path / "b")
-    monkeypatch.setattr(same_file, "host", lambda: "f" * 16)
+    monkeypatch.setattr(files, "host", lambda: "f" * 16)
     assert (
         ledger.ensure_account(replace(SHOP, name="second"), [f"file:{tmp_path}/b"]).name == "second"
     )
@@ -541,7 +542,7 @@ def test_a_dry_look_at_an_account_changes_nothing_twice(ledger: Ledger, tmp_path
 
 
 def _no_living(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_file.LivingPaths, "overlap", lambda self, one, other: False)
+    monkeypatch.setattr(files.LivingPaths, "overlap", lambda self, one, other: False)
     monkeypatch.setattr(assets, "inode_address", lambda path: None)
 
 
@@ -550,7 +551,7 @@ def _no_inodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_files_in_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_file.LivingPaths, "_files_linked", lambda self, path: frozenset())
+    monkeypatch.setattr(files.LivingPaths, "_files_linked", lambda self, path: frozenset())
 
 
 def _inode_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,18 +22,17 @@ import pytest
 import yaml
 
 from dpicl.contract.load import parse_contract
-from dpicl.engine import drawing
-from dpicl.engine import rows as private_rows
-from dpicl.engine.execute import steps_of
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.stages import draw, ingest
-from dpicl.errors import PrivacyError
+from dpicl.data.reading import files
+from dpicl.data.reading.files import BATCH_ROWS, WHOLE_ROWS, in_batches
+from dpicl.ground.errors import PrivacyError
 from dpicl.methods import METHODS
-from dpicl.runs import chain
+from dpicl.release import rows
+from dpicl.release import rows as private_rows
+from dpicl.runs import chain, draw, prepare
 from dpicl.runs.chain import published, rows_ready
-from dpicl.tabular.reading import survey
-from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, in_batches
+from dpicl.runs.execute import steps_of
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import read_plan
 from tests.harness import Place, new_place, shop, shop_rows
 
 LIMIT, BATCH = 40, 10
@@ -59,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Batches of a few rows, and what was once the limit of what is read whole, which rows cross
     here.
     """
-    monkeypatch.setattr(survey, "BATCH_ROWS", BATCH)
+    monkeypatch.setattr(files, "BATCH_ROWS", BATCH)
     return new_place(tmp_path / "place")
 
 
@@ -133,8 +132,8 @@ def at_the_border(
 
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "BATCH_ROWS", BATCH)
-    monkeypatch.setattr(survey, "WHOLE_ROWS", LIMIT)
+    monkeypatch.setattr(files, "BATCH_ROWS", BATCH)
+    monkeypatch.setattr(files, "WHOLE_ROWS", LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +270,7 @@ def test_at_the_limit_of_before(tmp_path: Path, rows: int) -> None:
             },
             "r",
         )
-        said = ingest.ingest(str(run), "shop")
+        said = prepare.ingest(str(run), "shop")
         assert said == "rows read"
         groups = steps_of(rows_ready, str(run), "shop")
         assert [step.stage.name for group in groups for step in group][1:] == ["validate", "split"]
@@ -279,9 +278,9 @@ def test_at_the_limit_of_before(tmp_path: Path, rows: int) -> None:
 
 def by_rows(contract: Any) -> bool:
     """The fault: by the number of rows."""
-    from dpicl.engine.settings import Settings
+    from dpicl.home.settings import Settings
 
-    found = survey.survey(contract, Settings.current().data)
+    found = files.survey(contract, Settings.current().data)
     return found is not None and found.rows > LIMIT
 
 
@@ -294,8 +293,8 @@ def refused(batches_of: Callable[[Any, Any], Any], private: Any, unit: Any) -> A
 
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_rows, "in_batches", by_rows)
-    refusing = partial(refused, drawing.counted_batches)
-    for module in (drawing, draw, chain):
+    refusing = partial(refused, rows.counted_batches)
+    for module in (rows, draw, chain):
         monkeypatch.setattr(module, "counted_batches", refusing)
 
 

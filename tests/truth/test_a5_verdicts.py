@@ -21,17 +21,17 @@ import pytest
 import yaml
 
 from dpicl.contract import Declared
-from dpicl.engine.collect import timings_of
-from dpicl.engine.files import PUBLIC_MODE
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.ingest import ingest
-from dpicl.engine.state.clean import clean
-from dpicl.engine.verdicts import VERDICTS, Verdicts
-from dpicl.errors import DataError
+from dpicl.data.reading import files
+from dpicl.ground.errors import DataError
+from dpicl.ground.files import PUBLIC_MODE
+from dpicl.home.settings import Settings
+from dpicl.installation.clean import clean
 from dpicl.report.load import load_run
-from dpicl.tabular.reading import survey
+from dpicl.runs.plan import make_plan
+from dpicl.runs.prepare import ingest
+from dpicl.runs.results import timings_of
+from dpicl.runs.run_folder import read_plan
+from dpicl.runs.stage import VERDICTS, Verdicts
 from lab.audit.end_to_end.commands import Command, command_line, protect, run
 from lab.audit.end_to_end.observation import Observation, observed
 from lab.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
@@ -133,7 +133,7 @@ def apart(declaration: Declaration, checks: list[dict[str, Any]]) -> Iterator[Wo
         standing_clock(),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(survey, "BATCH_ROWS", 8)
+        patch.setattr(files, "BATCH_ROWS", 8)
         if checks:
             file = world.root / "contracts" / f"{NAME}.yaml"
             file.write_text(
@@ -320,7 +320,7 @@ def test_a_person_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch, kind: A
             {"methods": ["few_shot_generation" if kind == "texts" else "gdp_tabicl"]},
             "audited",
         )
-        from dpicl.engine.stages.validate import validate
+        from dpicl.runs.prepare import validate
 
         ingest(str(folder), NAME)
         said = validate(str(folder), NAME)

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError
-from dpicl.tabular.reading import parse
-from dpicl.text.parse import parse_texts
+from dpicl.data.reading import parse
+from dpicl.data.texts.parse import parse_texts
+from dpicl.ground.errors import DataError
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, series_tree, visit, visits
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records, text_contract
@@ -56,7 +56,7 @@ def counted(horizon_day: int = 2) -> tuple[Any, ...]:
 
 
 def rows_read() -> int:
-    from dpicl.tabular.reading.source import load_source
+    from dpicl.data.reading.source import load_source
 
     settings = Settings.current()
     return int(
@@ -257,7 +257,7 @@ def test_and_bytes_of_no_text_in_parquet(column: str) -> None:
 
 def test_public_texts_are_refused_as_ever(tmp_path: Path) -> None:
     """Nobody is told of by a refusal, and answers stay beside their queries."""
-    from dpicl.text.read import read_part
+    from dpicl.data.texts.read import read_part
 
     def queried(content: dict[str, Any]) -> None:
         content["source"]["queries"] = content["source"].pop("test")

@@ -24,14 +24,13 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
-from dpicl.engine.given import schema_contract
-from dpicl.errors import DataError, DeclarationError
-from dpicl.tabular.reading import parse
-from dpicl.tabular.reading.cells import of_objects
-from dpicl.tabular.reading.frames import as_arrow
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import read_table
-from dpicl.tabular.reading.source import load_source
+from dpicl.data.reading import parse
+from dpicl.data.reading.files import read_table
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.typed_columns import as_arrow, of_objects
+from dpicl.ground.errors import DataError, DeclarationError
+from dpicl.release.door import schema_contract
 from tests.harness import Place
 from tests.truth.small import ROWS, SCHEMA, frame, seen
 
@@ -214,7 +213,7 @@ def test_a_row_of_nobody_is_left_out(value: str | None) -> None:
 
 
 def test_who_is_on_both_sides_of_a_split_is_on_neither() -> None:
-    from dpicl.tabular.reading.split import split_table
+    from dpicl.data.reading.split import split_table
 
     columns = {**GAPS, "part": {"type": "category", "categories": ["train", "test"]}}
     said = contract(
@@ -316,7 +315,7 @@ def test_rows_that_another_s_quote_swallows_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault as it was, in a mutant: five rows of others go with one."""
-    monkeypatch.setattr("dpicl.files.csv_text._QUOTED", re.compile(b"(?!)"))
+    monkeypatch.setattr("dpicl.ground.records._QUOTED", re.compile(b"(?!)"))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_so_is_one_that_another_row_s_quote_would_close(
             tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"}
@@ -529,7 +528,7 @@ def refused_as_a_whole(values: Any) -> Any:
 
 
 def test_a_frame_that_is_refused_as_a_whole_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpicl.engine.given.texts", refused_as_a_whole)
+    monkeypatch.setattr("dpicl.release.door.texts", refused_as_a_whole)
     with pytest.raises(DataError):
         test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault("a list", "age")
 

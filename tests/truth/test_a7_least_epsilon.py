@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 import dpicl
-from dpicl import pipeline
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.contract import pipeline
+from dpicl.contract.pipeline import read_epsilon
+from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS
-from dpicl.pipeline import read_epsilon
 from tests.harness import Place, install, new_place, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]

@@ -15,9 +15,8 @@ import pytest
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.draft import Draft, DraftColumn
-from dpicl.contract.draft_rows import columns_of_rows
-from dpicl.contract.draft_schema import columns_of_schema
-from dpicl.yaml_file import parse_yaml
+from dpicl.contract.draft_columns import columns_of_rows, columns_of_schema
+from dpicl.ground.yaml_file import parse_yaml
 
 
 def read_back(column: DraftColumn) -> CategoryColumn:

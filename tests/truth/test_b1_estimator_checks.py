@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from dpicl.contract.base import as_written
 from dpicl.contract.columns.category import ValueType
+from dpicl.data.values import Meaning
 from dpicl.release.predictor import Bins, Labels, Predictor
-from dpicl.tabular.values import Meaning
 
 _TYPES: dict[str, ValueType] = {"i": "integer", "u": "integer", "f": "real", "b": "boolean"}
 NOT_APPLICABLE = {

@@ -19,10 +19,10 @@ import pytest
 import dpicl
 from dpicl.contract.columns import DateColumn, category
 from dpicl.contract.columns.number import NumberColumn
-from dpicl.errors import DataError, DpiclError
-from dpicl.tabular import values
-from dpicl.tabular.reading.frames import as_arrow
-from dpicl.tabular.values import Meaning
+from dpicl.data import values
+from dpicl.data.reading.typed_columns import as_arrow
+from dpicl.data.values import Meaning
+from dpicl.ground.errors import DataError, DpiclError
 from tests.truth.no_noise import Plain
 
 Column = dict[str, Any]

@@ -23,10 +23,10 @@ import dpicl
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.load import contract_digest
-from dpicl.engine.given import schema_contract
-from dpicl.errors import DataError, DeclarationError, DpiclError
+from dpicl.data.values import Meaning
+from dpicl.ground.errors import DataError, DeclarationError, DpiclError
+from dpicl.release.door import schema_contract
 from dpicl.release.predictor import Labels
-from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 
 RNG = np.random.default_rng(5)

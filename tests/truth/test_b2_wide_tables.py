@@ -19,12 +19,12 @@ import yaml
 from pydantic import ValidationError
 
 import dpicl
-from dpicl.contract import derive, load, parse_contract
+from dpicl.contract import load, parse_contract, parts
 from dpicl.contract.columns.number import NumberColumn
 from dpicl.contract.models import Contract
 from dpicl.contract.parts import Template
-from dpicl.errors import DeclarationError, DpiclError, ParameterError
-from dpicl.printable import printable
+from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
+from dpicl.ground.printable import printable
 from tests.command import run_forked
 
 YES_NO = {"type": "category", "categories": ["no", "yes"]}
@@ -427,9 +427,9 @@ def test_mutants_are_caught(monkeypatch: pytest.MonkeyPatch, folder: Path) -> No
     """
     with monkeypatch.context() as mutant:
         mutant.setattr(
-            derive.Wording,
+            parts.Wording,
             "derived",
-            lambda columns: derive.Wording.stated(Template(text=" ".join(columns.values()))),
+            lambda columns: parts.Wording.stated(Template(text=" ".join(columns.values()))),
         )
         contract = parse_contract(content(names(*WIDE[-1])), "wide.yaml")
         assert isinstance(contract, Contract)

@@ -21,19 +21,19 @@ import numpy as np
 import pytest
 import torch
 
-from dpicl.errors import ModelError
-from dpicl.lm.endpoint import labels as endpoint_labels
-from dpicl.lm.endpoint.labels import parsed_answer
-from dpicl.lm.endpoint.protocol import Reply
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.local import chat, transformers_backend, tree_reader
-from dpicl.lm.local.batching import rows_of
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import CONTINUATIONS, Scorer, overlap
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.errors import ModelError
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods.ensemble.plan import Shape
-from dpicl.methods.ensemble.voting import Placement, Voters
+from dpicl.methods.ensemble_plan import EnsembleShape
+from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.models.endpoint import replies as endpoint_labels
+from dpicl.models.endpoint.protocol import Reply
+from dpicl.models.endpoint.replies import parsed_answer
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.local import loading, transformers_backend, tree_reader
+from dpicl.models.local.padded_reader import rows_of
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import CONTINUATIONS, Scorer, overlap
+from dpicl.models.spec import ModelSpec
 from tests.harness import said
 from tests.library.endpoint_server import Habits, serving
 from tests.library.methods.test_dp_icl import KEY, table
@@ -60,7 +60,10 @@ LISTING = (
 """What servers do of which the first echo, and the others only list the likeliest tokens."""
 SERVED = ("A", "B", "F", "N")
 """Sets that a server is asked for, each request of which is a pass of the model."""
-HARD, SOFT = Shape("votes", True, 3, 2, 5.0, 2, 3), Shape("soft-votes", False, 3, 2, 5.0, 2, 3)
+HARD, SOFT = (
+    EnsembleShape("votes", True, 3, 2, 5.0, 2, 3),
+    EnsembleShape("soft-votes", False, 3, 2, 5.0, 2, 3),
+)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +252,7 @@ def test_a_text_is_read_far_enough_for_the_longest_label() -> None:
         assert server.requests[-1]["max_tokens"] >= len(labels[0])
 
 
-def ballots(scorer: Scorer, name: str, shape: Shape) -> list[list[int]]:
+def ballots(scorer: Scorer, name: str, shape: EnsembleShape) -> list[list[int]]:
     """Votes of DP-ICL on the set's texts; every prompt is a text as the model has learnt it."""
 
     def change(content: dict[str, Any]) -> None:
@@ -330,7 +333,7 @@ def test_model_check_tries_labels_of_which_one_begins_another(
     )
 
 
-FORGOTTEN = (transformers_backend, chat, endpoint_labels)
+FORGOTTEN = (transformers_backend, loading, endpoint_labels)
 """Modules that ask whether a label begins another."""
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from dpicl.contract import Contract, parse_contract, rules
 from dpicl.contract.load import contract_digest
-from dpicl.errors import DeclarationError
-from dpicl.tabular.reading.parse import typed_table
+from dpicl.data.reading.parse import typed_table
+from dpicl.ground.errors import DeclarationError
 from tests.harness import Place, call_main, complaint, install, said
 
 Column = Mapping[str, Any]

@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpicl
-from dpicl.engine.given import schema_contract
-from dpicl.errors import DataError, DpiclError
-from dpicl.tabular.reading import arrow_types, parse
-from dpicl.tabular.reading.arrow_types import check_types
-from dpicl.tabular.reading.frames import as_arrow
+from dpicl.data.reading import parse, typed_columns
+from dpicl.data.reading.typed_columns import as_arrow, check_types
+from dpicl.ground.errors import DataError, DpiclError
+from dpicl.release.door import schema_contract
 from tests.truth.no_noise import Plain
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -284,7 +283,7 @@ def test_a_parquet_file_of_durations_is_refused_also_beside_a_word_for_missing(
 def test_a_list_that_lets_all_in_is_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in (arrow_types, parse):
+    for module in (typed_columns, parse):
         monkeypatch.setattr(module, "check_taken", lambda *_: None)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_release("timedelta", tmp_path / "home")

@@ -27,13 +27,12 @@ import pytest
 import yaml
 
 import dpicl
-from dpicl import errors
-from dpicl.engine import pool
-from dpicl.engine.execute import _raise
-from dpicl.engine.failures import clean_errors
-from dpicl.engine.logs import set_up, stage_log
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, DpiclError, RunError
+from dpicl.ground import errors
+from dpicl.ground.errors import DataError, DpiclError, RunError, clean_errors
+from dpicl.home.settings import Settings
+from dpicl.runs import execute
+from dpicl.runs.execute import _raise
+from dpicl.runs.stage import set_up, stage_log
 from tests.command import run_forked
 
 ROWS, BROKEN = 1913, 1379
@@ -370,7 +369,7 @@ TEXTS: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize(("data", "public", "private"), TEXTS.values(), ids=TEXTS)
 def test_texts_are_refused_in_the_same_way(data: bytes, public: str, private: str) -> None:
-    from dpicl.text.parse import parse_texts
+    from dpicl.data.texts.parse import parse_texts
     from tests.library.text_contracts import text_contract
 
     def change(content: dict[str, Any]) -> None:
@@ -433,14 +432,14 @@ def test_a_worker_tells_the_owner_the_details_beside_the_error(
     class Failing:
         run = staticmethod(clean_errors("s", fail))
 
-    monkeypatch.setattr(pool, "stage_named", lambda name: Failing.run)
-    monkeypatch.setattr(pool, "parent_process", lambda: None)
+    monkeypatch.setattr(execute, "stage_named", lambda name: Failing.run)
+    monkeypatch.setattr(execute, "parent_process", lambda: None)
     ours, theirs = Pipe()
     settings = Settings.from_environment()
-    monkeypatch.setattr(pool, "_end_with_owner", lambda: None)
-    Thread(target=pool._work, args=(theirs, settings, {}, Path.cwd()), daemon=True).start()
+    monkeypatch.setattr(execute, "_end_with_owner", lambda: None)
+    Thread(target=execute._work, args=(theirs, settings, {}, Path.cwd()), daemon=True).start()
     ours.send(("s", ()))
-    worker = pool._Worker.__new__(pool._Worker)
+    worker = execute._Worker.__new__(execute._Worker)
     worker.pipe = ours
     error = worker.ended()
     assert (

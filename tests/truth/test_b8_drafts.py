@@ -14,10 +14,10 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from dpicl.contract import draft_rows
+from dpicl.contract import draft_columns
 from dpicl.contract.columns import Column
-from dpicl.errors import DataError
-from dpicl.tabular.reading.parse import typed_column
+from dpicl.data.reading.parse import typed_column
+from dpicl.ground.errors import DataError
 from tests.harness import new_place, said
 
 Capture = pytest.CaptureFixture[str]
@@ -242,7 +242,7 @@ def test_what_names_no_person_or_one_a_row_proposes_none(
 def test_mutant_codes_read_as_numbers_are_caught(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft_rows, "_CODE", "^$")
+    monkeypatch.setattr(draft_columns, "_CODE", "^$")
     contract, _ = drafted(tmp_path, capsys, {"station": CODES["postcode"], "age": AGE, "y": NO})
     assert contract["columns"]["station"]["type"] == "integer"  # 894 for 00894
 
@@ -250,8 +250,8 @@ def test_mutant_codes_read_as_numbers_are_caught(
 def test_mutant_ids_as_features_are_caught(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft_rows, "_MOST_ROWS", 0)
-    monkeypatch.setattr(draft_rows, "_PERSON_ID", re.compile("$^"))
+    monkeypatch.setattr(draft_columns, "_MOST_ROWS", 0)
+    monkeypatch.setattr(draft_columns, "_PERSON_ID", re.compile("$^"))
     contract, _ = drafted(
         tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO}
     )

@@ -12,15 +12,13 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import TextContract, load_contract, parse_contract
-from dpicl.contract.editions import edition
-from dpicl.contract.load import contract_digest
-from dpicl.engine.benchmarks import check_published, content_digest, fetch_published, read_content
-from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, PrivacyError
-from dpicl.files.shipped import row_digests
-from dpicl.text.fields import parse_records
-from dpicl.text.read import load_texts
-from dpicl.text.receipts import receipts
+from dpicl.contract.load import contract_digest, edition
+from dpicl.data.texts.parse import parse_records
+from dpicl.data.texts.read import load_texts, receipts
+from dpicl.ground.cache import row_digests
+from dpicl.ground.errors import DataError, PrivacyError
+from dpicl.home.benchmarks import check_published, content_digest, fetch_published, read_content
+from dpicl.home.settings import Settings
 from tests.harness import call_main, complaint, said
 from tests.library.examples import ROOT
 from tests.library.hostile_server import HostileServer, good

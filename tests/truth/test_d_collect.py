@@ -15,12 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.errors import DataError
-from dpicl.files.bounded import GROWTH
-from dpicl.tabular.reports import files, lines
-from dpicl.tabular.reports.files import read_reports
-from dpicl.tabular.reports.lines import LONGEST_LINE
-from dpicl.tabular.reports.schema import SCHEMA
+from dpicl.data import reports
+from dpicl.data.reports import LONGEST_LINE, SCHEMA, read_reports
+from dpicl.ground.errors import DataError
+from dpicl.ground.records import GROWTH
 
 MEGABYTE = 1 << 20
 OTHER_VERSION = b'{"version":2}'
@@ -142,11 +140,11 @@ def test_a_parquet_file_of_nothing_is_bounded_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", ["parses empty lines", "unpacks without a bound"])
 def test_the_faults_are_caught(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "parses empty lines":
-        monkeypatch.setattr(lines, "filter", lambda _, found: found, raising=False)
-        monkeypatch.setattr(lines, "_SHORTEST_LINE", 0)
+        monkeypatch.setattr(reports, "filter", lambda _, found: found, raising=False)
+        monkeypatch.setattr(reports, "_SHORTEST_LINE", 0)
         file = tmp_path / "reports.jsonl"
         file.write_bytes(b"\n" * MEGABYTE)
         assert seconds(lambda: read_whole(file)) > PER_MEGABYTE
     else:
-        monkeypatch.setattr(files, "GROWTH", 1 << 30)
+        monkeypatch.setattr(reports, "GROWTH", 1 << 30)
         assert read_whole(packed(tmp_path, b"\n" * (4 * MEGABYTE)))[2]

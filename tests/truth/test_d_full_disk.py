@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.engine.failures import StageFailed, clean_errors
-from dpicl.engine.files import publish, write_csv, write_json, write_text
-from dpicl.files.durable import write_new
+from dpicl.ground.errors import StageFailed, clean_errors
+from dpicl.ground.files import publish, write_csv, write_json, write_new, write_text
 from tests.flows.test_full_disk import small_disk
 from tests.harness import install, new_place, shop, shop_rows
 
@@ -78,6 +77,6 @@ def test_a_full_out_names_its_file(tmp_path: Path) -> None:
 
 def test_mutants_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not named, since the system names none."""
-    monkeypatch.setattr("dpicl.engine.stage._OF_A_DISK", ())
+    monkeypatch.setattr("dpicl.runs.stage._OF_A_DISK", ())
     with pytest.raises(AssertionError):
         test_the_file_is_named_and_nothing_stays(tmp_path, WRITES["text"])

@@ -18,9 +18,9 @@ import yaml
 from sqlalchemy import create_engine
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger
 from dpicl.cli.facts import LedgerReader
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
+from dpicl.ledger import Account, Ledger
 from tests.harness import REPOSITORY
 from tests.infra.recipes import COMPOSE, INFRA, KUBERNETES, pods
 

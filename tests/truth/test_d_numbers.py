@@ -11,8 +11,8 @@ import yaml
 
 from dpicl.contract import base
 from dpicl.contract.load import parse_contract
-from dpicl.errors import DeclarationError
-from dpicl.yaml_file import parse_yaml
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.yaml_file import parse_yaml
 from tests.harness import Place, call_main, complaint, install, new_place, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]

@@ -18,8 +18,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from dpicl import printable
 from dpicl.cli import terminal
+from dpicl.ground import printable
 from tests.command import run_forked
 
 MARKS = {

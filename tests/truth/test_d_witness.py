@@ -18,18 +18,15 @@ from pathlib import Path
 import pytest
 
 import dpicl
-import dpicl.engine.settings
-from dpicl.accounting.ledger import Account, witness
-from dpicl.accounting.ledger.witness import Witness
-from dpicl.engine.adopt import adopt
-from dpicl.engine.open_ledger import ledger_key, open_ledger, witness_of
-from dpicl.engine.receipts import write_cap
-from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import back_up
-from dpicl.engine.state.check import findings
-from dpicl.engine.state.restore import restore
-from dpicl.engine.state.sealed import read_archive, read_key
-from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+import dpicl.home.settings
+from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+from dpicl.home.accounts import ledger_key, open_ledger, witness_of, write_cap
+from dpicl.home.sealed import read_archive, read_key
+from dpicl.home.settings import Settings
+from dpicl.installation.check import findings
+from dpicl.installation.restore import adopt, back_up, restore
+from dpicl.ledger import Account, witness
+from dpicl.ledger.witness import Witness
 from tests.harness import complaint, content, install, new_place, shop, shop_rows
 from tests.ledger.workload import ADD, cost, release
 from tests.tasks.test_adopt import draw
@@ -607,7 +604,7 @@ def _lies_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _heeds_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        dpicl.engine.settings, "stated_home", lambda _, stated: Path(stated).resolve()
+        dpicl.home.settings, "stated_home", lambda _, stated: Path(stated).resolve()
     )
 
 

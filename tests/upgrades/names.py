@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dpicl.accounting.ledger import release_id
 from dpicl.contract import Contract, TextContract, load_contract
-from dpicl.contract.editions import edition, edition_names
-from dpicl.contract.load import contract_digest
+from dpicl.contract.load import contract_digest, edition, edition_names
 from dpicl.contract.periods import ONCE
-from dpicl.engine.names import ReleaseFacts, parameters_of
-from dpicl.engine.payers import account_of
+from dpicl.ledger import release_id
 from dpicl.methods import METHODS, Options, unit_of
+from dpicl.release.names import ReleaseFacts, account_of, parameters_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = Path(__file__).parent / "data" / "names.json"
@@ -59,7 +57,7 @@ def names() -> dict[str, dict[str, str]]:
 
 
 def _releases(method: str, contract: Contract | TextContract) -> dict[str, str]:
-    """As `dpicl.engine.releases.named_releases` names them in a new installation, made once, for a
+    """As `dpicl.release.releases.named_releases` names them in a new installation, made once, for a
     writer called `writer`.
     """
     unit = unit_of(

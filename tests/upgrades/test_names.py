@@ -19,7 +19,7 @@ MEANING = (
     "Changed in CHANGELOG.md. If it is not, add a new key of a contract to its part's `unsaid`, "
     "give a renamed one a `serialization_alias`, "
     "and put a new option of a method into its `unsaid` or into POST_PROCESSING of "
-    "dpicl/engine/names.py."
+    "dpicl/release/names.py."
 )
 
 

@@ -16,7 +16,7 @@ OUTSIDE = (
     "CHANGELOG.md",
     "SECURITY.md",
     "LICENSE",
-    "dpicl/lm/bundled/README.md",
+    "dpicl/models/bundled/README.md",
     "tools/site/iframe-worker.js",
 )
 """Files beside docs that pages link to, or need."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpicl.contract.columns.base import Refuse
 from dpicl.contract.columns.number import NumberColumn
-from dpicl.types import NO_NUMBER
+from dpicl.ground.types import NO_NUMBER
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,8 +32,8 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from dpicl.errors import ParameterError
-from dpicl.files.shipped import checked
+from dpicl.ground.cache import checked
+from dpicl.ground.errors import ParameterError
 
 PaperModel = Literal["13b", "7b"]
 ACCURACY_TABLES = {

@@ -22,19 +22,19 @@ from unittest.mock import patch
 import yaml
 
 from dpicl.client import __main__ as client
-from dpicl.engine.artefacts import remove_private
-from dpicl.engine.execute import call_all
-from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import open_unit, read_plan
-from dpicl.engine.settings import Settings
+from dpicl.data.reading import files, source
+from dpicl.home.settings import Settings
 from dpicl.mechanisms import samplers
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
+from dpicl.runs.artefacts import remove_private
 from dpicl.runs.chain import rows_ready
-from dpicl.tabular.reading import source, survey
+from dpicl.runs.execute import call_all
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import open_unit, read_plan
 from lab.audit.end_to_end.commands import Command, Output, captured, protect
 from lab.audit.end_to_end.draws import AuditCell, cells, drawn
 from lab.audit.end_to_end.observation import Observation, observed
@@ -60,7 +60,7 @@ BATCH = 8
 def apart(declaration: Declaration) -> Iterator[World]:
     """A world that is entered, where nothing is slow, the clock stands and batches are small."""
     # so that a small table comes in several
-    sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source))
+    sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (files, source))
     with (
         new_world(declaration) as world,
         world.entered(),

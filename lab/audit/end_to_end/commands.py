@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import pyarrow.csv as pa_csv
 
-from dpicl.certificate.files import certificate_of
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.failures import StageFailed
-from dpicl.engine.plan import make_plan
-from dpicl.report.stages import report_steps
+from dpicl.ground.errors import StageFailed
+from dpicl.release.certificate_files import certificate_of
+from dpicl.report import report_steps
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.plan import make_plan
 from dpicl.session import Session
 from lab.audit.end_to_end.leaves import OUT_FILES
 from lab.audit.end_to_end.world import NAME, OUT

@@ -16,11 +16,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.engine.execute import call_all
-from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import UnitReleases
-from dpicl.engine.run_folder import read_plan
-from dpicl.lm.requests import HashScorer
 from dpicl.methods import dp_icl, few_shot_generation
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.dp_icl import DpIcl
@@ -29,7 +24,12 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
+from dpicl.models.requests import HashScorer
+from dpicl.release.releases import UnitReleases
 from dpicl.runs.chain import published, rows_ready
+from dpicl.runs.execute import call_all
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import read_plan
 from lab.audit.end_to_end.stand_ins import everywhere, fresh_journal, nothing_slow
 from lab.audit.end_to_end.world import (
     CATEGORIES,

@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine import rows as source
-from dpicl.engine.releases import UnitReleases
-from dpicl.engine.run_folder import open_unit
-from dpicl.engine.stage import stage
-from dpicl.errors import DataError
+from dpicl.data.reading.source import load_source
+from dpicl.ground.errors import DataError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
-from dpicl.randomness import stream
+from dpicl.release import rows as source
+from dpicl.release.releases import UnitReleases
 from dpicl.runs import chain
-from dpicl.tabular.reading.source import load_source
-from dpicl.types import PrivateTable
+from dpicl.runs.run_folder import open_unit
+from dpicl.runs.stage import stage
 from lab.audit.end_to_end import net_mutants, series_mutants
 from lab.audit.end_to_end.bounds import bound
 from lab.audit.end_to_end.claims import Broken

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
-from dpicl.accounting.ledger import assets
-from dpicl.checks import Rule
-from dpicl.engine import verdicts
-from dpicl.engine.files import PUBLIC_MODE, write_json
-from dpicl.engine.settings import Settings
-from dpicl.engine.stage import stage
-from dpicl.engine.verdicts import Verdicts
-from dpicl.files.same_file import LivingPaths
+from dpicl.data.reading.files import survey
+from dpicl.ground.files import PUBLIC_MODE, LivingPaths, write_json
+from dpicl.ground.types import DataRule
+from dpicl.home.settings import Settings
+from dpicl.ledger import accounts
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.tab_pe import TabPe
 from dpicl.runs import chain
-from dpicl.tabular.reading.survey import survey
+from dpicl.runs import stage as verdicts
+from dpicl.runs.stage import Verdicts, stage
 from lab.audit.end_to_end.claims import BATCH
 from lab.audit.end_to_end.mistakes import mistake
 from lab.audit.end_to_end.world import NAME
@@ -34,7 +32,7 @@ def _with_rule(rule: Literal["row_count", "both_labels"], at_least: int) -> Call
     return lambda rules_of: (
         lambda contract: (
             *rules_of(contract),
-            Rule(rule, None, "fail", at_least, f"{rule} of {at_least}"),
+            DataRule(rule, None, "fail", at_least, f"{rule} of {at_least}"),
         )
     )
 
@@ -57,19 +55,19 @@ def _by_url(_: Any) -> Any:
     return lambda address: f"sqlite:{address}"
 
 
-@mistake("a file by its path", "spellings of an asset: files", "payers_at", assets)
+@mistake("a file by its path", "spellings of an asset: files", "payers_at", accounts)
 def _by_path(payers_at: Any) -> Any:
     """An account is of a path alone, whatever it leads to."""
 
     def by_path(connection: Any, addresses: Any) -> Any:
-        no_inodes = patch.object(assets, "inode_address", lambda _: None)
+        no_inodes = patch.object(accounts, "inode_address", lambda _: None)
         with patch.object(LivingPaths, "overlap", lambda *_: False), no_inodes:
             return payers_at(connection, addresses)
 
     return by_path
 
 
-@mistake("a bucket by its spelling", "spellings of an asset: stores", "_reason", assets)
+@mistake("a bucket by its spelling", "spellings of an asset: stores", "_reason", accounts)
 def _by_letters(_: Any) -> Any:
     """An address pays for itself alone."""
     return lambda mine, bound, _living: "" if mine == bound else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from dpicl.engine.stage import Stage
+from dpicl.runs.stage import Stage
 from lab.audit.end_to_end.commands import Command, command_line
 from lab.audit.end_to_end.leaves import MODE, OTHERS, leaf_of, unlisted
 from lab.audit.end_to_end.world import NAME, World

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from lab.audit.end_to_end.commands import Command, protect

@@ -11,19 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpicl.checks import Rule, Violation
 from dpicl.contract import periods
-from dpicl.engine import rows as source
-from dpicl.engine.horizon import Horizon
+from dpicl.data.central.group_vectors import GroupVectors
+from dpicl.data.reading.source import PERIOD, arrival_periods
+from dpicl.data.reading.split import Entered
+from dpicl.data.texts import read
+from dpicl.ground.types import DataRule, PrivateTable, Violation
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods.gdp_series import GroupSeries
 from dpicl.methods.mst_series import Series
-from dpicl.tabular.central.group_vectors import GroupVectors
-from dpicl.tabular.reading.arrivals import arrival_periods
-from dpicl.tabular.reading.deliveries import PERIOD
-from dpicl.tabular.reading.participation import Entered
-from dpicl.text import read
-from dpicl.types import PrivateTable
+from dpicl.release import rows as source
+from dpicl.release.horizon import Horizon
 from lab.audit.end_to_end.mistakes import mistake
 
 
@@ -95,7 +93,7 @@ def _long_deliveries(rules_of: Any) -> Any:
     """A delivery is held to what a table is held to as a whole."""
     return lambda contract: (
         *rules_of(contract),
-        Rule("row_count", None, "fail", 2, "the table has at least 2 rows"),
+        DataRule("row_count", None, "fail", 2, "the table has at least 2 rows"),
     )
 
 
@@ -115,7 +113,7 @@ def _texts_until_now(delivery: Any) -> Any:
 @mistake("a bound on a delivery's texts", "bytes of a horizon's texts", "text_violations")
 def _bounded_delivery(text_violations: Any) -> Any:
     """A delivery has at least two texts."""
-    few = Violation(Rule("no_empty", "text", "fail", None, "there are at least 2 texts"), 1)
+    few = Violation(DataRule("no_empty", "text", "fail", None, "there are at least 2 texts"), 1)
     return lambda table, contract: (
         *text_violations(table, contract),
         *([few] if table.num_rows < 2 else []),

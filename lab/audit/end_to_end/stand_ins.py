@@ -16,15 +16,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.contract import Contract
-from dpicl.engine.journal import FileJournal, KeptVotes
-from dpicl.engine.releases import UnitReleases
+from dpicl.data.central.exact_counts import row_encoding
+from dpicl.ground.randomness import Stream, system_stream
+from dpicl.ground.types import ReleasedRows
+from dpicl.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.methods import dp_icl
 from dpicl.methods.mst_tabicl import MstTabicl
-from dpicl.randomness import Stream, system_stream
-from dpicl.tabular.central.bins import row_encoding
-from dpicl.types import ReleasedRows
+from dpicl.release.journal import FileJournal, KeptVotes
+from dpicl.release.releases import UnitReleases
 
 _NOON = "2031-01-01T12:00:00.000+00:00"
 

@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods import few_shot_generation
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from lab.audit.end_to_end.commands import protect

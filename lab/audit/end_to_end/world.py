@@ -25,7 +25,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import yaml
 
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
 
 SourceRow = Mapping[str, Any]

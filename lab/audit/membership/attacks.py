@@ -44,14 +44,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from dpicl.data.central.evolution import DistinctRows, Histogram, Space
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.local.observed import Reported
+from dpicl.data.local.questions import Tally
+from dpicl.ground.types import PrivateCodes, ReleasedGroups
 from dpicl.methods.tab_pate import Labelled
-from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Histogram, Voters
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.local.observed import Reported
-from dpicl.tabular.local.tally import Tally
-from dpicl.types import PrivateCodes, ReleasedGroups
 
 SURE = 0.01
 """How often one right method or more is called wrong, all epsilons and attacks together."""
@@ -317,7 +316,9 @@ def of_votes(drawn: Labelled, record: np.ndarray) -> float:
     return float(drawn.votes[agree == agree.max(), record[-1]].mean())
 
 
-def of_candidates(drawn: Sequence[Histogram], voters: Mapping[bool, Voters], space: Space) -> float:
+def of_candidates(
+    drawn: Sequence[Histogram], voters: Mapping[bool, DistinctRows], space: Space
+) -> float:
     """Equation (2) of all histograms."""
     ratio = 0.0
     for one in drawn:

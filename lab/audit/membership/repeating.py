@@ -15,15 +15,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpicl.lm.requests import ModelDescription, Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import (
+from dpicl.models.requests import ModelDescription, Tokens
+from dpicl.models.votes import (
     FreshSession,
     GeneratorModel,
     VoteRequest,
     VoteRule,
     Votes,
     VotingSession,
+    candidates_of,
+    public_votes,
+    whole_votes,
 )
 
 WORDS = ("tea", "rice", "milk", "salt", "corn", "plum", "kale", "figs")

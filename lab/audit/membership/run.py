@@ -12,6 +12,14 @@ from typing import Any, get_args
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.evolution import DistinctRows, Histogram, Space
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.local.observed import Reported
+from dpicl.data.local.questions import Tally
+from dpicl.ground.randomness import Draws, Stream, stream
+from dpicl.ground.types import Design, LocalReports, PrivateCodes, PrivateTable
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -20,15 +28,6 @@ from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pate import Labelled, TabPate
 from dpicl.methods.tab_pe import TabPe
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws, Stream, stream
-from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Histogram, Voters
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.local.observed import Reported
-from dpicl.tabular.local.tally import Tally
-from dpicl.types import Design, LocalReports, PrivateCodes, PrivateTable
 from lab.audit.membership.attacks import (
     FOR_RATIO,
     Attacked,
@@ -183,9 +182,9 @@ class Scene:
         return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
 
     @cached_property
-    def voters(self) -> dict[bool, Voters]:
+    def voters(self) -> dict[bool, DistinctRows]:
         """Who votes."""
-        return {which: Voters.of(self.codes(table)) for which, table in self.tables.items()}
+        return {which: DistinctRows.of(self.codes(table)) for which, table in self.tables.items()}
 
     @property
     def exact(self) -> dict[bool, ExactCounts]:

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract
-from dpicl.errors import PrivacyError
-from dpicl.randomness import stream
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.types import PrivateTable
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.encode import label_codes
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable
 from lab.audit.neighbours import declared, joined, typed
 
 OTHERS = 12

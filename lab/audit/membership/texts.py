@@ -37,16 +37,16 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract import TextContract, parse_contract
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.voting import GeneratorModel, VoteRequest
+from dpicl.ground.randomness import Draws, Stream, stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.difference_token import SPREAD, DifferenceToken
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot.plan import CellPlan, plan_cell
-from dpicl.methods.few_shot.voting import Job, PrivateRows, Prompts, Text, rule_of
 from dpicl.methods.few_shot_generation import FewShotGeneration, write
-from dpicl.methods.memory import Memory
-from dpicl.randomness import Draws, Stream, stream
-from dpicl.types import PrivateTable
+from dpicl.methods.few_shot_plan import CellPlan, plan_cell
+from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingJob, WritingPrompts, rule_of
+from dpicl.methods.text_method import Memory
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import GeneratorModel, VoteRequest
 from lab.audit.membership.attacks import Attacked, by_best_number, by_score, by_shadows
 from lab.audit.membership.repeating import ODDS, WORDS, RepeatingModel, Unclipped
 
@@ -185,7 +185,7 @@ class TextScene:
         self.target, broken = target, mutant or TextMutant("")
         self.model: GeneratorModel = target.model if broken.clipped else Unclipped(target.model)
         self.plan = self._plan(way, epsilon * broken.epsilon_times)
-        self.prompts = Prompts(target.contract, self.model, self.plan.shape)
+        self.prompts = WritingPrompts(target.contract, self.model, self.plan.shape)
         self.tables = {which: target.table(which) for which in (True, False)}
         self.rule = rule_of(self.plan.shape, self.plan)
         self._likelihoods: dict[tuple[str, tuple[Tokens, ...], Tokens], float] = {}
@@ -208,15 +208,15 @@ class TextScene:
 
     def released(
         self, which: bool, runs: int, chance: Stream
-    ) -> list[tuple[Job, tuple[Words, ...]]]:
+    ) -> list[tuple[WritingJob, tuple[Words, ...]]]:
         """So many releases: the words of every text."""
-        found: list[tuple[Job, tuple[Words, ...]]] = []
+        found: list[tuple[WritingJob, tuple[Words, ...]]] = []
         while len(found) < runs:
             draws = [
                 Draws(chance.below(1 << 64), "membership", simulated=True)
                 for _ in range(min(_AT_ONCE, runs - len(found)))
             ]
-            jobs = [Job({self.plan.cell: self.plan}, Memory(one)) for one in draws]
+            jobs = [WritingJob({self.plan.cell: self.plan}, Memory(one)) for one in draws]
             written = write(self.tables[which], self.target.contract, self.model, jobs)
             found += [
                 (job, tuple(tuple(one.text.split()) for one in texts[self.plan.cell]))
@@ -224,7 +224,7 @@ class TextScene:
             ]
         return found
 
-    def ratio(self, job: Job, texts: Sequence[Words]) -> float:
+    def ratio(self, job: WritingJob, texts: Sequence[Words]) -> float:
         """Equation (1)."""
         rows, planted = self._rows, len(self.target.others)
         for shot, words in enumerate(texts):

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
-from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import Scorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import QueryTable
+from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import QueryTable
+from dpicl.methods.base import draws_for
+from dpicl.models.opening import open_scorer
+from dpicl.models.requests import Scorer
+from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 

@@ -9,16 +9,16 @@ from math import inf
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
-from dpicl.evaluation import Metrics, majority
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import EncodedQueries, ReleasedRows
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
+from dpicl.methods.baselines import local_baselines
+from dpicl.methods.evaluation import Metrics, majority
 from dpicl.methods.tabular_method import Released
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import EncodedQueries, ReleasedRows
 from lab.benchmarks.answers.local_accuracy import SEEDS
 from lab.benchmarks.figures import Figures
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table

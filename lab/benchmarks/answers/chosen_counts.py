@@ -15,14 +15,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.exact_counts import ExactCounts, row_bins, row_encoding
+from dpicl.data.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
+from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.randomness import stream
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.cautious import cautious_rows, says_little
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.types import PrivateCodes
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
-from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import Scorer, prompt
-from dpicl.lm.spec import ModelSpec
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import QueryTable
+from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
-from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import QueryTable
+from dpicl.methods.base import ZERO_SHOT, draws_for
+from dpicl.models.opening import open_scorer
+from dpicl.models.requests import Scorer, prompt
+from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.engine.settings import Settings
-from dpicl.lm.embedding import Embedder, open_embedder
+from dpicl.ground.randomness import stream
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise, nearest, whole_vectors
-from dpicl.methods.ensemble.answers import RADIUS
-from dpicl.randomness import stream
+from dpicl.methods.ensemble_voting import RADIUS
+from dpicl.models.embedding import Embedder, open_embedder
 from lab.benchmarks.figures import Figures, sized
 
 DIALOGUES, CANDIDATES, TURNS, ANSWERS, KEPT = sized(200, 4), 20, 3, 10, 0.6

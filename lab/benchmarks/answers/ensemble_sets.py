@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 from lab.benchmarks.endpoint import elsewhere
 from lab.benchmarks.figures import Figures, sized
 from tests.library.endpoint_server import Habits

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpicl.data.central.evolution import DistinctRows, Space, evolve, voted_rows
+from dpicl.data.central.exact_counts import ExactCounts, row_bins
+from dpicl.data.central.graphical_model import graphical_model
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.randomness import stream
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Voters, evolve, voted_rows
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.types import PrivateCodes
 from lab.benchmarks.answers import chosen_counts
 from lab.benchmarks.answers.chosen_counts import ROWS, WAYS, Codes
 from lab.benchmarks.figures import Figures, sized
@@ -111,7 +109,7 @@ def _evolved(codes: Codes, space: Space, epsilon: float, seed: int) -> np.ndarra
     noise, chance = stream(seed, "bench", NAME, str(epsilon)), np.random.default_rng(seed)
     return voted_rows(
         evolve(
-            Voters.of(PrivateCodes(codes.train)),
+            DistinctRows.of(PrivateCodes(codes.train)),
             space,
             epsilon=epsilon,
             stream=noise,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import graphical_model
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.randomness import stream
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.types import PrivateCodes
 from lab.benchmarks.answers.chosen_counts import WAYS, Codes, rows_of, scored, tables
 from lab.benchmarks.figures import Figures, sized
 

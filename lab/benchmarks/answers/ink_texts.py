@@ -16,18 +16,17 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
+from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
-from dpicl.engine.settings import Settings
+from dpicl.data.prompts import instruction_piece
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.types import Demonstration, SplitTable
+from dpicl.home.settings import Settings
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write, write_public
-from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
-from dpicl.pipeline import Unit
-from dpicl.text.prompts import instruction_piece
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
-from dpicl.types import Demonstration, SplitTable
+from dpicl.methods.text_method import Memory
 from lab.benchmarks.answers.topic_model import TopicModel
 from lab.benchmarks.figures import Figures, sized
 

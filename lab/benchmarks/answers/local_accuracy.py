@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
-from dpicl.evaluation import Metrics, majority
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.encode import LocalEncoding, encode_clients, encode_queries
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import ReleasedRows
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
+from dpicl.methods.baselines import local_baselines
+from dpicl.methods.evaluation import Metrics, majority
 from dpicl.methods.options import LdpOptions, LdpVariant
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import ReleasedRows
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 

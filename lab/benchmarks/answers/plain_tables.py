@@ -15,16 +15,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import MethodName
-from dpicl.engine.readers import public_corpus
-from dpicl.evaluation import answers
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import CONTINUATIONS
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.split import SplitTable
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.reading.split import SplitTable
+from dpicl.methods.base import draws_for
+from dpicl.methods.evaluation import answers
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import CONTINUATIONS
+from dpicl.release.pipelines import MethodName
+from dpicl.release.readers import public_corpus
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 

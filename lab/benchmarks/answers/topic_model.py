@@ -18,9 +18,17 @@ from functools import cached_property, partial
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from dpicl.lm.requests import ModelDescription, Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.models.requests import ModelDescription, Tokens
+from dpicl.models.votes import (
+    FreshSession,
+    VoteRequest,
+    VoteRule,
+    Votes,
+    VotingSession,
+    candidates_of,
+    public_votes,
+    whole_votes,
+)
 
 END = 0
 WORDS = 4000

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import graphical_model
+from dpicl.ground.randomness import Draws, stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.options import PateOptions
-from dpicl.methods.tab_pate import Sizes, labelled
-from dpicl.randomness import Draws, stream
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.teachers import labelled_rows
-from dpicl.types import PrivateCodes
+from dpicl.methods.tab_pate import Sizes, labelled, labelled_rows
 from lab.benchmarks.answers.chosen_counts import ROWS, WAYS, Codes, rows_of, scored, tables
 from lab.benchmarks.figures import Figures, sized
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
-from dpicl.randomness import stream
-from dpicl.tabular.local.estimate import estimated_rows
-from dpicl.tabular.local.questions import questionnaire
-from dpicl.tabular.local.tally import tally
-from dpicl.tabular.reading.encode import LocalEncoding
-from dpicl.types import EncodedQueries, PrivateCodes
+from dpicl.data.local.estimate import estimated_rows
+from dpicl.data.local.questions import questionnaire, tally
+from dpicl.data.reading.encode import LocalEncoding
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import EncodedQueries, PrivateCodes
+from dpicl.methods.baselines import local_baselines
 from lab.benchmarks.figures import Figures
 
 COLUMNS, TEST_ROWS, EPSILON = 20, 5_000, 1.0

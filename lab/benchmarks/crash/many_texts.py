@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.fork_server import own_fork_server
 from tests.harness import Place, install_texts, letters, new_place
@@ -56,9 +56,9 @@ class Verdict:
 def release(root: Path, environment: dict[str, str]) -> None:
     """The command, in a process of its own."""
     os.environ.update(environment)
+    from dpicl.cli.ask import release_to_file
     from dpicl.cli.options import chosen_options
-    from dpicl.cli.protect import release_to_file
-    from dpicl.engine.request import ReleaseRequest
+    from dpicl.release.request import ReleaseRequest
 
     request = ReleaseRequest(
         dataset=NAME, epsilon=4, shots=TEXTS, options=chosen_options(OPTIONS), generator="fake"

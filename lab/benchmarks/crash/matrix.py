@@ -32,8 +32,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpicl.accounting.ledger import Ledger
-from dpicl.errors import LedgerError
+from dpicl.ground.errors import LedgerError
+from dpicl.ledger import Ledger
 from flows.runtime import LOCAL_CLUSTER
 from lab.benchmarks.crash.schedules import Rig, Scene, Schedule, Verdict, draw_schedules, rig
 from lab.benchmarks.crash.steps import STEPS, in_threads, on_worker

@@ -18,15 +18,15 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
-from dpicl.accounting.ledger import Ledger
-from dpicl.engine.open_ledger import ledger_key, open_ledger
-from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import UnitReleases
-from dpicl.engine.run_folder import UnitFolder, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import releases_of
-from dpicl.errors import LedgerError
+from dpicl.ground.errors import LedgerError
+from dpicl.home.accounts import ledger_key, open_ledger
+from dpicl.home.settings import Settings
+from dpicl.ledger import Ledger
 from dpicl.methods import METHODS as REGISTERED
+from dpicl.release.releases import UnitReleases
+from dpicl.runs.draw import releases_of
+from dpicl.runs.plan import make_plan
+from dpicl.runs.run_folder import UnitFolder, read_plan
 from lab.benchmarks.crash.steps import STAGES, STEPS
 from tasks.stages import ingest, split
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows

@@ -31,20 +31,17 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
-import dpicl.engine.releases
-import dpicl.engine.stages.charge
-import dpicl.engine.stages.consult
-import dpicl.engine.stages.draw
-import dpicl.engine.stages.generate
-from dpicl.accounting.ledger import Ledger
-from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.engine.journal import FileJournal, KeptVotes
-from dpicl.engine.releases import UnitReleases
-from dpicl.engine.rows import Rows
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import CHARGED, charge
-from dpicl.engine.stages.charge import release as release_unit
+import dpicl.release.releases
+import dpicl.runs.draw
+from dpicl.home.settings import Settings
+from dpicl.ledger import Ledger
+from dpicl.ledger.keys import Anchor
+from dpicl.release.journal import FileJournal, KeptVotes
+from dpicl.release.releases import UnitReleases
+from dpicl.release.rows import Rows
 from dpicl.runs.chain import drawing_stages
+from dpicl.runs.draw import CHARGED, charge
+from dpicl.runs.draw import release as release_unit
 from tasks.stages import TASKS
 
 Stage = Callable[[str, str], Any]
@@ -230,13 +227,13 @@ def watch() -> None:
         (Anchor, "advance", _advancing),
         (UnitReleases, "publish", lambda f: _around(f, "drawn")),
         (UnitReleases, "read", _reading_release),
-        (dpicl.engine.releases, "publish", lambda f: _around(f, None, "draft written")),
+        (dpicl.release.releases, "publish", lambda f: _around(f, None, "draft written")),
         (os, "link", _naming),
         (Path, "replace", _renaming),
         (Rows, "train", _reading_rows),
         (FileJournal, "keep", lambda f: _around(f, None, "token kept")),
         (KeptVotes, "write", lambda f: _around(f, None, "votes kept")),
-        (dpicl.engine.stages.charge, "gather", lambda f: _around(f, None, "gathered")),
+        (dpicl.runs.draw, "gather", lambda f: _around(f, None, "gathered")),
     )
     for owner, name, watched in patches:
         setattr(owner, name, watched(getattr(owner, name)))

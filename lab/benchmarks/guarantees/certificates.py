@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import dpicl
-from dpicl.certificate.files import certificate_of, verify_file, write_certified
-from dpicl.certificate.issue import certify
-from dpicl.certificate.signing import public_key
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.settings import Settings
-from dpicl.errors import CertificateError
+from dpicl.ground.errors import CertificateError
+from dpicl.home.settings import Settings
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.release.certificate_files import certificate_of, public_key, verify_file, write_certified
+from dpicl.release.certificate_issue import certify
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
 from lab.benchmarks.figures import Figures
 from tests.harness import install, new_place, shop, shop_rows
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import sqrt
 
-from dpicl.accounting.accountant import price
+from dpicl.accounting.accountant import bracket, price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.prv import bracket
 from lab.audit import CASES, run_audits
 from lab.benchmarks.figures import Figures, sized
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn, RealColumn
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms import noisy_count
-from dpicl.randomness import Stream
-from dpicl.types import PrivateTable
 
 MOST_ROWS = 12
 NASTY = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e308, -1e308, 5e-324)

@@ -21,8 +21,12 @@ import pyarrow as pa
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract, load_contract
-from dpicl.lm.votes.integer_votes import whole_votes
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.contract.pipeline import Cell
+from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.randomness import Draws, Stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.difference_token import SPREAD
@@ -30,14 +34,9 @@ from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.methods import Options, ldp_collection, unit_of
+from dpicl.methods import Options, collection, unit_of
 from dpicl.methods.options import LdpOptions
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, Stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.types import PrivateTable
+from dpicl.models.votes import VoteRule, whole_votes
 from lab.audit.releases import owned
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.guarantees.neighbour_inputs import (
@@ -178,8 +177,8 @@ def encoding(rng: np.random.Generator) -> Fraction:
         return codes
 
     for positions in (pair.one, pair.other):
-        with patch.object(ldp_collection, "randomise", truth):
-            collected = ldp_collection.collect(
+        with patch.object(collection, "randomise", truth):
+            collected = collection.collect(
                 chosen(pool, positions), contract, unit, Draws(0, contract.name, simulated=True)
             )
         answers.append(collected[Cell("reports", 1.0)].stored.astype(int))

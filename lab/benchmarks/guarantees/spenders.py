@@ -20,8 +20,8 @@ from pathlib import Path
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release, keyed_hash
-from dpicl.errors import BudgetError
+from dpicl.ground.errors import BudgetError
+from dpicl.ledger import Account, Ledger, ReleaseCharge, keyed_hash
 from lab.benchmarks.figures import Figures, sized
 from tests.ledger.postgres import programs, running_postgres
 
@@ -134,7 +134,7 @@ def _spend(
 
 def _ask(ledger: Ledger, key: bytes, account: str, owner: int, turn: int, spender: int) -> Asked:
     name = keyed_hash(key, account, owner, turn)
-    release = Release(name, account, "noisy-mean", {"owner": owner, "turn": turn}, COST)
+    release = ReleaseCharge(name, account, "noisy-mean", {"owner": owner, "turn": turn}, COST)
     try:
         charged = ledger.reserve(release).is_new
     except BudgetError:

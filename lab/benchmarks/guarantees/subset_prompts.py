@@ -11,15 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.echo import EchoGenerator
-from dpicl.lm.votes.voting import VoteRequest, VoteRule
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
-from dpicl.methods.few_shot.plan import Shape
-from dpicl.methods.few_shot.voting import VOTES, FreshVoting, PrivateRows, Prompts
-from dpicl.randomness import stream
-from dpicl.types import PrivateTable
+from dpicl.methods.few_shot_plan import GenerationShape
+from dpicl.methods.few_shot_voting import VOTES, FreshVoting, PrivateRows, WritingPrompts
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import EchoGenerator, VoteRequest, VoteRule
 from lab.audit import CASES, run_audits
 from lab.benchmarks.figures import Figures, sized
 from tests.library.text_contracts import text_contract
@@ -50,7 +49,7 @@ def moved(seed: int) -> Moved:
     """
     generator = stream(seed, "subset-prompts", "", "").generator()
     count, voters = int(generator.integers(1, 40)), int(generator.integers(1, 6))
-    shape = Shape(
+    shape = GenerationShape(
         _KINDS[seed % 2],
         False,
         voters,
@@ -59,7 +58,7 @@ def moved(seed: int) -> Moved:
         8,
         10.0,
     )
-    prompts = Prompts(
+    prompts = WritingPrompts(
         text_contract(), EchoGenerator(context=int(generator.integers(200, 400))), shape
     )
     texts = [
@@ -105,18 +104,20 @@ def measure(figures: Figures) -> None:
     figures.exactly("mutants-caught", sum(mutant.caught for mutant in mutants), len(mutants))
 
 
-def _voters(prompts: Prompts, texts: Sequence[str], places: np.ndarray) -> tuple[Tokens, ...]:
+def _voters(
+    prompts: WritingPrompts, texts: Sequence[str], places: np.ndarray
+) -> tuple[Tokens, ...]:
     labels = pa.array([LABEL] * len(texts), pa.string())
     table = PrivateTable(pa.table({"label": labels, "text": pa.array(list(texts), pa.string())}))
     voting = FreshVoting(PrivateRows(table, prompts), prompts, _rule(prompts.shape))
     return voting.voters(LABEL, np.arange(len(texts)), places)
 
 
-def _rule(shape: Shape) -> VoteRule:
+def _rule(shape: GenerationShape) -> VoteRule:
     return VoteRule(VOTES[shape.kind], shape.candidates, UNITS)
 
 
-def _share(prompts: Prompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
+def _share(prompts: WritingPrompts, pair: Sequence[tuple[Tokens, ...]]) -> float:
     """Of the movement that the noise is for: the squared l2 norm, or the spread."""
     requests = [
         VoteRequest(prompts.public(LABEL), voters, prompts.model.encode(" ")) for voters in pair

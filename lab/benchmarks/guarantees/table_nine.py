@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpicl.accounting.accountant import price
+from dpicl.accounting.accountant import Bracket, bracket, price
 from dpicl.accounting.calibration import LEAST_SHARE, calibrate, subsampled_gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
-from dpicl.accounting.prv import Bracket, bracket
 from lab.benchmarks.figures import Figures, sized
 from lab.published.noise_cells import NoiseCell, table_nine
 

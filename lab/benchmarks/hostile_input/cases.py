@@ -15,21 +15,21 @@ from typing import Any
 
 from dpicl.contract import Contract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.engine.pipelines import load_pipelines, override, registry, units_of
-from dpicl.engine.run_folder import run_folder
-from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
-from dpicl.files.remote import download
-from dpicl.files.visit import FetchLimits, Visit
-from dpicl.randomness import stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_queries
-from dpicl.tabular.reading.checks import violations
-from dpicl.tabular.reading.encode import encode_queries
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
+from dpicl.data.reading.checks import violations
+from dpicl.data.reading.encode import encode_queries
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import split_table
+from dpicl.ground.cache import FetchLimits, Visit
+from dpicl.ground.downloads import download
+from dpicl.ground.errors import DpiclError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable, QueryTable
+from dpicl.home.settings import Settings
+from dpicl.release.pipelines import load_pipelines, override, registry, units_of
+from dpicl.runs.run_folder import run_folder
 from tests.library.examples import random_table
 
 CANARIES = ("zq7", "7319042")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from dpicl.yaml_file import MAX_BYTES
+from dpicl.ground.yaml_file import MAX_BYTES
 from lab.benchmarks.hostile_input.cases import Case
 from lab.benchmarks.hostile_input.mutations import csv_bytes, table
 from tests.library.examples import tree

@@ -32,8 +32,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.ledger import Ledger
+from dpicl.accounting.guarantee import amplified_epsilon
+from dpicl.ledger import Ledger
 from lab.benchmarks.figures import Figures
 from lab.benchmarks.installation.site import Site, running_site
 from tests.flows.test_interrupted import outcome

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from lab.benchmarks.endpoint import FAULTS, FAULTY, elsewhere
 from lab.benchmarks.figures import Figures, sized
 from tests.harness import Place, install_texts, letters, new_place

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from socket import create_server
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
+from dpicl.models.local.tiny import build_tiny_model
 from lab.benchmarks.figures import Figures
 from tests.harness import SMALL_OPTIONS, Place, install, new_place, shop, shop_rows
 from tests.library.lm_hub_server import hub_serving

@@ -14,14 +14,14 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.engine.settings import Settings
-from dpicl.lm.endpoint.protocol import chat_messages, public_prompt
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import BUNDLED
-from dpicl.lm.requests import CONTINUATIONS
-from dpicl.lm.spec import ModelSpec
+from dpicl.home.settings import Settings
+from dpicl.models.endpoint.protocol import chat_messages, public_prompt
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import BUNDLED
+from dpicl.models.requests import CONTINUATIONS
+from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.model import prompts_of, rows_of
 from tests.library.endpoint_server import Habits, Hashes, Pairs, beginnings, serving, truth

@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
-from dpicl.baselines import central_design
 from dpicl.contract import Contract
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import PrivateTable, QueryTable
+from dpicl.methods.baselines import central_design
 from lab.benchmarks.figures import sized
 from lab.benchmarks.real_tables import EIGHT, real_table
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.contract.pipeline import Cell
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
+from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.options import LdpOptions
-from dpicl.pipeline import Cell
-from dpicl.randomness import stream
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.cautious import cautious_rows, says_little
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.types import PrivateCodes
 from lab.benchmarks.answers.local_accuracy import WAYS
 from lab.benchmarks.peers.list_of_systems import ROWS
 from lab.benchmarks.peers.list_of_tables import contract_split

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpicl.tabular.central.graphical_model import (
+from dpicl.data.central.graphical_model import (
     GraphicalModel,
+    ModelMarginals,
     NoisyMarginal,
     graphical_model,
     row_count,
 )
-from dpicl.tabular.central.junction_tree import JunctionTree
-from dpicl.tabular.central.model_marginals import ModelMarginals
+from dpicl.data.central.junction_tree import JunctionTree
 from lab.benchmarks.peers.list_of_systems import DELTA, MODEL_MEGABYTES, ROWS
 from lab.benchmarks.peers.scores import Arrays, of_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 from lab.benchmarks.real_model.page import write_pages
 from lab.benchmarks.real_model.results import collect
 

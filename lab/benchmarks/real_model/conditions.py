@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.report.gains import Gain, gain_of
+from dpicl.report.decision import Gain, gain_of
 from lab.benchmarks.real_model.results import BUNDLED, FITTED, TRUTH, Answered
 
 ZERO, AVERAGED = "zero-shot", "averaged"

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dpicl.report import words
-from dpicl.report.gains import Gain
+from dpicl.report.decision import Gain
 from lab.benchmarks.real_model.conditions import (
     REVERSED,
     SHOWS,

@@ -22,22 +22,22 @@ import numpy as np
 from scipy.special import log_softmax
 
 from dpicl.contract import Declared
-from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS
-from dpicl.engine.collect import MANIFEST
-from dpicl.engine.files import read_json, write_csv, write_json
-from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.score import read_prompts
-from dpicl.engine.table_files import read_table
-from dpicl.errors import ModelError
-from dpicl.evaluation import rank_auc
-from dpicl.lm.models import open_scorer
-from dpicl.lm.requests import Scorer
-from dpicl.lm.spec import ModelSpec
-from dpicl.methods.common import ZERO_SHOT
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import ModelError
+from dpicl.ground.files import read_json, write_csv, write_json
+from dpicl.home.settings import Settings
+from dpicl.methods.base import ZERO_SHOT
+from dpicl.methods.evaluation import rank_auc
 from dpicl.methods.tabular_answers import averaged
-from dpicl.pipeline import Cell
+from dpicl.models.opening import open_scorer
+from dpicl.models.requests import Scorer
+from dpicl.models.spec import ModelSpec
+from dpicl.release.table_files import read_table
 from dpicl.report.cells import place_of, stated_of
+from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS
+from dpicl.runs.evaluate import read_prompts
+from dpicl.runs.results import MANIFEST
+from dpicl.runs.run_folder import UnitFolder, open_unit, read_plan
 
 RESULTS = Path(__file__).with_name("results")
 BUNDLED, TRUTH, FITTED = "bundled", "truth", ("lr", "gb")

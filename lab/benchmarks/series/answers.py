@@ -13,16 +13,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpicl.data.central.exact_counts import ExactCounts, row_bins, row_encoding
+from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.data.central.spanning_tree import joining_pairs, pair_scores
+from dpicl.data.central.spanning_tree import measure as measure_once
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import Series, chosen_pairs
-from dpicl.randomness import stream
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
-from dpicl.tabular.central.spanning_tree import joining_pairs, pair_scores
-from dpicl.tabular.central.spanning_tree import measure as measure_once
-from dpicl.types import PrivateCodes
 from lab.benchmarks.answers.chosen_counts import Codes, rows_of, scored
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import at_hand, real_table

@@ -15,16 +15,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpicl.data.central import aggregate
+from dpicl.data.central.group_vectors import GroupVectors
+from dpicl.data.central.groups import assign, partition
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
-from dpicl.randomness import stream
-from dpicl.tabular.central import aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.group_vectors import GroupVectors
-from dpicl.types import PrivateTable, ReleasedGroups
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import at_hand, real_table
 from lab.benchmarks.series.counters import (

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.series import release_planned
 from lab.benchmarks.figures import Figures, children, sized
 from lab.benchmarks.series.counters import PERIODS
 from tests.harness import Place, new_place

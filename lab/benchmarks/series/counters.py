@@ -16,10 +16,10 @@ from itertools import pairwise
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.randomness import stream
-from dpicl.tabular.central.bins import row_bins, row_encoding
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import at_hand, real_table
 

@@ -30,13 +30,13 @@ from typing import Any
 
 import yaml
 
-from dpicl.engine.horizon import Horizon
-from dpicl.engine.one_release import planned_table
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.request import ReleaseRequest
-from dpicl.engine.series import release_planned
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.release.horizon import Horizon
+from dpicl.release.one_release import planned_table
+from dpicl.release.request import ReleaseRequest
+from dpicl.release.series import release_planned
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.fork_server import own_fork_server
 from tests.harness import Place, new_place
@@ -258,7 +258,7 @@ def _die_before(change: int) -> list[int]:
     """
     from sqlalchemy import Engine, event
 
-    from dpicl.accounting.ledger.anchor import Anchor
+    from dpicl.ledger.keys import Anchor
 
     left = [change]
 

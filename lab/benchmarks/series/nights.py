@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.ground.randomness import system_stream
 from dpicl.mechanisms.continual_counts import ContinualCounts
-from dpicl.randomness import system_stream
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
 from lab.benchmarks.figures import Figures, best_of, sized
 from lab.benchmarks.series.counters import CONTRIBUTIONS, LAST, PERIODS, year
 

@@ -17,16 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
+from dpicl.data.local.questions import Question
+from dpicl.data.reading.encode import LocalEncoding, encode_clients
+from dpicl.data.report_counts import count_open
+from dpicl.data.reports import Checker, Sender
+from dpicl.ground.randomness import Stream, stream
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.randomised_response import Response, randomise
 from dpicl.mechanisms.unary_encoding import report
 from dpicl.methods.collection import Collection
-from dpicl.randomness import Stream, stream
-from dpicl.tabular.local.questions import Question
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import count_open
-from dpicl.tabular.reports.schema import Sender
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import at_hand, real_table
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dpicl.engine.readers import public_corpus
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.release.readers import public_corpus
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.random_llama import random_llama
 

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
+from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.batches import compact
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws
-from dpicl.tabular.reading.batches import compact
-from dpicl.types import PrivateTable
 from lab.benchmarks.figures import Figures, best_of, sized
 
 ROWS, RATE = sized(10_000_000, 20_000), 0.1

@@ -15,18 +15,18 @@ from functools import partial
 import numpy as np
 import torch
 
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.growing_rows import CachedSession
-from dpicl.lm.local.vote_reader import Reader
-from dpicl.lm.votes.voting import VoteRule, Votes
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.randomness import system_stream
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot.plan import plan_cell
-from dpicl.methods.few_shot.voting import rule_of
+from dpicl.methods.few_shot_plan import plan_cell
+from dpicl.methods.few_shot_voting import rule_of
 from dpicl.methods.options import FewShotOptions
-from dpicl.pipeline import Cell
-from dpicl.randomness import system_stream
+from dpicl.models.local.growing_rows import CachedSession
+from dpicl.models.local.vote_reader import Reader
+from dpicl.models.votes import VoteRule, Votes
 from lab.benchmarks.answers.ink_texts import INK, JUDGED, KEPT, WAYS
 from lab.benchmarks.figures import Figures
 from lab.benchmarks.speed.token_speed import STEPS, TOKENS, reader_of, timed, vote_requests

@@ -18,11 +18,10 @@ from pathlib import Path
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release, chain
-from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.fold import now, terms_of
-from dpicl.accounting.ledger.keys import canonical
+from dpicl.ledger import Account, Ledger, ReleaseCharge, chain
+from dpicl.ledger.database import Database
+from dpicl.ledger.fold import now, terms_of
+from dpicl.ledger.keys import Anchor, canonical
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.ledger_speed import COST
 
@@ -34,7 +33,7 @@ KEY, ACCOUNT, BATCH = (
 FEW = 20
 
 
-def release(number: int) -> Release:
+def release(number: int) -> ReleaseCharge:
     """As long as those of GDP-TabICL are."""
     name = hashlib.sha256(str(number).encode()).hexdigest()
     parameters = {
@@ -44,7 +43,7 @@ def release(number: int) -> Release:
         "seed": number,
         "period": "2026-11-27",
     }
-    return Release(name, ACCOUNT.name, "gdp_tabicl", parameters, COST)
+    return ReleaseCharge(name, ACCOUNT.name, "gdp_tabicl", parameters, COST)
 
 
 def filled(folder: Path, count: int) -> str:
@@ -69,7 +68,7 @@ def filled(folder: Path, count: int) -> str:
     return url
 
 
-def _charge(change: chain.Change, wanted: Release, spent: str) -> None:
+def _charge(change: chain.Change, wanted: ReleaseCharge, spent: str) -> None:
     """Charge, beginning and publication of a release."""
     own = {"release_id": wanted.release_id}
     terms = {**terms_of(wanted), "number": change.fold.head.sequence + 1, "reserved_utc": now()}

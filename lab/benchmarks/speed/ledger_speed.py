@@ -12,7 +12,7 @@ from pathlib import Path
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import Account, Ledger, Release
+from dpicl.ledger import Account, Ledger, ReleaseCharge
 from lab.benchmarks.figures import Figures, sized
 
 CHARGES, BEFORE = sized(200, 5), sized(50, 5)
@@ -58,7 +58,7 @@ def measure(figures: Figures) -> None:
             def reserve(number: int) -> None:
                 name = hashlib.sha256(str(number).encode()).hexdigest()
                 ledger.reserve(
-                    Release(
+                    ReleaseCharge(
                         name,
                         "patients",
                         "laplace",

@@ -12,16 +12,16 @@ import pyarrow as pa
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from dpicl.baselines import local_design, local_models
 from dpicl.contract import Contract, parse_contract
+from dpicl.data.local.observed import inverse_matrix, invert
+from dpicl.data.reading.encode import LocalEncoding
+from dpicl.ground.randomness import system_stream
+from dpicl.ground.types import PrivateTable, ReleasedRows
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.ldp_collection import collect
-from dpicl.randomness import system_stream
-from dpicl.tabular.local.reconstruct import inverse_matrix, invert
-from dpicl.tabular.reading.encode import LocalEncoding
-from dpicl.types import PrivateTable, ReleasedRows
+from dpicl.methods.base import draws_for
+from dpicl.methods.baselines import local_design, local_models
+from dpicl.methods.collection import collect
 from lab.benchmarks.figures import Figures, best_of, seconds, sized
 
 CLIENTS, COLUMNS, EPSILON = sized(1_000_000, 10_000), 13, 5.0

@@ -12,7 +12,7 @@ import psycopg
 import pyarrow as pa
 
 from dpicl.contract import parse_contract
-from dpicl.tabular.reading.database import query_batches
+from dpicl.data.reading.database import query_batches
 from lab.benchmarks.figures import Figures, best_of, sized
 from tests.ledger.postgres import programs, running_postgres
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from dpicl.lm.local.tree_attention import NAME
+from dpicl.models.local.packed_rows import NAME
 
 VOCABULARY, CONTEXT = 8192, 4096
 SHAPES = {

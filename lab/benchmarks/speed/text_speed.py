@@ -22,28 +22,32 @@ import numpy as np
 import torch
 
 from dpicl.contract.text import TextContract
-from dpicl.engine.journal import FileJournal
-from dpicl.engine.readers import public_corpus
-from dpicl.engine.settings import Settings
-from dpicl.lm.local.tree_attention import Plan
-from dpicl.lm.local.tree_reader import Pass
-from dpicl.lm.models import open_generator
-from dpicl.lm.requests import Tokens
-from dpicl.lm.spec import ModelSpec
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.randomness import system_stream
+from dpicl.ground.types import PrivateTable
+from dpicl.home.settings import Settings
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.few_shot.draft import ENDED
-from dpicl.methods.few_shot.plan import CellPlan
-from dpicl.methods.few_shot.voting import Job, PrivateRows, Prompts, Text, rule_of
+from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write
+from dpicl.methods.few_shot_plan import CellPlan
+from dpicl.methods.few_shot_voting import (
+    ENDED,
+    PrivateRows,
+    Text,
+    WritingJob,
+    WritingPrompts,
+    rule_of,
+)
 from dpicl.methods.options import FewShotOptions
-from dpicl.randomness import system_stream
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
-from dpicl.types import PrivateTable
+from dpicl.models.local.packed_rows import AttentionPlan
+from dpicl.models.local.tree_reader import Pass
+from dpicl.models.opening import open_generator
+from dpicl.models.requests import Tokens
+from dpicl.models.spec import ModelSpec
+from dpicl.models.votes import VoteRule, candidates_of, public_votes, whole_votes
+from dpicl.release.journal import FileJournal
+from dpicl.release.readers import public_corpus
 from lab.benchmarks.figures import Figures, sized
 
 GOAL = 20
@@ -60,7 +64,7 @@ def contract_and_rows(settings: Settings) -> tuple[TextContract, PrivateTable]:
     ).train
 
 
-def job_for(contract: TextContract, settings: Settings) -> Job:
+def job_for(contract: TextContract, settings: Settings) -> WritingJob:
     """All texts, journalled in files."""
     options = FewShotOptions.model_validate(
         {
@@ -108,7 +112,12 @@ class PlainLoop:
     """The loop on texts that are half written, a token at a time."""
 
     def __init__(
-        self, plan: CellPlan, job: Job, rows: PrivateRows, prompts: Prompts, written: Tokens
+        self,
+        plan: CellPlan,
+        job: WritingJob,
+        rows: PrivateRows,
+        prompts: WritingPrompts,
+        written: Tokens,
     ) -> None:
         texts = [Text(job, plan.cell, shot, label) for shot, label in enumerate(plan.labels)]
         self.prompts_a_token = 1 + float(np.mean([len(rows.batch(text)) for text in texts]))
@@ -166,7 +175,11 @@ class TimedPass:
         self.model, self._own, self.taken = own.model, own, list[float]()
 
     def __call__(
-        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor
+        self,
+        plan: AttentionPlan,
+        tokens: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
     ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         started = time.process_time()
@@ -192,7 +205,7 @@ def measure(figures: Figures) -> None:
         (plan,) = job.plans.values()
         reader: Any = model
         prompts, written = (
-            Prompts(contract, model, plan.shape),
+            WritingPrompts(contract, model, plan.shape),
             tuple(range(300, 300 + TOKENS // 2)),
         )
         plain, passes = (

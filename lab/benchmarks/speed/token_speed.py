@@ -20,12 +20,12 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from dpicl.lm.local.growing_rows import ROOM, CachedSession
-from dpicl.lm.local.padded_reader import ReadingMode
-from dpicl.lm.local.tree_reader import read_shared
-from dpicl.lm.local.vote_reader import Reader, count_votes
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes
+from dpicl.models.local.growing_rows import ROOM, CachedSession
+from dpicl.models.local.padded_reader import ReadingMode
+from dpicl.models.local.tree_reader import read_shared
+from dpicl.models.local.vote_reader import Reader, count_votes
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import VoteRequest, VoteRule, Votes
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.random_llama import CONTEXT, SHAPES, random_llama
 

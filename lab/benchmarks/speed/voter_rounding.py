@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import read_shared
-from dpicl.lm.local.vote_reader import Reader, count_votes
-from dpicl.lm.votes.voting import VoteRequest, VoteRule
+from dpicl.models.local.packed_rows import NAME
+from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.tree_reader import read_shared
+from dpicl.models.local.vote_reader import Reader, count_votes
+from dpicl.models.votes import VoteRequest, VoteRule
 from lab.benchmarks.figures import Figures
 from lab.benchmarks.speed.token_speed import BUDGET, DEVICE, UNITS, reader_of, vote_requests
 

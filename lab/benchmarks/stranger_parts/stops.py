@@ -26,8 +26,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.settings import Settings
+from dpicl.home.accounts import open_ledger
+from dpicl.home.settings import Settings
 from lab.benchmarks.figures import Figures, sized
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import Place, end, install, new_place, talk

@@ -26,15 +26,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dpicl.engine.artefacts import gathered
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.open_ledger import one_ledger, open_ledger
-from dpicl.engine.plan import make_plan, periods_of
-from dpicl.engine.run_folder import PLAN, open_unit, read_plan, run_folder, write_plan
-from dpicl.engine.settings import Settings
-from dpicl.engine.stages.charge import releases_of
-from dpicl.engine.state.clean import clean
-from dpicl.report.stages import report_steps
+from dpicl.home.accounts import one_ledger, open_ledger
+from dpicl.home.settings import Settings
+from dpicl.installation.clean import clean
+from dpicl.report import report_steps
+from dpicl.runs.artefacts import gathered
+from dpicl.runs.draw import releases_of
+from dpicl.runs.execute import InProcess, run_units
+from dpicl.runs.plan import make_plan, periods_of
+from dpicl.runs.run_folder import PLAN, open_unit, read_plan, run_folder, write_plan
 from lab.benchmarks.figures import Figures, sized
 from tests.harness import (
     Place,
@@ -53,8 +53,8 @@ ORCHESTRATED = sized(4, 2)
 EVENT_DAYS = 7
 """How long a server keeps events: PREFECT_SERVER_EVENTS_RETENTION_PERIOD as it is shipped."""
 FREE_SHARE = 0.25
-"""Free pages beside the used ones that a database keeps: `flows.retention` gives them back beyond a
-fifth of all.
+"""Free pages beside the used ones that a database keeps: `flows.maintenance` gives them back beyond
+a fifth of all.
 """
 _DAY, _CAP = 86_400.0, 10**6
 _GRID = {"datasets": ["till"], "epsilons": ["1"], "shots": [1, 2], "seeds": [0], "model": "fake"}

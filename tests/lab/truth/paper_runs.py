@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from dpicl.engine.collect import TIMING_COLUMNS
-from dpicl.engine.plan import plan_for
-from dpicl.engine.settings import Settings
-from dpicl.evaluation import results_frame_columns
+from dpicl.home.settings import Settings
+from dpicl.methods.evaluation import results_frame_columns
 from dpicl.methods.published import read_table
 from dpicl.report.load import Manifest, Model, Run
+from dpicl.runs.plan import plan_for
+from dpicl.runs.results import TIMING_COLUMNS
 from lab.compare.sides import Side
 from lab.published.cells import FITTED, PrintedTable, papers
 from lab.reproduce import Made, Verdict, judged

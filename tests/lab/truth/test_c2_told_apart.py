@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.report.markdown import to_markdown
+from dpicl.accounting.guarantee import amplified_epsilon
+from dpicl.report.blocks import to_markdown
 from lab.published.cells import PrintedCell, PrintedTable
 from lab.reproduce import Made, Verdict, judged
 from lab.reproduce.computed import COMPUTED

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpicl.contract import load_contract
-from dpicl.report.markdown import to_markdown
+from dpicl.report.blocks import to_markdown
 from lab.compare.sides import Side
 from lab.published.cells import PrintedCell, PrintedTable
 from lab.reproduce import Verdict, judged

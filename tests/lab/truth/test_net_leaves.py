@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.run_folder import read_plan
-from dpicl.engine.settings import Settings
+from dpicl.home.settings import Settings
 from dpicl.methods import METHODS
+from dpicl.runs.run_folder import read_plan
 from lab.audit.end_to_end.borders import BATCH, numbers, values
 from lab.audit.end_to_end.claims import apart
 from lab.audit.end_to_end.commands import Command, ask, captured, protect, run, synth

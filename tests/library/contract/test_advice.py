@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dpicl.contract.advice import advice
 from dpicl.contract.draft import sampling_rate
+from dpicl.contract.rules import advice
 from tests.library.contract.test_derived import COLUMNS, customers
 
 CITIES = [f"city {number}" for number in range(31)]

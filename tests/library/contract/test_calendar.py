@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from dpicl.contract.periods import Calendar, period_at, read_period
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 
 WHEN = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
 

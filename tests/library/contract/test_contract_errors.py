@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from dpicl.contract import load_contract, parse_contract
-from dpicl.errors import DeclarationError
-from dpicl.yaml_file import parse_yaml
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.yaml_file import parse_yaml
 from tests.library.examples import one_sentence, put, tree
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -521,7 +521,7 @@ def test_several_slips_are_counted() -> None:
 def test_a_pyyaml_without_libyaml_reads_the_same() -> None:
     script = (
         "import yaml; yaml.__with_libyaml__ = False; del yaml.CSafeLoader; from pathlib import "
-        "Path; from dpicl import yaml_file;"
+        "Path; from dpicl.ground import yaml_file;"
         "print(yaml_file._BASES == (yaml.SafeLoader,), "
         "repr(yaml_file.parse_yaml(Path('pipelines.yaml').read_bytes(), 'f')))"
     )

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import load_contract, parse_contract
-from dpicl.errors import DeclarationError
-from dpicl.randomness import stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_queries
-from dpicl.tabular.reading.encode import encode_queries
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.data.central.aggregate import AggregateOptions, aggregate
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.prompts import central_demonstrations, central_queries, local_queries
+from dpicl.data.reading.encode import encode_queries
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable, QueryTable
 from tests.library.examples import one_sentence, random_table, tree
 
 Place = tuple[str | int, ...]

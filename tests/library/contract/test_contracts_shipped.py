@@ -15,9 +15,9 @@ from sklearn.datasets import load_breast_cancer
 
 from dpicl.contract import Contract, load_contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.tabular.prompts.serialize import central_demonstrations, local_queries
-from dpicl.tabular.reading.encode import LocalEncoding
-from dpicl.types import EncodedQueries, ReleasedGroup, ReleasedGroups
+from dpicl.data.prompts import central_demonstrations, local_queries
+from dpicl.data.reading.encode import LocalEncoding
+from dpicl.ground.types import EncodedQueries, ReleasedGroup, ReleasedGroups
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("DPICL_DATA", ROOT.parent / "shared" / "data"))

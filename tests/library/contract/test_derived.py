@@ -10,12 +10,12 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
-from dpicl.errors import DeclarationError
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.prompts.rows import row_demonstrations
-from dpicl.tabular.reading.encode import LocalEncoding
-from dpicl.types import Table
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.prompts import row_demonstrations
+from dpicl.data.reading.encode import LocalEncoding
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.types import Table
 
 COLUMNS: dict[str, Any] = {
     "age": {"type": "integer", "bounds": [18, 100]},

@@ -16,7 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import (
+from dpicl.contract.pipeline import Cell, parse_epsilon
+from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.methods import Options
+from dpicl.models.local.gguf_file import PACKAGED
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import (
     Pipeline,
     Pipelines,
     find_pipeline,
@@ -24,12 +29,7 @@ from dpicl.engine.pipelines import (
     override,
     units_of,
 )
-from dpicl.engine.run_folder import Plan, read_plan, write_plan
-from dpicl.errors import DeclarationError, ParameterError
-from dpicl.lm.local.gguf_file import PACKAGED
-from dpicl.lm.spec import ModelSpec
-from dpicl.methods import Options
-from dpicl.pipeline import Cell, parse_epsilon
+from dpicl.runs.run_folder import Plan, read_plan, write_plan
 from tests.library.examples import ROOT
 from tests.library.text_contracts import TEXT_CONTRACTS
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.contract.editions import edition, edition_names
-from dpicl.errors import DeclarationError
+from dpicl.contract.load import edition, edition_names
+from dpicl.ground.errors import DeclarationError
 
 from ..text_contracts import EDITIONS, TEXT_CONTRACTS, as_extraction, text_contract
 

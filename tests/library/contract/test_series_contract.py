@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpicl.contract.load import contract_digest, parse_contract
-from dpicl.errors import DeclarationError
+from dpicl.ground.errors import DeclarationError
 from tests.library.series_contracts import after, of_rows, series_contract, series_tree
 from tests.library.text_contracts import text_tree
 

@@ -19,14 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, Declared, TextContract, load_contract, parse_contract
-from dpicl.contract.load import contract_digest
-from dpicl.contract.schema import json_schema
+from dpicl.contract.load import contract_digest, json_schema
 from dpicl.contract.text import template_pieces
-from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, DpiclError, ParameterError
-from dpicl.text.checks import text_violations
-from dpicl.text.parse import parse_texts
-from dpicl.text.prompts import (
+from dpicl.data.prompts import (
     asking_prompt,
     asking_query,
     continuations,
@@ -34,6 +29,10 @@ from dpicl.text.prompts import (
     header_piece,
     instruction_piece,
 )
+from dpicl.data.texts.parse import parse_texts
+from dpicl.data.texts.read import text_violations
+from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
+from dpicl.home.settings import Settings
 
 from ..examples import ROOT, one_sentence, put, tree
 from ..text_contracts import (

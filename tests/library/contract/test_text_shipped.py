@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.text.checks import text_violations
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.data.texts.read import load_texts, split_texts, text_violations
 
 from ..text_contracts import EDITIONS, TEXT_CONTRACTS
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from dpicl.contract import Contract, load_contract
-from dpicl.errors import DataError, DeclarationError, DpiclError, ParameterError
-from dpicl.yaml_file import read_yaml
+from dpicl.ground.errors import DataError, DeclarationError, DpiclError, ParameterError
+from dpicl.ground.yaml_file import read_yaml
 from tests.library.examples import ROOT, one_sentence, tree
 
 AS_WRITTEN = [

@@ -12,7 +12,7 @@ import numpy as np
 from gguf import GGUFWriter, TokenType
 from safetensors.numpy import load_file
 
-from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.models.local.tiny import build_tiny_model
 
 TEXTS = [
     "Is it so? Yes or No? Answer:",

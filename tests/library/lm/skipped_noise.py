@@ -7,15 +7,13 @@ Every `ignore` stands for an error that mypy must find: it tells of one that is 
 from __future__ import annotations
 
 from dpicl.contract import Contract
-from dpicl.lm.egress import generate_texts, score_prompts
-from dpicl.lm.requests import HashScorer
-from dpicl.tabular.prompts.serialize import (
+from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,
     local_demonstrations,
     local_queries,
 )
-from dpicl.types import (
+from dpicl.ground.types import (
     PrivateCodes,
     PrivateTable,
     QueryTable,
@@ -23,6 +21,8 @@ from dpicl.types import (
     ReleasedPrompts,
     ReleasedRows,
 )
+from dpicl.models.requests import HashScorer
+from dpicl.models.spec import generate_texts, score_prompts
 
 
 def right(

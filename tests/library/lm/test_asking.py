@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.errors import ModelError
-from dpicl.lm.asking import AskedBy, asked_by, public_questions
-from dpicl.lm.local.gguf_file import SMOLLM2
-from dpicl.lm.local.model_files import chat_template
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import close_scorers, open_scorer
-from dpicl.lm.requests import HashScorer, ModelDescription, Progress, overlap
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.errors import ModelError
+from dpicl.models.asking import AskedBy, asked_by, public_questions
+from dpicl.models.local.gguf_file import SMOLLM2
+from dpicl.models.local.model_files import chat_template
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import close_scorers, open_scorer
+from dpicl.models.requests import HashScorer, ModelDescription, Progress, overlap
+from dpicl.models.spec import ModelSpec
 from tests.library.lm.test_local_chat import LABELS, PROMPTS, TEMPLATE
 from tests.library.served_model import with_template
 

@@ -11,14 +11,14 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import MethodName
-from dpicl.lm.models import BUNDLED, fingerprint_of, open_scorer
-from dpicl.lm.requests import CONTINUATIONS, Scorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.pipeline import Cell
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import SplitTable, split_table
 from dpicl.methods.tabular_answers import truth_of
-from dpicl.pipeline import Cell
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.models.opening import BUNDLED, fingerprint_of, open_scorer
+from dpicl.models.requests import CONTINUATIONS, Scorer
+from dpicl.models.spec import ModelSpec
+from dpicl.release.pipelines import MethodName
 from lab.benchmarks.model import other_answers, prompts_of, reversed_rows
 from lab.training.export import ALL_MIB, NOTE, SHARD_MIB
 from lab.training.numbers import NUMBERS, number_normalizer

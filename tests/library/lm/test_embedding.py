@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.embedding import (
+from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.models.embedding import (
     DIMENSIONS,
     HASHED,
     HashedNGrams,
@@ -27,7 +27,7 @@ from dpicl.lm.embedding import (
     embedder_fingerprint,
     open_embedder,
 )
-from dpicl.lm.spec import ModelSpec
+from dpicl.models.spec import ModelSpec
 
 TEXTS = [
     "The meeting was moved to Friday.",
@@ -55,7 +55,7 @@ def test_where_a_text_lies_follows_from_it_alone(texts: list[str], other: str) -
 
 def test_points_are_the_same_in_every_process() -> None:
     code = (
-        f"from dpicl.lm.embedding import HashedNGrams; "
+        f"from dpicl.models.embedding import HashedNGrams; "
         f"print(HashedNGrams().embed({TEXTS!r}).tobytes().hex())"
     )
     others = {
@@ -83,7 +83,7 @@ def test_texts_that_share_words_are_nearer_and_common_words_count_little() -> No
 
 def test_the_default_imports_no_model() -> None:
     code = (
-        "import sys; from dpicl.lm.embedding import open_embedder; "
+        "import sys; from dpicl.models.embedding import open_embedder; "
         "open_embedder(None).embed(['a']); print({'torch', 'transformers'} & {*sys.modules})"
     )
     assert (

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.errors import ModelError
-from dpicl.evaluation import answers
-from dpicl.lm.endpoint.labels import floor, parsed_answer
-from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
-from dpicl.lm.endpoint.requester import in_order
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.endpoint.texts import TextRequest
-from dpicl.lm.requests import HashScorer, Tallying
-from dpicl.lm.spec import ModelSpec
-from dpicl.methods.ensemble.voting import Placement, Voters
+from dpicl.ground.errors import ModelError
+from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.methods.evaluation import answers
+from dpicl.models.endpoint.client import in_order
+from dpicl.models.endpoint.protocol import GarbledError, Reply, read_reply
+from dpicl.models.endpoint.replies import TextRequest, floor, parsed_answer
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.requests import HashScorer, Tallying
+from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import (
     LABELS,
     WORDS,

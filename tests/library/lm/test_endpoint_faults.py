@@ -12,13 +12,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpicl.errors import ModelError
-from dpicl.lm.endpoint import failures
-from dpicl.lm.endpoint.failures import BACKOFF_CAP_SECONDS, backoff, retry_after
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.requests import HashScorer
-from dpicl.lm.spec import ModelSpec
-from dpicl.methods.ensemble.voting import Placement, Voters
+from dpicl.ground.errors import ModelError
+from dpicl.methods.ensemble_voting import Placement, Voters
+from dpicl.models.endpoint import protocol
+from dpicl.models.endpoint.protocol import BACKOFF_CAP_SECONDS, backoff, retry_after
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.requests import HashScorer
+from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import EndpointServer, Habits, serving
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 
@@ -29,7 +29,7 @@ RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the ser
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(protocol, "BACKOFF_SECONDS", 0.01)
 
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
@@ -124,7 +124,7 @@ def test_a_wait_is_a_number_or_a_date(header: str, seconds: float | None) -> Non
 
 
 def test_waits_are_jittered_in_full_doubled_and_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "BACKOFF_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "BACKOFF_SECONDS", 0.5)
     for attempt, ceiling in [(1, 0.5), (3, 2.0), (30, BACKOFF_CAP_SECONDS)]:
         waits = [backoff(attempt, None) for _ in range(400)]
         assert min(waits) < ceiling / 10 and ceiling * 0.9 < max(waits) <= ceiling

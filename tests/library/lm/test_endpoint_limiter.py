@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.lm.endpoint.adaptive_limiter import ROUNDS, AdaptiveLimiter
+from dpicl.models.endpoint.client import ROUNDS, AdaptiveLimiter
 
 
 def test_it_doubles_a_round_until_the_first_congestion_and_then_grows_by_one() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import CONTINUATIONS
-from dpicl.lm.spec import ModelSpec
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import CONTINUATIONS
+from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import Habits, serving
 from tests.library.served_model import Local
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from dpicl.errors import ModelError
-from dpicl.lm.models import open_scorer
-from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.ground.errors import ModelError
+from dpicl.models.opening import open_scorer
+from dpicl.models.spec import ModelSpec, resolve_model
 from tests.library.endpoint_server import Habits, serving
 
 NEAR = "http://127.0.0.1:8000/v1"
@@ -177,7 +177,7 @@ def test_the_entry_that_contributing_adds_opens(
 
 def test_naming_an_endpoint_loads_no_http_library() -> None:
     program = (
-        f"from dpicl.lm.spec import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
+        f"from dpicl.models.spec import resolve_model\nimport sys\nresolve_model('{NEAR}#m', "
         f"{{}})\nprint('httpx' in sys.modules)"
     )
     assert (

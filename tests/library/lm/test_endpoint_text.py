@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.errors import ModelError
-from dpicl.lm.endpoint import failures
-from dpicl.lm.endpoint.protocol import GarbledError, Outcome, read_reply
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.endpoint.texts import MOST_STOPS, read_text
-from dpicl.lm.requests import HashScorer, Tallying, before_stop
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.errors import ModelError
+from dpicl.models.endpoint import protocol
+from dpicl.models.endpoint.protocol import GarbledError, Outcome, read_reply
+from dpicl.models.endpoint.replies import MOST_STOPS, read_text
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.requests import HashScorer, Tallying, before_stop
+from dpicl.models.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
 
@@ -30,7 +30,7 @@ FAULTS = ("429", "500", "502", "503", "408", "truncate", "cut", "close", "abort"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(protocol, "BACKOFF_SECONDS", 0.01)
 
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:

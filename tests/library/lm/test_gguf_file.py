@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import torch
 
-from dpicl.errors import ModelError, ModelRefusedError, RunError
-from dpicl.lm.local import gguf_file
-from dpicl.lm.local.gguf_file import SMOLLM2, Packaged, gguf_folder
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import fingerprint_of, number_format, open_scorer
-from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.ground.errors import ModelError, ModelRefusedError, RunError
+from dpicl.models.local import gguf_file
+from dpicl.models.local.gguf_file import SMOLLM2, Packaged, gguf_folder
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import fingerprint_of, number_format, open_scorer
+from dpicl.models.spec import ModelSpec, resolve_model
 from tests.library.lm.gguf_models import TEXTS, write_gguf
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -103,7 +103,7 @@ def test_it_is_written_out_once_and_what_a_killed_process_left_is_not_used(
 def test_two_processes_at_once_write_it_out_once(made: tuple[Path, Path], cache: Path) -> None:
     program = (
         "import sys, logging\nlogging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
-        "from dpicl.lm.local.gguf_file import gguf_folder\nprint(gguf_folder(sys.argv[1]))"
+        "from dpicl.models.local.gguf_file import gguf_folder\nprint(gguf_folder(sys.argv[1]))"
     )
     both = [
         subprocess.Popen(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm.local.batching import pad_left, plan_batches, rows_of
+from dpicl.models.local.padded_reader import pad_left, plan_batches, rows_of
 
 unhurried = settings(deadline=None)
 lengths_strategy = st.lists(st.integers(1, 50), max_size=60)

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.engine.pipelines import Pipeline, units_of
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.lm.egress import check_egress, generate_texts, prompts_of, score_prompts
-from dpicl.lm.requests import CONTINUATIONS, HashScorer
-from dpicl.lm.spec import ModelSpec
-from dpicl.pipeline import Cell, Unit
-from dpicl.types import PrivatePrompts, ReleasedPrompts
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
+from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.spec import ModelSpec, check_egress, generate_texts, prompts_of, score_prompts
+from dpicl.release.pipelines import Pipeline, units_of
 from tests.library.examples import private_contract, small_contract
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.local.model_files import find_model_files, is_model_folder, model_digest
+from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.models.local.model_files import find_model_files, is_model_folder, model_digest
 from tests.library.lm_hub_server import COMMIT, hub_serving
 
 

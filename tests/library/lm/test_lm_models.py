@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.models import open_generator, open_scorer
-from dpicl.lm.requests import HashScorer
-from dpicl.lm.spec import ModelSpec, resolve_model
+from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.opening import open_generator, open_scorer
+from dpicl.models.requests import HashScorer
+from dpicl.models.spec import ModelSpec, resolve_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
 REGISTRY = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.lm.requests import HashScorer, prompt_digest
+from dpicl.models.requests import HashScorer, prompt_digest
 
 unhurried = settings(deadline=None)
 ANSWERS = (" No", " Yes")
@@ -48,7 +48,7 @@ def test_equal_prompts_have_one_digest() -> None:
 
 def test_importing_the_layer_loads_neither_torch_nor_transformers() -> None:
     code = (
-        "import sys, dpicl.lm; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & "
+        "import sys, dpicl.models; sys.exit(bool({'torch', 'transformers', 'huggingface_hub'} & "
         "set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,10 +15,10 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import save_file
 
-from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.models import fingerprint_of, open_scorer, open_tabular
-from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec, resolve_model
-from dpicl.lm.tables import LEAST_LIKELY, LabelledRows
+from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.models.opening import fingerprint_of, open_scorer, open_tabular
+from dpicl.models.requests import LEAST_LIKELY, LabelledRows
+from dpicl.models.spec import ROWS_IN_CONTEXT, ModelSpec, resolve_model
 from tests.library.tabular_models import PACKAGES, every_package, random_weights
 
 ROWS, COLUMNS = 40, 5

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from dpicl.lm.local.tiny import ANSWERS, UNTRAINED_NOTE, build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tiny import ANSWERS, UNTRAINED_NOTE, build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
 
 CORPUS = [
     "This person is a 39 year old clerk. Does this person earn more? Yes or No? Answer: No",

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from dpicl.errors import ModelError, ParameterError
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.ground.errors import ModelError, ParameterError
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
 
 torch.set_num_threads(1)  # small batches on a busy machine
 

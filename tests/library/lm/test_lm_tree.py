@@ -23,15 +23,22 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from dpicl.lm.local.llama_pass import LlamaPass
-from dpicl.lm.local.mask_attention import BLOCK
-from dpicl.lm.local.padded_reader import read_padded
-from dpicl.lm.local.prefix_tree import ROOT, PrefixTree, grow_tree, plan_batches
-from dpicl.lm.local.reading_mode import probe_length, probe_rows
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import LEAST_SAVING, TRUNK_TOKENS, Engine, Pass, read_shared
+from dpicl.models.local.packed_rows import BLOCK, NAME, LlamaPass
+from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.reading_mode import probe_length, probe_rows
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tree_reader import (
+    LEAST_SAVING,
+    ROOT,
+    TRUNK_TOKENS,
+    Engine,
+    Pass,
+    PrefixTree,
+    grow_tree,
+    plan_batches,
+    read_shared,
+)
 
 torch.set_num_threads(1)  # small batches on a busy machine
 

@@ -13,9 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpicl.errors import ParameterError
-from dpicl.lm.votes.integer_votes import candidates_of, log_chances, whole_votes
-from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, check_sums
+from dpicl.ground.errors import ParameterError
+from dpicl.models.votes import (
+    OpenRequests,
+    VoteRequest,
+    VoteRule,
+    candidates_of,
+    check_sums,
+    log_chances,
+    whole_votes,
+)
 
 KINDS: tuple[Literal["probability", "relative", "logit"], ...] = (
     "probability",

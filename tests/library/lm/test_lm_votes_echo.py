@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.errors import ModelError, ParameterError, PrivacyError
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import open_generator, open_scorer
-from dpicl.lm.spec import ModelSpec
-from dpicl.lm.votes.echo import END, PUBLIC_TEXT, EchoGenerator
-from dpicl.lm.votes.voting import VoteRequest, VoteRule
+from dpicl.ground.errors import ModelError, ParameterError, PrivacyError
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import open_generator, open_scorer
+from dpicl.models.spec import ModelSpec
+from dpicl.models.votes import END, PUBLIC_TEXT, EchoGenerator, VoteRequest, VoteRule
 
 WRITER = EchoGenerator()
 RULE = VoteRule("probability", 100, 1 << 20)

@@ -17,11 +17,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 
-from dpicl.errors import ModelError
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.local.tree_reader import TRUNK_TOKENS
-from dpicl.lm.votes.voting import VoteRequest, VoteRule
+from dpicl.ground.errors import ModelError
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tree_reader import TRUNK_TOKENS
+from dpicl.models.votes import VoteRequest, VoteRule
 from tests.library.vote_models import (
     EXAMPLES,
     MODELS,

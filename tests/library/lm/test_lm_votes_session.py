@@ -13,11 +13,11 @@ import pytest
 import torch
 from transformers import FalconConfig, GPT2Config, Lfm2Config
 
-from dpicl.lm.local import growing_rows
-from dpicl.lm.local.growing_rows import ROOM
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.voting import VoteRequest, Votes, VotingSession
+from dpicl.models.local import growing_rows
+from dpicl.models.local.growing_rows import ROOM
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import VoteRequest, Votes, VotingSession
 from tests.library.vote_models import (
     EXAMPLES,
     MODELS,

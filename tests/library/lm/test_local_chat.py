@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from dpicl.errors import ModelError
-from dpicl.lm.endpoint.protocol import chat_messages
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.ground.errors import ModelError
+from dpicl.models.endpoint.protocol import chat_messages
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
 from tests.library.served_model import with_template
 
 torch.set_num_threads(1)  # small batches on a busy machine

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 import torch
 
-from dpicl.errors import ModelError, ModelRefusedError
-from dpicl.lm.local.config_file import kept_dtype, quantisation
-from dpicl.lm.local.memory import needed_bytes
-from dpicl.lm.local.model_files import find_model_files
-from dpicl.lm.local.tiny import build_tiny_model
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.models import BUNDLED, fingerprint_of, number_format
-from dpicl.lm.spec import ModelSpec, resolve_model, with_changes
+from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.models.local.loading import needed_bytes
+from dpicl.models.local.model_files import find_model_files, kept_dtype, quantisation
+from dpicl.models.local.tiny import build_tiny_model
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.opening import BUNDLED, fingerprint_of, number_format
+from dpicl.models.spec import ModelSpec, resolve_model, with_changes
 
 torch.set_num_threads(1)  # small batches on a busy machine
 

@@ -16,21 +16,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
-from dpicl.lm.embedding import HashedNGrams
-from dpicl.lm.isolation import isolated_votes
-from dpicl.lm.requests import HashScorer, Tokens
-from dpicl.lm.votes.echo import EchoGenerator
-from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.ground.errors import DpiclError, ModelError, PrivacyError, TooLongError
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, few_shot_generation, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.dp_icl import answer, consult
-from dpicl.methods.ensemble.answers import Public, words_of
-from dpicl.methods.ensemble.voting import Placement, Voters, hard_votes, soft_votes
+from dpicl.methods.ensemble_voting import (
+    Placement,
+    Public,
+    Voters,
+    hard_votes,
+    soft_votes,
+    words_of,
+)
 from dpicl.methods.few_shot_generation import job_of
-from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
+from dpicl.methods.text_method import Memory
+from dpicl.models.asking import isolated_votes
+from dpicl.models.embedding import HashedNGrams
+from dpicl.models.requests import HashScorer, Tokens
+from dpicl.models.votes import (
+    EchoGenerator,
+    FreshSession,
+    VoteRequest,
+    VoteRule,
+    Votes,
+    VotingSession,
+)
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
 

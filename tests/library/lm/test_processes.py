@@ -12,9 +12,9 @@ import pytest
 
 PROGRAM = """
 import os, tempfile
-from dpicl.processes import fork_server
+from dpicl.ground.processes import fork_server
 if __name__ == "__main__":
-    with fork_server(["dpicl.errors"]).Pool(1) as pool:
+    with fork_server(["dpicl.ground.errors"]).Pool(1) as pool:
         print(pool.apply(os.getppid) != os.getpid(), tempfile.gettempdir())
 """
 

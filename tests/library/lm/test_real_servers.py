@@ -12,11 +12,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from dpicl.errors import ModelError
-from dpicl.lm.endpoint.scorer import EndpointScorer
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.requests import CONTINUATIONS
-from dpicl.lm.spec import ModelSpec
+from dpicl.ground.errors import ModelError
+from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import CONTINUATIONS
+from dpicl.models.spec import ModelSpec
 from tests.library.real_servers import (
     RealServer,
     free_port,

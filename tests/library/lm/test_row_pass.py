@@ -15,15 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import Cache, LlamaConfig, LlamaForCausalLM
 
-from dpicl.lm.local import llama_pass, vote_reader
-from dpicl.lm.local.growing_rows import PreallocatedCacheLayer, steps_of, token_bytes
-from dpicl.lm.local.llama_pass import LlamaPass
-from dpicl.lm.local.prefix_tree import grow_tree
-from dpicl.lm.local.row_pass import read_beginnings, read_newest
-from dpicl.lm.local.transformers_backend import TransformersScorer
-from dpicl.lm.local.tree_attention import Plan, Reading
-from dpicl.lm.local.tree_reader import LEAST_SAVING, Pass
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.models.local import packed_rows, vote_reader
+from dpicl.models.local.growing_rows import (
+    PreallocatedCacheLayer,
+    read_beginnings,
+    read_newest,
+    steps_of,
+    token_bytes,
+)
+from dpicl.models.local.packed_rows import AttentionPlan, LlamaPass, Reading
+from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.local.tree_reader import LEAST_SAVING, Pass, grow_tree
+from dpicl.models.votes import VoteRule
 from tests.library.vote_models import RULE, SMALL, assert_alike, opened, tiny_model, vote_requests
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -40,7 +43,7 @@ class Counted:
 
     def __call__(
         self,
-        plan: Plan,
+        plan: AttentionPlan,
         tokens: torch.Tensor,
         positions: torch.Tensor,
         wanted: torch.Tensor,
@@ -128,9 +131,9 @@ def test_that_only_candidates_of_voters_are_predicted_changes_no_vote(
 def test_weights_that_are_laid_out_predict_the_same(
     llama: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llama_pass, "_LEAST_PRODUCTS", 0)
+    monkeypatch.setattr(packed_rows, "_LEAST_PRODUCTS", 0)
     own, rows = LlamaPass.of(llama), [tuple(range(1, 9)), (4, 3, 2)]
-    monkeypatch.setattr(llama_pass, "LAID_OUT_BYTES", 0)
+    monkeypatch.setattr(packed_rows, "LAID_OUT_BYTES", 0)
     plain = LlamaPass.of(llama)
     assert own is not None and plain is not None
     with torch.inference_mode():

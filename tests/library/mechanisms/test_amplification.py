@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.accounting.amplification import amplified_epsilon, amplify, epsilon_before
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.accounting.guarantee import (
+    Event,
+    Guarantee,
+    Neighbours,
+    amplified_epsilon,
+    amplify,
+    epsilon_before,
+)
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.methods.published import AmplifiedEpsilon, table_v
 
 rates = st.one_of(st.floats(1e-15, 1), st.floats(-15, 0).map(lambda exponent: 10**exponent))

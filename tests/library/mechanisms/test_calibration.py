@@ -26,7 +26,7 @@ from dpicl.accounting.calibration import (
 from dpicl.accounting.events import leaves, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pld import epsilon_on_one_grid
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 

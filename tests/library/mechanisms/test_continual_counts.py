@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.continual_counts import BITS, ContinualCounts, Contribution, matrix, products
-from dpicl.randomness import stream
 from tests.library.examples import seeded
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

@@ -15,13 +15,12 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.bounded_range import range_of
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.accounting.pure import range_of
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.difference_token import SPREAD, UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
+from dpicl.models.votes import VoteRule, candidates_of, public_votes, whole_votes
 from tests.library.examples import seeded
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

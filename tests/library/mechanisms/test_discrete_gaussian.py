@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check, compose
-from dpicl.accounting.discrete_gaussian import discrete_gaussian, noise_ratio, sums_of_squares
 from dpicl.accounting.events import (
     gaussian,
     poisson_sampled,
@@ -21,7 +20,8 @@ from dpicl.accounting.events import (
 )
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.accounting.pure import discrete_gaussian, noise_ratio, sums_of_squares
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.discrete_gaussian import guarantee, noisy_sums
 from tests.library.examples import seeded
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT, disjoint_subsets
 from tests.library.examples import seeded
 

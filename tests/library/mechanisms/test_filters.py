@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import compose, price
-from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.events import (
     approximate,
     gaussian,
@@ -26,8 +25,9 @@ from dpicl.accounting.events import (
 )
 from dpicl.accounting.filters import ALIKE, MIXTURE, RESERVE, Spent, log_weights, mixture_epsilon
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.pure import discrete_gaussian
 from dpicl.accounting.renyi import ORDERS, curve_of
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 DELTA = 1e-5

@@ -16,7 +16,7 @@ from dpicl.accounting.guarantee import (
     compose_sequential,
     to_replace_one,
 )
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 

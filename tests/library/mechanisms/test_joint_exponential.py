@@ -19,9 +19,9 @@ from scipy import stats
 from dpicl.accounting.accountant import check
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pure import pure_epsilon
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.joint_exponential import guarantee, joint_law, joint_top
-from dpicl.randomness import stream
 from tests.library.examples import exact_law, seeded
 
 ADD = Neighbours.ADD_OR_REMOVE_ONE

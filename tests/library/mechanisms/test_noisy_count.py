@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts, noisy_modes
 from tests.library.examples import seeded
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_embedding import SCALE, EmbeddingNoise, nearest, whole_vectors
 from tests.library.examples import seeded

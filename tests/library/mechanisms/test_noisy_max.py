@@ -14,10 +14,9 @@ import pytest
 from scipy import integrate
 
 from dpicl.accounting.accountant import check
-from dpicl.accounting.amplification import amplify
-from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.guarantee import Neighbours, amplify
 from dpicl.accounting.pure import pure_epsilon
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_max import (
     _one_of,
     bounded_range_max,

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from dpicl.accounting.accountant import check
-from dpicl.accounting.discrete_gaussian import SMOOTHED
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.accounting.pure import SMOOTHED
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal, PureBudget, StepBudget
-from dpicl.randomness import stream
 from tests.library.examples import seeded
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from tests.library.examples import EveryWord, seeded
 

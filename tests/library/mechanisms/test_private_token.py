@@ -10,7 +10,7 @@ import pytest
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import gaussian, poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.noisy_max import exponential_max, gaussian_max
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from tests.library.examples import seeded

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.ground.errors import DataError, ParameterError, PrivacyError
 from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, randomise, response
 from tests.library.examples import EveryWord, seeded
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpicl.randomness import Draws, Stream, stream, system_stream
+from dpicl.ground.randomness import Draws, Stream, stream, system_stream
 
 NAMES = (0, "randomise", "adult", "epsilon=1.0")
 

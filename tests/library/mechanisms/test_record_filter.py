@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.record_filter import SCALE, near, takes_part, whole_points
 
 MOST = 2

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms import samplers
 from dpicl.mechanisms.samplers import discrete_laplaces
-from dpicl.randomness import Stream
 from tests.library.examples import seeded
 
 ONES = 2**64 - 1

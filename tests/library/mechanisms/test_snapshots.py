@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.accounting.ledger import load_key
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.snapshots import SnapshotPlace
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.home.sealed import SnapshotPlace
+from dpicl.ledger import load_key
 
 KEY = bytes(range(32))
 NAME, VOTES = "release 7, batch 3", b"votes: 17 0 4 2 0 9 "

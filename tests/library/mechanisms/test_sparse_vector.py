@@ -12,7 +12,7 @@ import pytest
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.sparse_vector import SparseVector
 from tests.library.examples import seeded
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.stable_top import SPREAD, StableTop, _by_count, _falling, _gap
 from tests.library.examples import seeded
 from tests.library.maxima import law_of_maximum

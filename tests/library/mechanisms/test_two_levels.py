@@ -15,11 +15,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting import accountant
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.two_levels import TwoLevels, send, two_levels
 from dpicl.mechanisms.unary_encoding import Unary, report, unary
-from dpicl.randomness import stream
 from tests.library.examples import seeded
 
 EPSILONS = st.tuples(st.floats(0.2, 6), st.floats(0.1, 0.9)).map(

@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpicl.accounting import accountant
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.ground.errors import DataError, ParameterError, PrivacyError
 from dpicl.mechanisms.unary_encoding import report, unary
 from tests.library.examples import seeded
 

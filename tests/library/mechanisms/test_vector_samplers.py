@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Stream
 from dpicl.mechanisms.vector_samplers import (
     _bernoulli_exps_of_wholes,
     bernoulli_exps,
@@ -18,7 +19,6 @@ from dpicl.mechanisms.vector_samplers import (
     uniforms,
     uniforms_below,
 )
-from dpicl.randomness import Stream
 from tests.library.examples import exact_law, seeded
 from tests.library.mechanisms.test_samplers import ONES, Words, exponential
 

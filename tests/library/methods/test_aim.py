@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
-from dpicl.randomness import stream
-from dpicl.tabular.central import adaptive
-from dpicl.tabular.central.adaptive import (
+from dpicl.data.central import adaptive
+from dpicl.data.central.adaptive import (
     column_score,
     column_spread,
     few_columns,
     measure,
     scope_score,
 )
-from dpicl.tabular.central.cautious import cautious_rows, says_little
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import (
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import (
+    ModelMarginals,
     NoisyMarginal,
     added,
     graphical_model,
     graphical_models,
 )
-from dpicl.tabular.central.junction_tree import JunctionTree, largest_clique, together
-from dpicl.tabular.central.model_marginals import ModelMarginals
-from dpicl.types import PrivateCodes
+from dpicl.data.central.junction_tree import JunctionTree, largest_clique, together
+from dpicl.data.central.spanning_tree import cautious_rows, says_little
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
+from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
 from tests.library.examples import seeded
 from tests.library.methods.spending import spending
 
@@ -216,7 +216,7 @@ def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some end before others, and some double their curvature where others do not."""
-    monkeypatch.setattr("dpicl.tabular.central.graphical_model._AT_ONCE", at_once)
+    monkeypatch.setattr("dpicl.data.central.graphical_model._AT_ONCE", at_once)
     rng, sizes, scopes = (
         np.random.default_rng(0),
         (3, 4, 2, 5, 2),

@@ -14,19 +14,8 @@ from diffprivlib.utils import PrivacyLeakWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from dpicl import baselines
-from dpicl.baselines import (
-    _fitted,
-    central_baselines,
-    central_design,
-    local_baselines,
-    local_design,
-)
 from dpicl.contract import Contract
-from dpicl.evaluation import measure
-from dpicl.mechanisms.randomised_response import randomise, response
-from dpicl.randomness import system_stream
-from dpicl.tabular.reading.encode import (
+from dpicl.data.reading.encode import (
     UNKNOWN,
     LocalEncoding,
     encode_clients,
@@ -34,7 +23,18 @@ from dpicl.tabular.reading.encode import (
     label_codes,
     label_numbers,
 )
-from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
+from dpicl.ground.randomness import system_stream
+from dpicl.ground.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
+from dpicl.mechanisms.randomised_response import randomise, response
+from dpicl.methods import baselines
+from dpicl.methods.baselines import (
+    _fitted,
+    central_baselines,
+    central_design,
+    local_baselines,
+    local_design,
+)
+from dpicl.methods.evaluation import measure
 from tests.library.examples import every_contract, random_table, seeded, small_contract
 from tests.library.kinds import kind_contract
 

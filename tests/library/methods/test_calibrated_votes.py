@@ -16,21 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpicl.errors import ModelError, PrivacyError
-from dpicl.lm.requests import HashScorer
+from dpicl.contract.pipeline import Cell
+from dpicl.data.prompts import CONTENT_FREE
+from dpicl.ground.errors import ModelError, PrivacyError
 from dpicl.mechanisms.private_token import UNITS
-from dpicl.methods import text_answers
-from dpicl.methods.ensemble import voting
-from dpicl.methods.ensemble.plan import Aggregation, Shape
-from dpicl.methods.ensemble.voting import Placement, Voters, asked_of_each, counted
+from dpicl.methods import ensemble_voting, text_answers
+from dpicl.methods.ensemble_plan import Aggregation, EnsembleShape
+from dpicl.methods.ensemble_voting import Placement, Voters, asked_of_each, counted
 from dpicl.methods.text_answers import calibrated
-from dpicl.pipeline import Cell
-from dpicl.text.prompts import CONTENT_FREE
+from dpicl.models.requests import HashScorer
 from lab.audit.ensembles import _pooled
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
 
 HARD, SOFT = (replace(shape, calibrated=True) for shape in (SHAPE, ALONE))
-SHAPES: dict[Aggregation, Shape] = {
+SHAPES: dict[Aggregation, EnsembleShape] = {
     "votes": HARD,
     "soft-votes": SOFT,
     **{
@@ -90,14 +89,14 @@ def test_votes_that_are_pooled_over_voters_are_caught(
         (most, _), *_ = Counter("".join(texts)).most_common(1)
         return [text + most * Counter("".join(texts))[most] for text in texts]
 
-    monkeypatch.setattr(voting, "counted", _pooled)
+    monkeypatch.setattr(ensemble_voting, "counted", _pooled)
     monkeypatch.setattr(Voters, "_texts", together)
     assert votes_moved(aggregation) > 1
 
 
 @given(st.integers(1, 5), st.data(), st.sampled_from([HARD, SOFT]))
 def test_a_voter_more_adds_one_vote_whatever_the_model_says(
-    voters: int, data: st.DataObject, shape: Shape
+    voters: int, data: st.DataObject, shape: EnsembleShape
 ) -> None:
     each = asked_of_each(shape)
     scores = data.draw(arrays(np.float64, ((voters + 1) * each, 3), elements=ANY))
@@ -156,4 +155,6 @@ def test_answers_that_are_no_labels_are_not_calibrated() -> None:
         PrivacyError,
         match="calibrate does not fit answers of its kind; expected it with labels only",
     ):
-        Shape.of(contract(free=True), unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1))
+        EnsembleShape.of(
+            contract(free=True), unit(5.0, own={"calibrate": True}), Cell("icl-own", 5.0, 1)
+        )

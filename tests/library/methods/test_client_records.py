@@ -16,11 +16,11 @@ import pytest
 
 from dpicl.client.records import Records, stand_in
 from dpicl.contract import Contract, parse_contract
-from dpicl.errors import DataError
+from dpicl.data.local.questions import Question, questionnaire
+from dpicl.data.reading.encode import LocalEncoding, encode_clients
+from dpicl.ground.errors import DataError
+from dpicl.ground.types import Design
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.tabular.local.questions import Question, questionnaire
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.types import Design
 
 from ..examples import tree
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.client.wallet import DEFAULT_CAP, Wallet, open_wallet
-from dpicl.errors import BudgetError, DataError, ParameterError
+from dpicl.ground.errors import BudgetError, DataError, ParameterError
 
 Collector = tuple[float, float | None]
 """What a contract asks for, and the cap that it names."""

@@ -11,17 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.client.reports import answer, sent
+from dpicl.client.records import answer, sent
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.errors import ParameterError
+from dpicl.data.local.observed import observed_tally
+from dpicl.data.reports import Checker, Sender, columns
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import stream
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.methods.collection import Collection
-from dpicl.randomness import stream
-from dpicl.tabular.local.observed import observed_tally
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.lines import columns
-from dpicl.tabular.reports.schema import Sender
 from tests.library.tabular.received import plain_tally, text
 
 from ..examples import small_contract

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.prompts import in_turn
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.types import ReleasedGroup, ReleasedGroups
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_method import Released
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.prompts.shots import in_turn
-from dpicl.tabular.reading.split import SplitTable
-from dpicl.types import ReleasedGroup, ReleasedGroups
 from tests.library.examples import small_contract
 
 CONTRACT = small_contract()

@@ -17,25 +17,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
-from dpicl.errors import ModelError, PrivacyError, TooLongError
-from dpicl.lm.embedding import HashedNGrams
-from dpicl.lm.requests import HashScorer, ModelDescription
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ModelError, PrivacyError, TooLongError
+from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.methods.dp_icl import DpIcl, Job, answer, consult, real_rows
-from dpicl.methods.ensemble.answers import Public, words_of
-from dpicl.methods.ensemble.plan import Shape, plans
-from dpicl.methods.ensemble.voting import Placement, Voters
-from dpicl.methods.memory import Memory
+from dpicl.methods.base import ZERO_SHOT, draws_for
+from dpicl.methods.dp_icl import AnsweringJob, DpIcl, answer, consult, real_rows
+from dpicl.methods.ensemble_plan import EnsembleShape, plans
+from dpicl.methods.ensemble_voting import Placement, Public, Voters, words_of
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
-from dpicl.pipeline import Cell, Unit
-from dpicl.types import PrivateTable, QueryTable, SplitTable
+from dpicl.methods.text_method import Memory
+from dpicl.models.embedding import HashedNGrams
+from dpicl.models.requests import HashScorer, ModelDescription
 from tests.direct import run_texts
 from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
 
-SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3)
-ALONE = Shape("soft-votes", False, 3, 2, 5.0, 2, 3)
+SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3)
+ALONE = EnsembleShape("soft-votes", False, 3, 2, 5.0, 2, 3)
 KEY = bytes(range(32))
 ICL = Cell("icl", math.inf, 1)
 TEXTS = st.lists(st.text("abc ", min_size=1, max_size=6), min_size=1, max_size=25)
@@ -107,10 +106,10 @@ class Reader:
         return self._read(prompts)
 
 
-def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> Job:
+def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> AnsweringJob:
     draws = draws_for(declared, asked.seed)
     memory = memory or Memory(draws)
-    return Job(declared, plans(declared, asked), draws, memory, memory)
+    return AnsweringJob(declared, plans(declared, asked), draws, memory, memory)
 
 
 @given(
@@ -121,7 +120,7 @@ def job(declared: TextContract, asked: Unit, memory: Memory | None = None) -> Jo
     st.integers(0, 3),
 )
 def test_one_record_changes_one_prompt_of_a_query_wherever_it_stands(
-    texts: list[str], new: str, place: int, shape: Shape, query: int
+    texts: list[str], new: str, place: int, shape: EnsembleShape, query: int
 ) -> None:
     voters, rate = Voters(contract(), Reader()), Fraction(3, 4)
     more = [*texts[:place], new, *texts[place:]]
@@ -203,7 +202,7 @@ def test_a_prompt_holds_no_more_than_twice_its_rows() -> None:
 
 def test_a_prompt_that_is_too_long_votes_for_nothing_and_leaves_the_others_alone() -> None:
     rows = table(["a", "b" * 200, "c"])
-    shape = Shape("soft-votes", False, 2, 1, 5.0, 1, 3)
+    shape = EnsembleShape("soft-votes", False, 2, 1, 5.0, 1, 3)
     placement = Placement(rows, KEY, Fraction(1), shape)
     (all_fit,), (one_not,) = (
         Voters(contract(), Reader(longest)).votes(placement, [(0, "?")])

@@ -9,13 +9,13 @@ from fractions import Fraction
 
 import pytest
 
-from dpicl.contract.editions import edition
-from dpicl.engine.editions import smaller_than_published
-from dpicl.engine.names import EMBEDDER, ReleaseFacts, parameters_of
+from dpicl.contract.load import edition
+from dpicl.contract.pipeline import Cell
 from dpicl.methods import METHODS, Options, unit_of
-from dpicl.methods.ensemble import plan as ensemble
-from dpicl.methods.few_shot import plan as few_shot
-from dpicl.pipeline import Cell
+from dpicl.methods import ensemble_plan as ensemble
+from dpicl.methods import few_shot_plan as few_shot
+from dpicl.release.names import EMBEDDER, ReleaseFacts, parameters_of
+from dpicl.runs.results import smaller_than_published
 from tests.library.text_contracts import (
     EDITIONS,
     TEXT_CONTRACTS,

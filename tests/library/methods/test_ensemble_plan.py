@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from dpicl.accounting.accountant import price
+from dpicl.accounting.accountant import bracket, price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.prv import bracket
 from dpicl.contract import TextContract
-from dpicl.errors import PrivacyError
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import PrivacyError
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble.plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
+from dpicl.methods.ensemble_plan import DELTA_SHARE, EnsemblePlan, plan_cell, statement
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell
 from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 
 LABELS: list[dict[str, Any]] = [{}, {"noise": "exponential"}, {"aggregation": "soft-votes"}]

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from dpicl.evaluation import (
+from dpicl.ground.types import LabelNumbers
+from dpicl.methods.evaluation import (
     Metrics,
     Result,
     answers,
@@ -19,7 +20,6 @@ from dpicl.evaluation import (
     measure_scores,
     results_frame_columns,
 )
-from dpicl.types import LabelNumbers
 
 labels = st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array)
 

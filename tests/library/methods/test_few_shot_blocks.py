@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from dpicl.lm.votes.echo import EchoGenerator
-from dpicl.lm.votes.voting import VoteRequest, VoteRule, VotingSession
-from dpicl.methods.common import draws_for
-from dpicl.methods.few_shot import draft
+from dpicl.ground.types import Demonstration, PrivateTable
+from dpicl.methods import few_shot_voting
+from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write
-from dpicl.methods.memory import Memory
-from dpicl.types import Demonstration, PrivateTable
+from dpicl.methods.text_method import Memory
+from dpicl.models.votes import EchoGenerator, VoteRequest, VoteRule, VotingSession
 from tests.library.methods.test_few_shot_generation import contract, unit
 
 INK: dict[str, object] = {
@@ -76,7 +75,7 @@ def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
 ) -> None:
     """But for those of invisible ink, which a block draws from one stream."""
     expected = written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism)
-    monkeypatch.setattr(draft, "TEXTS_A_BLOCK", size)
+    monkeypatch.setattr(few_shot_voting, "TEXTS_A_BLOCK", size)
     assert (
         written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected
         and len(expected) == 30
@@ -86,7 +85,7 @@ def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
 def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 20)
+    monkeypatch.setattr(few_shot_voting, "VOTERS_AT_ONCE", 20)
     watched = Watched()
     written(watched)
     counts = [len(requests) for requests, _ in watched.sessions]
@@ -101,7 +100,7 @@ def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_o
 
 
 def test_blocks_that_were_journalled_are_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 20)
+    monkeypatch.setattr(few_shot_voting, "VOTERS_AT_ONCE", 20)
     journal = Memory(draws_for(contract(), 0))
     expected, watched = written(EchoGenerator(), journal), Watched()
     assert written(watched, journal) == expected and not watched.sessions
@@ -113,7 +112,7 @@ def test_a_cell_s_blocks_do_not_depend_on_the_cells_beside_it(
     """Of as many voters as there are rows for: a cell that was journalled beside another one is not
     written again without it.
     """
-    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 60)
+    monkeypatch.setattr(few_shot_voting, "VOTERS_AT_ONCE", 60)
     declared, journal = contract(), Memory(draws_for(contract(), 0))
     asked = unit(
         declared,

@@ -16,12 +16,10 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.errors import ModelError
-from dpicl.lm.requests import HashScorer
-from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
-from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
-from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
-from dpicl.methods.few_shot.voting import PrivateRows, Prompts, Text
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ModelError
+from dpicl.ground.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from dpicl.methods.base import MAJORITY, ZERO_SHOT, draws_for
 from dpicl.methods.few_shot_generation import (
     FewShotGeneration,
     job_of,
@@ -29,9 +27,11 @@ from dpicl.methods.few_shot_generation import (
     write,
     write_public,
 )
-from dpicl.methods.memory import Memory
-from dpicl.pipeline import Cell, Unit
-from dpicl.types import Demonstration, PrivateTable, QueryTable, SplitTable
+from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of
+from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingPrompts
+from dpicl.methods.text_method import Memory
+from dpicl.models.requests import HashScorer
+from dpicl.models.votes import PUBLIC_TEXT, EchoGenerator
 from lab.benchmarks.guarantees.subset_prompts import moved
 from tests.direct import run_texts
 from tests.library.methods.test_few_shot_plan import unit
@@ -277,7 +277,7 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     declared = contract()
     asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
     job = job_of(declared, asked, Memory(draws_for(declared, 0)))
-    prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, asked))
+    prompts = WritingPrompts(declared, EchoGenerator(), GenerationShape.of(declared, asked))
     rows = PrivateRows(table(), prompts)
     (plan,) = job.plans.values()
     batches = {
@@ -404,8 +404,10 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
 
 def test_a_pool_s_rows_are_those_of_its_label() -> None:
     declared = contract()
-    prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, unit(declared)))
+    prompts = WritingPrompts(
+        declared, EchoGenerator(), GenerationShape.of(declared, unit(declared))
+    )
     rows = PrivateRows(table(3), prompts)
-    assert rows.of(Pool("bad", 30)).tolist() == [1, 3, 5] and rows.of(
-        Pool(None, 30)
+    assert rows.of(VoterPool("bad", 30)).tolist() == [1, 3, 5] and rows.of(
+        VoterPool(None, 30)
     ).tolist() == list(range(6))

@@ -12,21 +12,20 @@ from typing import Any
 import pytest
 
 from dpicl.accounting.accountant import check, price
-from dpicl.accounting.bounded_range import bounded_range
 from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.pure import bounded_range
 from dpicl.contract import TextContract
-from dpicl.errors import PrivacyError
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import PrivacyError
 from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell
-from dpicl.methods.few_shot.statement import statement
-from dpicl.methods.few_shot.voting import rule_of
 from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of, plan_cell, statement
+from dpicl.methods.few_shot_voting import rule_of
 from dpicl.methods.options import FewShotOptions
-from dpicl.pipeline import Cell, Unit
+from dpicl.models.votes import VoteRule
 from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, as_extraction, text_contract
 
 AGNEWS, TREC, GENRE = (
@@ -96,7 +95,7 @@ def test_texts_of_one_label_compose_in_sequence_and_of_several_in_parallel() -> 
 def test_open_answers_compose_all_texts_in_sequence() -> None:
     plan = plan_cell(GENRE, unit(GENRE), Cell("icl", 2.0, 4))
     ((pool, drawing),) = plan.drawings.items()
-    assert pool == Pool(None, GENRE.row_bounds[""])
+    assert pool == VoterPool(None, GENRE.row_bounds[""])
     event = repeated(poisson_sampled(drawing.rate, drawing.noise.token.event()), 4 * 20)
     assert (
         plan.guarantee.epsilon
@@ -239,7 +238,9 @@ def test_pure_noise_is_not_priced_under_replace_one(options: dict[str, Any]) -> 
 
 
 def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
-    assert Shape.of(TREC, unit(TREC)) == Shape("gaussian", False, 80, 1, None, 15, 10.0)
+    assert GenerationShape.of(TREC, unit(TREC)) == GenerationShape(
+        "gaussian", False, 80, 1, None, 15, 10.0
+    )
     own = unit(
         TREC,
         voters=5,
@@ -248,8 +249,10 @@ def test_sizes_are_the_contract_s_unless_the_pipeline_has_its_own() -> None:
         max_tokens=9,
         variants={"wide": {"candidates": "all", "mechanism": "exponential"}},
     )
-    assert Shape.of(TREC, own) == Shape("gaussian", False, 5, 3, 50, 9, 10.0)
-    assert Shape.of(TREC, own, "icl-wide") == Shape("exponential", False, 80, 1, None, 15, 10.0)
+    assert GenerationShape.of(TREC, own) == GenerationShape("gaussian", False, 5, 3, 50, 9, 10.0)
+    assert GenerationShape.of(TREC, own, "icl-wide") == GenerationShape(
+        "exponential", False, 80, 1, None, 15, 10.0
+    )
 
 
 def test_a_sentence_states_noise_rate_and_the_second_accountant_s_bounds() -> None:
@@ -344,7 +347,7 @@ def test_a_higher_temperature_clips_less_at_the_same_price() -> None:
     assert cool.guarantee == warm.guarantee and tokens[1].clip == pytest.approx(
         1.5 * tokens[0].clip
     )  # type: ignore[union-attr]
-    assert Shape.of(AGNEWS, unit(AGNEWS, **INK)) != Shape.of(
+    assert GenerationShape.of(AGNEWS, unit(AGNEWS, **INK)) != GenerationShape.of(
         AGNEWS, unit(AGNEWS, **INK, temperature=1.5)
     )
     assert "differences clipped at" in statement(AGNEWS, unit(AGNEWS, **INK), Cell("icl", 4.0, 4))
@@ -361,5 +364,5 @@ def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
 def test_a_small_contract_without_labels_is_one_pool() -> None:
     contract = text_contract(as_extraction)
     assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {
-        Pool(None, 4)
+        VoterPool(None, 4)
     }

@@ -12,11 +12,10 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from dpicl.methods.few_shot.plan import Shape, plan_cell
-from dpicl.methods.few_shot.sampling import Sampling
+from dpicl.contract.pipeline import Cell
 from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.few_shot_plan import GenerationShape, Sampling, plan_cell
 from dpicl.methods.options import FewShotVariant
-from dpicl.pipeline import Cell
 from tests.library.examples import seeded
 from tests.library.methods.test_few_shot_plan import AGNEWS, unit
 
@@ -65,8 +64,8 @@ def test_sampling_is_free_and_makes_another_release() -> None:
         names[1] == {**names[0], "temperature": 0.8, "top_p": 0.9} and "temperature" not in names[0]
     )
     assert (
-        Shape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9)
-        and Shape.of(AGNEWS, plain).sampling is None
+        GenerationShape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9)
+        and GenerationShape.of(AGNEWS, plain).sampling is None
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dpicl.report.gains import gain_of, gain_of_means, gain_over_seeds
+from dpicl.report.decision import gain_of, gain_of_means, gain_over_seeds
 
 
 def _answers(rng, seeds, queries, *, of_seed, of_query):

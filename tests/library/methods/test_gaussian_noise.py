@@ -20,16 +20,16 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.declared import Privacy
-from dpicl.errors import PrivacyError
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal, added
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.options import MstOptions
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, added
-from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, seeded, small_contract
 from tests.library.methods.spending import gaussian_steps
 

@@ -16,22 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.engine.horizon import entering_counts
-from dpicl.errors import ParameterError, PrivacyError
+from dpicl.contract.pipeline import Unit
+from dpicl.data.central import aggregate
+from dpicl.data.central.group_vectors import BITS
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.split import Entered
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.methods import METHODS, Options, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
-from dpicl.pipeline import Unit
-from dpicl.planning.noise import noisy_releases
-from dpicl.randomness import stream
-from dpicl.tabular.central import aggregate
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.group_vectors import BITS
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.participation import Entered
-from dpicl.types import PrivateTable
+from dpicl.methods.noise import noisy_releases
+from dpicl.release.horizon import entering_counts
 from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
 

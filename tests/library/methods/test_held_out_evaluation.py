@@ -14,20 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.errors import PrivacyError
-from dpicl.lm import egress
-from dpicl.lm.egress import check_egress
-from dpicl.lm.requests import HashScorer
-from dpicl.lm.spec import ModelSpec
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.split import split_table
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.methods import held_out_evaluation as evaluation
-from dpicl.methods.common import draws_for
+from dpicl.methods import tabular_method as evaluation
+from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of
 from dpicl.methods.tabular_method import Released
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.reading.split import split_table
-from dpicl.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
+from dpicl.models import spec
+from dpicl.models.requests import HashScorer
+from dpicl.models.spec import ModelSpec, check_egress
 from tests.library.examples import random_table, seeded, small_contract
 
 KEY = bytes(32)
@@ -212,5 +211,5 @@ def test_held_out_rows_are_shown_to_a_local_model_only() -> None:
         r"held-out",
     ):
         check_egress(contract_of(), UNITS["gdp_tabicl"], remote)
-    assert isinstance(egress.prompts_of((), contract_of(), Cell("icl", 1.0, 2)), PrivatePrompts)
+    assert isinstance(spec.prompts_of((), contract_of(), Cell("icl", 1.0, 2)), PrivatePrompts)
     check_egress(contract_of(), UNITS["gdp_tabicl"], ModelSpec(name="fake", kind="fake"))

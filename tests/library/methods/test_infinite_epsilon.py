@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpicl.lm.votes.integer_votes import public_votes, whole_votes
-from dpicl.lm.votes.voting import VoteRule
+from dpicl.contract.pipeline import Cell
+from dpicl.data.central import adaptive, spanning_tree
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.ground.randomness import Stream, stream
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.joint_exponential import joint_top
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
@@ -24,17 +27,12 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import LARGEST_EPSILON, StableTop
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.few_shot.plan import plan_cell
-from dpicl.methods.few_shot.voting import rule_of
+from dpicl.methods.few_shot_plan import plan_cell
+from dpicl.methods.few_shot_voting import rule_of
 from dpicl.methods.options import FewShotOptions, PateOptions
-from dpicl.methods.tab_pate import Sizes
+from dpicl.methods.tab_pate import Sizes, noisy_votes
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Cell
-from dpicl.randomness import Stream, stream
-from dpicl.tabular.central import adaptive, spanning_tree
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.teachers import noisy_votes
-from dpicl.types import PrivateTable
+from dpicl.models.votes import VoteRule, public_votes, whole_votes
 from tests.direct import release
 from tests.library.examples import random_table, seeded, small_contract
 from tests.library.methods.test_gaussian_noise import counts

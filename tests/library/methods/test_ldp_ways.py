@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.engine.names import parameters_of
-from dpicl.errors import ParameterError
-from dpicl.lm.requests import HashScorer
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.split import split_table
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.ldp_collection import collect, merged
+from dpicl.methods.base import draws_for
+from dpicl.methods.collection import collect, merged
 from dpicl.methods.options import LdpOptions, LdpVariant
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.reading.split import split_table
-from dpicl.types import PrivateTable
+from dpicl.models.requests import HashScorer
+from dpicl.release.names import parameters_of
 from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table
 

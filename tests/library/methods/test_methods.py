@@ -13,17 +13,16 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import PrivacyError
-from dpicl.evaluation import Result
-from dpicl.lm.requests import HashScorer
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.prompts import SHARED_SETS, local_demonstrations
+from dpicl.data.reading.split import SplitTable
+from dpicl.ground.errors import PrivacyError
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.ldp_collection import encoding_of
+from dpicl.methods.base import draws_for
+from dpicl.methods.collection import encoding_of
+from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.prompts.serialize import local_demonstrations
-from dpicl.tabular.prompts.shots import SHARED_SETS
-from dpicl.tabular.reading.split import SplitTable
+from dpicl.models.requests import HashScorer
 from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from dpicl.accounting.accountant import compose, price
 from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.central.exact_counts import ExactCounts, check_counts
+from dpicl.data.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.data.central.spanning_tree import Shares, measure, pair_scores
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.types import PrivateCodes, PrivateTable
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.common import draws_for
+from dpicl.methods.base import draws_for
 from dpicl.methods.options import MstOptions
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
-from dpicl.tabular.central.spanning_tree import Shares, measure, pair_scores
-from dpicl.types import PrivateCodes, PrivateTable
 from tests.library.examples import private_contract, random_table, seeded
 from tests.library.methods.spending import spending
 

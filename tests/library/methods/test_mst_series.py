@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.data.central.graphical_model import NoisyMarginal
+from dpicl.data.central.spanning_tree import FIRST, SECOND
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import CHOSEN, COLUMNS, PAIRS, Series
-from dpicl.randomness import stream
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.spanning_tree import FIRST, SECOND
-from dpicl.types import PrivateCodes
 from tests.library.examples import seeded
 from tests.library.series_contracts import of_rows, series_contract, series_tree
 
@@ -261,8 +261,8 @@ def mu_2(epsilon: float, brentq: object, norm: object) -> float:
 @given(st.integers(0, 5), st.integers(0, 23))
 @settings(max_examples=30, deadline=None)
 def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
+    from dpicl.data.central.spanning_tree import pair_scores
     from dpicl.mechanisms.noisy_steps import GaussianBudget
-    from dpicl.tabular.central.spanning_tree import pair_scores
 
     one = counted(rows(seed))
     more = one + counted(np.array(np.unravel_index(cell, SIZES)).reshape(1, -1))

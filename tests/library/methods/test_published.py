@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.methods.published import (
     ensemble_number,
     few_shot_accuracy,

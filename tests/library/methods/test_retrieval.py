@@ -17,24 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dpicl.errors import ModelError
-from dpicl.lm.embedding import HashedNGrams
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ModelError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.keyed_subsets import identities, record_marks
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.dp_icl import Job, consult
-from dpicl.methods.ensemble.plan import Shape, plan_cell, plans, statement
-from dpicl.methods.ensemble.retrieval import admitted, row_points
-from dpicl.methods.ensemble.voting import Placement, Voters
-from dpicl.methods.memory import Memory
+from dpicl.methods.base import draws_for
+from dpicl.methods.dp_icl import AnsweringJob, consult
+from dpicl.methods.ensemble_plan import EnsembleShape, plan_cell, plans, statement
+from dpicl.methods.ensemble_voting import Placement, Voters, admitted, row_points
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.types import PrivateTable
+from dpicl.methods.text_method import Memory
+from dpicl.models.embedding import HashedNGrams
 from tests.library.methods.test_dp_icl import Reader, contract, table
 
 MOST = 2
-SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3, similarity=0.4, participations=MOST)
+SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3, similarity=0.4, participations=MOST)
 ALONE = replace(SHAPE, aggregation="soft-votes", gaussian=False)
 KEY, CELL = bytes(range(32)), Cell("icl", 1.0, 2)
 WORDS = st.sampled_from(
@@ -50,7 +49,7 @@ def memory() -> Memory:
 def takers(
     private: PrivateTable,
     queries: Sequence[str],
-    shape: Shape = SHAPE,
+    shape: EnsembleShape = SHAPE,
     most_rows: int | None = None,
 ) -> list[set[bytes]]:
     """Marks of the units that take part, query by query."""
@@ -74,7 +73,7 @@ def mark_of_new(texts: Sequence[str], new: str) -> bytes:
     st.sampled_from([SHAPE, ALONE]),
 )
 def test_a_text_more_changes_nobody_else_s_part_in_any_query(
-    texts: list[str], new: str, place: int, queries: list[str], shape: Shape
+    texts: list[str], new: str, place: int, queries: list[str], shape: EnsembleShape
 ) -> None:
     texts = ["blue", *texts]
     without, more = (
@@ -208,8 +207,10 @@ def test_a_resumed_release_asks_the_same_prompts() -> None:
     declared, asked, rows = contract(), unit(5.0, similarity=0.4, participations=1), table(FRUIT)
     draws, queries = draws_for(declared, 0), list(enumerate(["red apple", "red pear", "red apple"]))
 
-    def job(stored: Memory) -> Job:
-        return Job(declared, plans(declared, asked), draws, Memory(draws), stored, HashedNGrams())
+    def job(stored: Memory) -> AnsweringJob:
+        return AnsweringJob(
+            declared, plans(declared, asked), draws, Memory(draws), stored, HashedNGrams()
+        )
 
     whole, second, stored = Reader(), Reader(), Memory(draws)
     consult(rows, queries, whole, job(Memory(draws)))

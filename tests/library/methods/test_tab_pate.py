@@ -15,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.tab_pate import COLUMNS_SHARE, TabPate
-from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.teachers import (
+from dpicl.methods.base import draws_for
+from dpicl.methods.tab_pate import (
+    COLUMNS_SHARE,
+    TabPate,
     labelled_rows,
     moved_by_one,
     noisy_votes,
@@ -30,7 +32,6 @@ from dpicl.tabular.central.teachers import (
     usual_teachers,
     votes,
 )
-from dpicl.types import PrivateTable
 from lab.audit.neighbours import joined
 from lab.audit.releases import owned
 from tests.library.examples import random_table, seeded, small_contract
@@ -126,7 +127,7 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     rows = codes(300, 0)
     taught = teachers_of(rows, None, teachers=50, key=KEY)
     whole = voted(rows, taught, SIZES, 50)
-    monkeypatch.setattr("dpicl.tabular.central.teachers._AT_ONCE", 12 * 4 * 7)
+    monkeypatch.setattr("dpicl.methods.tab_pate._AT_ONCE", 12 * 4 * 7)
     assert (voted(rows, taught, SIZES, 50) == whole).all()
 
 
@@ -151,7 +152,7 @@ def test_the_noise_of_all_counts_and_votes_is_what_is_charged(
     )
     ((cell, cost),) = METHODS[TabPate.name].releases(contract, unit).items()
     labelled = METHODS[TabPate.name].identity(contract, unit, cell)["labelled"]
-    with spending("dpicl.methods.tab_pate", "dpicl.tabular.central.teachers") as (spent, _):
+    with spending("dpicl.methods.tab_pate", "dpicl.methods.tab_pate") as (spent, _):
         tabular(TabPate.name).draw(
             PrivateTable(random_table(contract, 50, 0)),
             contract,

@@ -13,18 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.mechanisms import noisy_count
-from dpicl.tabular.central.candidates import Space, every_row, nearest
-from dpicl.tabular.central.evolution import (
+from dpicl.data.central.evolution import (
+    DistinctRows,
     Histogram,
-    Voters,
+    Space,
+    every_row,
     evolve,
     expected_errors,
     is_small,
     label_counts,
+    nearest,
     voted_rows,
 )
-from dpicl.types import PrivateCodes
+from dpicl.ground.types import PrivateCodes
+from dpicl.mechanisms import noisy_count
 from tests.library.examples import seeded
 from tests.library.methods.spending import spending
 
@@ -40,8 +42,8 @@ def drawn(space: Space, count: int, seed: int) -> np.ndarray:
     return np.stack([rng.integers(size, size=count) for size in space.sizes], axis=1)
 
 
-def voters(rows: np.ndarray) -> Voters:
-    return Voters.of(PrivateCodes(rows.astype(np.uint8)))
+def voters(rows: np.ndarray) -> DistinctRows:
+    return DistinctRows.of(PrivateCodes(rows.astype(np.uint8)))
 
 
 def public(seed: int = 0) -> np.random.Generator:

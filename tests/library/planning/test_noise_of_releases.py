@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.errors import PrivacyError
+from dpicl.contract.pipeline import Unit
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods.noise import NOTABLE, check_noise, noisy_releases
 from dpicl.methods.options import GdpOptions, PateOptions
-from dpicl.pipeline import Unit
-from dpicl.planning.noise import NOTABLE, check_noise, noisy_releases
-from dpicl.randomness import Draws
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.types import PrivateTable
 from tests.library.examples import random_table
 
 

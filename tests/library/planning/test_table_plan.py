@@ -11,14 +11,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dpicl.contract import Contract, parse_contract
-from dpicl.errors import ParameterError
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.ground.errors import ParameterError
 from dpicl.methods import METHODS
-from dpicl.planning.judge import quality_of
-from dpicl.planning.outlook import Interval, TablePlan
-from dpicl.planning.populations import FRESH, population
-from dpicl.planning.simulate import candidates
-from dpicl.planning.table_plan import plan_table
-from dpicl.tabular.central.bins import row_bins, row_encoding
+from dpicl.quality.outlook import Interval, TablePlan, plan_table
+from dpicl.quality.simulate import FRESH, candidates, population, quality_of
 from tests.harness import call_main, complaint
 from tests.library.examples import CONTRACTS, private_contract, small_contract
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import Contract, parse_contract
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.pipeline import Cell, Unit
 from dpicl.quality import Quality, quality_of
-from dpicl.randomness import Draws
-from dpicl.types import PrivateTable, QueryTable, SplitTable
 
 SIZES = (2, 3, 4, 5, 3, 2)
 SUBSET = {"design": "subset", "estimator": "log-linear"}

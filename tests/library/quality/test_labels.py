@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract, parse_contract
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.quality import Quality, quality_of
-from dpicl.randomness import Draws
 from dpicl.report.quality import quality_page
-from dpicl.types import PrivateTable, QueryTable, SplitTable
 
 CODES = ("a", "b", "c")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.errors import PrivacyError
+from dpicl.ground.errors import PrivacyError
 from dpicl.quality import Marginal, quality_of
 from dpicl.quality.replicates import marginal, scores, total_variation
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split

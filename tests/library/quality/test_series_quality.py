@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.evaluation import rank_auc
+from dpicl.data.central.exact_counts import ExactCounts
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.evaluation import rank_auc
 from dpicl.methods.mst_series import Series
-from dpicl.quality.series import drifts, rows_by_period
-from dpicl.quality.series_accuracy import _deviation, errors_by_period
-from dpicl.randomness import stream
-from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.types import PrivateCodes
+from dpicl.quality.series import _deviation, drifts, errors_by_period, rows_by_period
 
 SIZES, PERIODS, ROWS = (4, 3, 2), 20, 120
 NAMES = [f"day {number}" for number in range(1, PERIODS + 1)]

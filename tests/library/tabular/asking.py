@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import DpiclError
-from dpicl.tabular.reading.source import load_source
+from dpicl.data.reading.source import load_source
+from dpicl.ground.errors import DpiclError
 
 from ..table_contracts import GOOD_CSV, small_contract
 

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.data.local.questions import Questionnaire, Tally, questionnaire
+from dpicl.data.report_counts import Received, count_open
+from dpicl.data.reports import Checker, Sender
 from dpicl.mechanisms.randomised_response import Response
-from dpicl.tabular.local.questions import Questionnaire, questionnaire
-from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_open
-from dpicl.tabular.reports.schema import Sender
 
 COLLECTION = "5e" * 32
 MIXED = questionnaire((3, 40, 2), "pairs", 1.0)

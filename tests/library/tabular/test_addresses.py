@@ -19,10 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dpicl.errors import SourceError
-from dpicl.files.addresses import guarded_transport, is_public
-from dpicl.files.remote import download
-from dpicl.files.visit import Visit
+from dpicl.ground.cache import Visit
+from dpicl.ground.downloads import download, guarded_transport, is_public
+from dpicl.ground.errors import SourceError
 
 from ..hostile_server import HostileServer, good
 from ..repositories import LIMITS

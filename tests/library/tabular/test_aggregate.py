@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
+from dpicl.contract.pipeline import Unit
+from dpicl.data.central.aggregate import AggregateOptions, aggregate, guarantee
+from dpicl.data.central.groups import assign, partition
+from dpicl.data.reading.encode import label_codes
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateTable, ReleasedGroups
 from dpicl.methods import Options, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.pipeline import Unit
-from dpicl.randomness import stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate, guarantee
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.types import PrivateTable, ReleasedGroups
 from tests.library.examples import every_contract, random_table, small_contract
 
 CONTRACT = small_contract()

@@ -17,18 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract.models import Check
-from dpicl.errors import DataError
+from dpicl.contract.pipeline import Unit
+from dpicl.data.local.questions import Tally
+from dpicl.data.reading.batches import Facts, compact, held_out, merged_violations, prepare
+from dpicl.data.reading.checks import rules_of, violations
+from dpicl.data.reading.split import row_hashes
+from dpicl.ground.errors import DataError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods import Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
-from dpicl.methods.ldp_collection import merged
+from dpicl.methods.collection import merged
 from dpicl.methods.options import LdpOptions
-from dpicl.pipeline import Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reading.batches import Facts, compact, held_out, merged_violations, prepare
-from dpicl.tabular.reading.checks import rules_of, violations
-from dpicl.tabular.reading.multiset import row_hashes
-from dpicl.types import PrivateTable
 from tests.library.examples import random_table, small_contract
 
 CONTRACT = small_contract()

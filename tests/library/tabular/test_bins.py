@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.load import contract_digest
-from dpicl.errors import DeclarationError
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.types import PrivateTable
+from dpicl.data.central.exact_counts import row_bins, row_encoding
+from dpicl.data.reading.encode import label_codes
+from dpicl.ground.errors import DeclarationError
+from dpicl.ground.types import PrivateTable
 from tests.library.examples import CONTRACTS, ROOT, every_contract, random_table
 
 

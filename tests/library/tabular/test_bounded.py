@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpicl.errors import DataError
-from dpicl.tabular.reading.read import read_table
+from dpicl.data.reading.files import read_table
+from dpicl.ground.errors import DataError
 
 from ..table_contracts import GOOD_CSV, HEADER, small_contract
 

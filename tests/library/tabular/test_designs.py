@@ -14,24 +14,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.errors import DataError, ParameterError
-from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.mechanisms.unary_encoding import Unary
-from dpicl.randomness import stream
-from dpicl.tabular.local.estimate import estimated_rows, maximum_likelihood
-from dpicl.tabular.local.log_linear import log_linear
-from dpicl.tabular.local.moments import analyse, contrasts, orders, places, synthesise
-from dpicl.tabular.local.observed import Observed, Reported, observed_tally
-from dpicl.tabular.local.questions import (
+from dpicl.data.local.estimate import estimated_rows, log_linear, maximum_likelihood, tree
+from dpicl.data.local.observed import (
+    Observed,
+    Reported,
+    analyse,
+    contrasts,
+    observed_tally,
+    orders,
+    places,
+    synthesise,
+)
+from dpicl.data.local.questions import (
     MOST_QUESTIONS,
+    Tally,
     best_column_count,
     questionnaire,
     same_half,
     suits_agreement,
+    tally,
 )
-from dpicl.tabular.local.tally import Tally, tally
-from dpicl.tabular.local.tree import tree
-from dpicl.types import MADE_ROWS, LocalReports, PrivateCodes
+from dpicl.ground.errors import DataError, ParameterError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import MADE_ROWS, LocalReports, PrivateCodes
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.mechanisms.unary_encoding import Unary
 
 SIZES = (2, 3, 2, 4, 2)
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4)

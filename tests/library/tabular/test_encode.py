@@ -16,7 +16,7 @@ from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.columns.number import bin_codes
 from dpicl.contract.parts import Rule
-from dpicl.tabular.reading.encode import (
+from dpicl.data.reading.encode import (
     UNKNOWN,
     LocalEncoding,
     encode_clients,
@@ -24,7 +24,7 @@ from dpicl.tabular.reading.encode import (
     label_codes,
     part_codes,
 )
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.ground.types import PrivateTable, QueryTable
 from tests.library.examples import every_contract, random_table, small_contract
 
 CONTRACT = small_contract()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.errors import SourceError
-from dpicl.files.visit import BaseUrls
-from dpicl.tabular.reading.read import read_table, rows_digest
-from dpicl.tabular.reading.source import cached_file, fetch, load_source
+from dpicl.data.reading.files import read_table, rows_digest
+from dpicl.data.reading.source import cached_file, fetch, load_source
+from dpicl.ground.cache import BaseUrls
+from dpicl.ground.errors import SourceError
 
 from ..hostile_server import HostileServer, good, status
 from ..repositories import (

@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError, DpiclError, SourceError
-from dpicl.tabular.reading import survey as surveys
-from dpicl.tabular.reading.read import read_table
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.survey import Survey, survey
+from dpicl.data.reading import files as surveys
+from dpicl.data.reading.files import Survey, read_table, survey
+from dpicl.data.reading.source import load_source
+from dpicl.ground.errors import DataError, DpiclError, SourceError
 
 from ..table_contracts import small_contract
 

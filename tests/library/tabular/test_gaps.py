@@ -12,14 +12,13 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.reading.batches import Facts, merged_violations, prepare
-from dpicl.tabular.reading.checks import violations
-from dpicl.tabular.reading.multiset import row_hashes
-from dpicl.tabular.reading.parse import as_text, typed_table
-from dpicl.tabular.reading.split import holds_out
-from dpicl.types import Table
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.batches import Facts, merged_violations, prepare
+from dpicl.data.reading.checks import violations
+from dpicl.data.reading.parse import as_text, typed_table
+from dpicl.data.reading.split import holds_out, row_hashes
+from dpicl.ground.errors import DataError
+from dpicl.ground.types import Table
 from tests.library.contract.test_derived import customers
 
 MOMENT = {"type": "datetime", "bounds": ["2020-01-01T00:00:00", "2025-12-31"], "nullable": True}

@@ -15,14 +15,20 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.lm.requests import prompt
-from dpicl.tabular.prompts.serialize import (
+from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,
     local_demonstrations,
     local_queries,
 )
-from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
+from dpicl.ground.types import (
+    EncodedQueries,
+    QueryTable,
+    ReleasedGroup,
+    ReleasedGroups,
+    ReleasedRows,
+)
+from dpicl.models.requests import prompt
 from tests.library.examples import CONTRACTS, every_contract
 
 FOLDER = Path(__file__).resolve().parents[2] / "golden" / "prompts"

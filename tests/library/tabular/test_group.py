@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
-from dpicl.errors import DeclarationError, ParameterError
-from dpicl.tabular.central.group import Group, assign, partition
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.types import PrivateTable
+from dpicl.data.central.groups import Group, assign, partition
+from dpicl.data.reading.encode import label_codes
+from dpicl.ground.errors import DeclarationError, ParameterError
+from dpicl.ground.types import PrivateTable
 from tests.library.examples import every_contract, random_table, small_contract
 
 CONTRACT = small_contract()

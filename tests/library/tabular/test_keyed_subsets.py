@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpicl.errors import ParameterError
+from dpicl.ground.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import (
     _derived,

@@ -15,19 +15,17 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.errors import ParameterError
+from dpicl.data.central.aggregate import AggregateOptions, aggregate, exact_sums, guarantee
+from dpicl.data.central.exact_counts import ExactCounts, check_counts, row_bins, row_encoding
+from dpicl.data.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.data.central.groups import GroupSums, assign, partition
+from dpicl.data.central.spanning_tree import measure, pair_scores
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import PrivateCodes, PrivateTable, ReleasedGroups
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.randomness import stream
-from dpicl.tabular.central.aggregate import AggregateOptions, aggregate, exact_sums, guarantee
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
-from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.spanning_tree import measure, pair_scores
-from dpicl.tabular.central.sums import GroupSums
-from dpicl.types import PrivateCodes, PrivateTable, ReleasedGroups
 from tests.library.examples import random_table
 from tests.library.kinds import LABELS, every_kind, kind_contract, kind_tree
 

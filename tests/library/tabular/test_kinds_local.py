@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl.errors import ParameterError
+from dpicl.contract.pipeline import Cell
+from dpicl.data.local.estimate import check_fits, estimated_rows, fits
+from dpicl.data.local.questions import best_column_count, questionnaire
+from dpicl.data.prompts import picked_rows
+from dpicl.data.reading.encode import LocalEncoding, encode_clients
+from dpicl.ground.errors import ParameterError
+from dpicl.ground.randomness import Draws, stream
+from dpicl.ground.types import Design, PrivateCodes, PrivateTable
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.methods.ldp_collection import collect_codes, laws_for, releases
+from dpicl.methods.base import draws_for
+from dpicl.methods.collection import collect_codes, laws_for, releases
 from dpicl.methods.options import LdpVariant
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws, stream
-from dpicl.tabular.local.estimate import check_fits, estimated_rows, fits
-from dpicl.tabular.local.questions import best_column_count, questionnaire
-from dpicl.tabular.prompts.shots import picked_rows
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.types import Design, PrivateCodes, PrivateTable
 from tests.library.examples import random_table
 from tests.library.kinds import every_kind, kind_contract
 

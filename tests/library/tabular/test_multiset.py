@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.tabular.reading.multiset import column_hashes, words_of
-from dpicl.types import NO_NUMBER
+from dpicl.data.reading.split import column_hashes, words_of
+from dpicl.ground.types import NO_NUMBER
 
 KEY = hashlib.sha256(b"a key").digest()
 

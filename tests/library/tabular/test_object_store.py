@@ -21,15 +21,14 @@ import pytest
 import yaml
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError, DpiclError, SourceError
-from dpicl.files import objects
-from dpicl.tabular.reading import survey as surveys
-from dpicl.tabular.reading.batches import prepare
-from dpicl.tabular.reading.read import rows_digest
-from dpicl.tabular.reading.source import find_rows, load_source
-from dpicl.tabular.reading.survey import Survey, survey
-from dpicl.tabular.reports.count import Received
-from dpicl.tabular.reports.schema import SCHEMA
+from dpicl.data.reading import files as surveys
+from dpicl.data.reading.batches import prepare
+from dpicl.data.reading.files import Survey, rows_digest, survey
+from dpicl.data.reading.source import find_rows, load_source
+from dpicl.data.report_counts import Received
+from dpicl.data.reports import SCHEMA
+from dpicl.ground import objects
+from dpicl.ground.errors import DataError, DpiclError, SourceError
 from tests.harness import (
     answers,
     call_main,

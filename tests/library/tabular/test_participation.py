@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.tabular.reading.arrivals import arrival_periods
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.participation import Entered, entering_rows
-from dpicl.types import PrivateTable
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.source import arrival_periods
+from dpicl.data.reading.split import Entered, entering_rows
+from dpicl.ground.types import PrivateTable
 from tests.library.series_contracts import of_rows, series_contract, series_tree, table, visit
 
 KEY = bytes(32)

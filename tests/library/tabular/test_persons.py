@@ -15,20 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check
-from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.events import approximate
-from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person
+from dpicl.accounting.guarantee import Guarantee, Neighbours, amplified_epsilon, to_person
 from dpicl.contract import Contract
-from dpicl.errors import DataError, DeclarationError, PrivacyError
-from dpicl.lm.requests import HashScorer
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.files import read_table, rows_digest
+from dpicl.data.reading.split import contributing_rows, reporting_rows, split_table
+from dpicl.ground.errors import DataError, DeclarationError, PrivacyError
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
-from dpicl.methods.common import draws_for
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.reading.contribution import contributing_rows, reporting_rows
-from dpicl.tabular.reading.read import read_table, rows_digest
-from dpicl.tabular.reading.split import split_table
-from dpicl.types import PrivateTable
+from dpicl.methods.base import draws_for
+from dpicl.models.requests import HashScorer
 from tests.direct import run as run_method
 from tests.library.examples import random_table, small_contract
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError, SourceError
-from dpicl.tabular.reading.queries import load_queries
-from dpicl.tabular.reading.split import split_table
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.data.reading.queries import load_queries
+from dpicl.data.reading.split import split_table
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.errors import DataError, SourceError
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.text_contracts import lines, records, text_contract, write_files
 

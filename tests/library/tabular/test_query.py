@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.contract.sources import Query
-from dpicl.errors import DpiclError
-from dpicl.tabular.reading.database import query_batches
-from dpicl.tabular.reading.read import canonical_order, read_text_table, rows_digest
-from dpicl.tabular.reading.source import find_rows, load_source
+from dpicl.contract.declared import Query
+from dpicl.data.reading.database import query_batches
+from dpicl.data.reading.files import canonical_order, read_text_table, rows_digest
+from dpicl.data.reading.source import find_rows, load_source
+from dpicl.ground.errors import DpiclError
 from tests.ledger.postgres import Server
 
 from ..table_contracts import GOOD_CSV, small_contract
@@ -80,7 +80,7 @@ def test_a_database_whose_driver_is_missing_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "dpicl.tabular.reading.postgresql", raising=False)
+    monkeypatch.delitem(sys.modules, "dpicl.data.reading.database", raising=False)
     assert refusal(asking(SELECT)).endswith(
         ": psycopg is not installed; type `pip install 'dpicl[postgresql]'`"
     )

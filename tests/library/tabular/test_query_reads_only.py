@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.errors import ParameterError
-from dpicl.tabular.reading.source import find_rows
+from dpicl.data.reading.source import find_rows
+from dpicl.ground.errors import ParameterError
 
 from .asking import ENDLESS, ROWS, SELECT, asking, load, refusal
 

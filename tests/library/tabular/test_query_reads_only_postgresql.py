@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from dpicl.errors import DpiclError
-from dpicl.tabular.reading import postgresql
-from dpicl.tabular.reading.database import query_batches
-from dpicl.tabular.reading.survey import BATCH_ROWS
+from dpicl.data.reading import database
+from dpicl.data.reading.database import query_batches
+from dpicl.data.reading.files import BATCH_ROWS
+from dpicl.ground.errors import DpiclError
 from tests.harness import until
 from tests.ledger.postgres import Server
 
@@ -213,7 +213,7 @@ def test_a_server_that_stops_amid_rows_is_left_in_time(
 ) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
-    monkeypatch.setattr(postgresql, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(database, "_GRACE_SECONDS", 0.5)
     contract = asking(f"{ENDLESS} SELECT 1 {AS_ROW} FROM n")
     assert contract.source.query is not None
     begun, batches = time.monotonic(), query_batches(contract, contract.source.query, 1000)

@@ -19,12 +19,11 @@ from pydantic import TypeAdapter
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import Column
-from dpicl.contract.declared import Person
-from dpicl.contract.sources import Query
-from dpicl.errors import DpiclError
-from dpicl.tabular.reading.cells import NO_VALUE_RULE
-from dpicl.tabular.reading.database import query_batches
-from dpicl.tabular.reading.read import canonical_order, rows_digest
+from dpicl.contract.declared import Person, Query
+from dpicl.data.reading.database import query_batches
+from dpicl.data.reading.files import canonical_order, rows_digest
+from dpicl.data.reading.typed_columns import NO_VALUE_RULE
+from dpicl.ground.errors import DpiclError
 from tests.ledger.postgres import Server
 
 from .asking import asking

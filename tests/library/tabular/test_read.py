@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpicl.errors import DataError
-from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import _order, canonical_order, read_table, rows_digest
+from dpicl.data.reading.files import _order, canonical_order, read_table, rows_digest
+from dpicl.data.reading.parse import typed_table
+from dpicl.ground.errors import DataError
+from dpicl.ground.records import read_csv
 
 from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
 

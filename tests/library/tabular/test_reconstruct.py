@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import brentq, minimize
 
-from dpicl.errors import ParameterError, PrivacyError
-from dpicl.mechanisms.randomised_response import Response, randomise, response
-from dpicl.randomness import stream
-from dpicl.tabular.local.reconstruct import (
+from dpicl.data.local.observed import (
     clip_and_renormalise,
     exact_row_counts,
     inverse_matrix,
@@ -24,7 +21,10 @@ from dpicl.tabular.local.reconstruct import (
     reconstruct,
     report_counts,
 )
-from dpicl.types import LocalReports
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.ground.randomness import stream
+from dpicl.ground.types import LocalReports
+from dpicl.mechanisms.randomised_response import Response, randomise, response
 
 values = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-50, 50))
 shares = arrays.arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)).filter(

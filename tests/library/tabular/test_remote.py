@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dpicl.errors import SourceError
-from dpicl.files.remote import download
-from dpicl.files.visit import FetchLimits, Visit
+from dpicl.ground.cache import FetchLimits, Visit
+from dpicl.ground.downloads import download
+from dpicl.ground.errors import SourceError
 
 from ..hostile_server import (
     HostileServer,

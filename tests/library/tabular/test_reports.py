@@ -20,12 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.errors import DataError
-from dpicl.tabular.reports import distinct, lines
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received
-from dpicl.tabular.reports.lines import LONGEST_LINE, read_lines
-from dpicl.tabular.reports.schema import SCHEMA
+from dpicl.data import report_counts, reports
+from dpicl.data.report_counts import Received
+from dpicl.data.reports import LONGEST_LINE, SCHEMA, Checker, read_lines
+from dpicl.ground.errors import DataError
 from tests.library.tabular.received import (
     CHECKER,
     COLLECTION,
@@ -188,9 +186,9 @@ def test_a_key_that_a_collector_added_is_ignored_and_order_and_spaces_are_free(
 
 def test_blocks_cut_a_file_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = text(some_reports(50)) + "x" * 3000 + "\n" + text(some_reports(60)[50:])
-    monkeypatch.setattr(lines, "LONGEST_LINE", 2000)
+    monkeypatch.setattr(reports, "LONGEST_LINE", 2000)
     for block in (1, 7, 100, 1999, 2000, 2001, 5000):
-        monkeypatch.setattr(lines, "_BLOCK", block)
+        monkeypatch.setattr(reports, "_BLOCK", block)
         _, found = received(tmp_path / "reports", whole)
         assert found == Received(counted=60, malformed=1, files=1), block
 
@@ -198,7 +196,7 @@ def test_blocks_cut_a_file_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_a_kill_cut_off_gives_its_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(reports, "_BLOCK", 1 << 14)
     whole = text(some_reports(20))
     _, found = received(tmp_path / "lines", whole[:-15])
     assert found == Received(counted=19, malformed=1, files=1)
@@ -296,7 +294,7 @@ def test_pseudonyms_of_one_beginning_and_a_flood_of_one_report_fill_no_part(tmp_
     """Whoever forges reports does not choose where they are put: else one part would hold all of
     them.
     """
-    parted = distinct.Parted(MIXED)
+    parted = report_counts.Parted(MIXED)
     with parted:
         answers, _ = CHECKER.check(
             pa.Table.from_pylist([report(client, 0, [1]) for client in range(20_000)], SCHEMA)
@@ -305,15 +303,15 @@ def test_pseudonyms_of_one_beginning_and_a_flood_of_one_report_fill_no_part(tmp_
         parted.add(answers.take(np.zeros(50_000, dtype=np.int64)))
         sizes = [len(part.who) for part in parted.each()]
     assert (
-        len(sizes) == distinct.PARTS
-        and max(sizes) < 20_000 / distinct.PARTS * 3
+        len(sizes) == report_counts.PARTS
+        and max(sizes) < 20_000 / report_counts.PARTS * 3
         and parted.counts["duplicate"] == 50_000
     )
 
 
 _MEMORY = """
 import resource, sys
-from dpicl.tabular.reports.count import count_open
+from dpicl.data.report_counts import count_open
 from tests.library.tabular.received import CHECKER
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = count_open(sys.argv[1], CHECKER).received

@@ -18,11 +18,10 @@ from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.columns.base import MISSING
 from dpicl.contract.columns.number import placed
 from dpicl.contract.parts import Prompts, Template
-from dpicl.tabular.central.bins import column_bins, row_encoding
-from dpicl.tabular.prompts.rows import longest_demonstration, row_demonstrations
-from dpicl.tabular.prompts.serialize import central_queries
-from dpicl.tabular.values import central_form
-from dpicl.types import QueryTable
+from dpicl.data.central.exact_counts import column_bins, row_encoding
+from dpicl.data.prompts import central_queries, longest_demonstration, row_demonstrations
+from dpicl.data.values import central_form
+from dpicl.ground.types import QueryTable
 from tests.library.contract.test_derived import customers
 from tests.library.examples import CONTRACTS, every_contract
 

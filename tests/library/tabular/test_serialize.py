@@ -15,14 +15,20 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.columns.number import format_number
-from dpicl.tabular.prompts.serialize import (
+from dpicl.data.prompts import (
     central_demonstrations,
     central_queries,
     local_demonstrations,
     local_queries,
 )
-from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_queries
-from dpicl.types import EncodedQueries, QueryTable, ReleasedGroup, ReleasedGroups, ReleasedRows
+from dpicl.data.reading.encode import UNKNOWN, LocalEncoding, encode_queries
+from dpicl.ground.types import (
+    EncodedQueries,
+    QueryTable,
+    ReleasedGroup,
+    ReleasedGroups,
+    ReleasedRows,
+)
 from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of
 
 

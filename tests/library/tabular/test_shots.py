@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.pipeline import Cell
-from dpicl.randomness import Draws
-from dpicl.tabular.prompts.shots import MOST_SHOTS, picked_rows
+from dpicl.contract.pipeline import Cell
+from dpicl.data.prompts import MOST_SHOTS, picked_rows
+from dpicl.ground.randomness import Draws
 
 WAYS = ("icl", "icl-nested", "icl-shared", "icl-prototype", "icl-diverse", "icl-near")
 DRAWS = Draws(0, "shop", simulated=True)

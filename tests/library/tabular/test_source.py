@@ -14,10 +14,10 @@ import pytest
 
 import dpicl
 from dpicl.contract import load_contract
-from dpicl.errors import SourceError
-from dpicl.tabular.reading.checks import violations
-from dpicl.tabular.reading.read import read_table, rows_digest
-from dpicl.tabular.reading.source import cached_file, fetch, load_source, locate
+from dpicl.data.reading.checks import violations
+from dpicl.data.reading.files import read_table, rows_digest
+from dpicl.data.reading.source import cached_file, fetch, load_source, locate
+from dpicl.ground.errors import SourceError
 
 from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
 
@@ -142,7 +142,7 @@ def test_other_rows_than_stated_are_refused(tmp_path: Path) -> None:
 
 def test_local_rows_need_no_http_client() -> None:
     lines = [
-        "import sys, dpicl.tabular.reading.source as source",
+        "import sys, dpicl.data.reading.source as source",
         "assert not {'httpx', 'tenacity'} & set(sys.modules)",
         "sys.modules['httpx'] = None",
         "from pathlib import Path",
@@ -169,7 +169,7 @@ def test_the_rows_of_the_demo_are_here_and_a_file_of_that_name_comes_first(tmp_p
     own = tmp_path / str(contract.source.file)
     own.parent.mkdir()
     lines = (
-        (Path(dpicl.__file__).parent / "tabular" / "reading" / "shipped" / "diabetes.csv")
+        (Path(dpicl.__file__).parent / "data" / "reading" / "shipped" / "diabetes.csv")
         .read_text("utf-8")
         .splitlines()
     )

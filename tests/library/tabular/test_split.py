@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError
+from dpicl.data.reading.files import rows_digest
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import SplitTable, fewer, split_table
+from dpicl.ground.errors import DataError
+from dpicl.ground.types import PrivateTable, QueryTable
 from dpicl.methods.published import read_table
-from dpicl.tabular.reading.read import rows_digest
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, fewer, split_table
-from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import ROOT, random_table, small_contract
 
 TABLE_VI = {
@@ -105,8 +105,8 @@ def test_parts_have_their_trust_in_the_type(small_split: Callable[..., SplitTabl
 
 def test_a_split_is_the_same_in_every_process(small_split: Callable[..., SplitTable]) -> None:
     code = (
-        "from tests.library.examples import *; from dpicl.tabular.reading.split import "
-        "split_table; from dpicl.tabular.reading.read import rows_digest;"
+        "from tests.library.examples import *; from dpicl.data.reading.split import "
+        "split_table; from dpicl.data.reading.files import rows_digest;"
         "s = split_table(random_table(small_contract(), 200, 0), small_contract()); "
         "print(rows_digest(s.train.data), s.query_positions.tolist())"
     )

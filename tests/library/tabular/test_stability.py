@@ -18,13 +18,12 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError, PrivacyError
-from dpicl.tabular.reading import batches, survey
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
-from dpicl.tabular.reading.stability import STEPS
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
+from dpicl.data.reading import batches, files
+from dpicl.data.reading.source import load_source
+from dpicl.data.reading.split import split_table
+from dpicl.data.reading.stability import STEPS
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.errors import DataError, PrivacyError
 from tests.library.examples import small_contract
 from tests.library.text_contracts import lines, text_contract, write_files
 
@@ -199,9 +198,9 @@ def from_folder(
 
     def split(content: list[Row]) -> Parts:
         write_folder(content, contract, folder)
-        found = survey.survey(contract, folder)
+        found = files.survey(contract, folder)
         assert found is not None
-        if not survey.in_batches(contract):
+        if not files.in_batches(contract):
             return parts_of(found.whole(contract), contract, most)
         made = [
             batches.prepare(found.batch(number, contract), contract, key=KEY)
@@ -221,7 +220,7 @@ def from_folder(
 
 
 @pytest.mark.quick("in batches")
-@pytest.mark.parametrize("population", [None, survey.WHOLE_ROWS + 1], ids=["whole", "in batches"])
+@pytest.mark.parametrize("population", [None, files.WHOLE_ROWS + 1], ids=["whole", "in batches"])
 @given(pair=neighbours(), most=st.sampled_from([None, 3]))
 @common
 def test_rows_of_a_folder(
@@ -231,7 +230,7 @@ def test_rows_of_a_folder(
     pair: tuple[list[Row], list[Row]],
     most: int | None,
 ) -> None:
-    monkeypatch.setattr(survey, "BATCH_ROWS", 9)
+    monkeypatch.setattr(files, "BATCH_ROWS", 9)
     contract = contract_of(as_folder).model_copy(update={"population": population})
     check_neighbours(from_folder(contract, tmp_path, most), *pair)
 
@@ -240,9 +239,9 @@ def test_a_table_whose_contract_comes_to_say_that_it_is_large_is_split_as_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(18 + number % 4, 1.0, "red", "no", "yes") for number in range(FEW)]
-    monkeypatch.setattr(survey, "BATCH_ROWS", 9)
+    monkeypatch.setattr(files, "BATCH_ROWS", 9)
     contract = contract_of(as_folder)
-    large = contract.model_copy(update={"population": survey.WHOLE_ROWS + 1})
+    large = contract.model_copy(update={"population": files.WHOLE_ROWS + 1})
     before, after = (from_folder(one, tmp_path)(rows) for one in (contract, large))
     assert [sorted(part) for part in before] == [sorted(part) for part in after]
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.tabular.central.bins import row_bins
-from dpicl.tabular.reading.encode import UNKNOWN, encode_queries
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.values import Meaning, RowForm, central_form, local_form
-from dpicl.types import QueryTable
+from dpicl.data.central.exact_counts import row_bins
+from dpicl.data.reading.encode import UNKNOWN, encode_queries
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.values import Meaning, RowForm, central_form, local_form
+from dpicl.ground.types import QueryTable
 from tests.library.contract.test_derived import customers
 from tests.library.tabular.test_gaps import COLUMNS
 

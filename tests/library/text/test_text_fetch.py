@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.contract.editions import edition, edition_names
-from dpicl.engine.benchmarks import check_published, content_digest, fetch_published
-from dpicl.engine.settings import Settings
-from dpicl.errors import PrivacyError, SourceError
-from dpicl.text.fetch import fetch_texts
-from dpicl.text.read import edition_at_hand, load_texts
+from dpicl.contract.load import edition, edition_names
+from dpicl.data.texts.fetch import fetch_texts
+from dpicl.data.texts.read import edition_at_hand, load_texts
+from dpicl.ground.errors import PrivacyError, SourceError
+from dpicl.home.benchmarks import check_published, content_digest, fetch_published
+from dpicl.home.settings import Settings
 
 from ..hostile_server import HostileServer, good, hang_up, ranges, status
 from ..repositories import LIMITS

@@ -6,9 +6,9 @@ import pytest
 
 from dpicl.contract.load import contract_digest
 from dpicl.contract.text import Form
-from dpicl.report.forms import formed
+from dpicl.data.texts.read import Formed, has_form
 from dpicl.report.load import Forms
-from dpicl.text.form import Formed, has_form
+from dpicl.report.sentences import formed
 from tests.library.text_contracts import TEXT_CONTRACTS, text_contract
 
 QUESTIONS = [

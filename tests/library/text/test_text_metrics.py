@@ -13,13 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpicl.evaluation import Metrics
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.types import QueryTable
 from dpicl.methods import Options, unit_of
-from dpicl.methods.common import MAJORITY, ZERO_SHOT, results
+from dpicl.methods.base import MAJORITY, ZERO_SHOT, results
+from dpicl.methods.evaluation import Metrics, measure_texts
 from dpicl.methods.text_answers import metrics_of
-from dpicl.pipeline import Cell
-from dpicl.text_metrics import measure_texts
-from dpicl.types import QueryTable
 
 from ..text_contracts import as_extraction, as_free_text, text_contract
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.errors import DataError, PrivacyError
+from dpicl.contract.pipeline import Cell
+from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.ground.errors import DataError, PrivacyError
 from dpicl.methods import Options, unit_of
-from dpicl.methods.ensemble.plan import plan_cell
+from dpicl.methods.ensemble_plan import plan_cell
 from dpicl.methods.options import EnsembleOptions
-from dpicl.pipeline import Cell
-from dpicl.text.read import load_texts
-from dpicl.text.split import split_texts
 from tests.library.text_contracts import as_ensemble, lines, records, text_contract, write_files
 
 

@@ -13,9 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
-from dpicl.errors import ParameterError
-from dpicl.text.parse import plain_text
-from dpicl.text.prompts import (
+from dpicl.data.prompts import (
     CONTENT_FREE,
     asking_demonstration,
     asking_prompt,
@@ -26,6 +24,8 @@ from dpicl.text.prompts import (
     instruction_piece,
     keywords_query,
 )
+from dpicl.data.texts.parse import plain_text
+from dpicl.ground.errors import ParameterError
 
 from ..examples import ROOT
 from ..text_contracts import TEXT_CONTRACTS, text_contract

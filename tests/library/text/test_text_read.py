@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
-from dpicl.errors import DataError, DpiclError, SourceError
-from dpicl.text.parse import parse_texts, plain_text
-from dpicl.text.read import find_texts, load_texts, texts_digest
+from dpicl.data.texts.parse import parse_texts, plain_text
+from dpicl.data.texts.read import find_texts, load_texts, texts_digest
+from dpicl.ground.errors import DataError, DpiclError, SourceError
 
 from ..text_contracts import (
     TRAIN,

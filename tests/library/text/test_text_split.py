@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.errors import DataError
-from dpicl.text.checks import text_rules, text_violations
-from dpicl.text.read import texts_digest
-from dpicl.text.split import split_texts
-from dpicl.types import PrivateTable, QueryTable
+from dpicl.data.texts.read import split_texts, text_rules, text_violations, texts_digest
+from dpicl.ground.errors import DataError
+from dpicl.ground.types import PrivateTable, QueryTable
 
 from ..text_contracts import as_extraction, text_contract
 

@@ -24,16 +24,16 @@ import numpy as np
 from dpicl.contract.base import Frozen
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
-from dpicl.lm.requests import prompt
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.prompts import central_demonstrations, central_queries
+from dpicl.data.reading.encode import label_codes
+from dpicl.data.reading.split import contributing_rows
+from dpicl.ground.randomness import Draws
+from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 from dpicl.mechanisms.noisy_count import exact_epsilon, guarantee, noisy_counts
-from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
+from dpicl.methods.base import ZERO_SHOT, CellCost, epsilon_of, for_unit, shots_of
 from dpicl.methods.tabular_method import Released, TabularMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
-from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.tabular.reading.encode import label_codes
-from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
+from dpicl.models.requests import prompt
 
 
 class Options(Frozen):
@@ -53,14 +53,14 @@ class NoisyLabel(TabularMethod[list[int]]):
         """No further systems to evaluate."""
         return ()
 
-    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """Two counts of disjoint rows cost what one does."""
         return {
-            Cell("labels", one): Cost(for_unit(guarantee(exact_epsilon(one)), contract))
+            Cell("labels", one): CellCost(for_unit(guarantee(exact_epsilon(one)), contract))
             for one in unit.epsilons
         }
 
-    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
+    def costs(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
         """Any number of shots for the price of one release."""
         paid = self.releases(contract, unit)
         return {cell: paid[Cell("labels", cell.epsilon)] for cell in unit.evaluated_cells}
@@ -69,7 +69,7 @@ class NoisyLabel(TabularMethod[list[int]]):
         """Nothing but epsilon and seed."""
         return {}
 
-    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
+    def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: CellCost) -> str:
         """Of the counts."""
         return (
             f"The released counts are {cost.nominal.epsilon:.4g}-DP; they answer any number of "

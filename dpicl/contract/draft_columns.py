@@ -1,0 +1,575 @@
+"""Columns of a draft from a published schema: no row is read.
+
+Three kinds: Frictionless Table Schema (alone, or of a resource of a Data Package), JSON Schema of
+one row, and the names and types in the footer of a Parquet file, whose statistics are not read,
+since they are computed from rows.
+
+Columns of a draft as the rows have them: a look at private data, which `Draft.looked` states.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from dpicl.contract.base import as_written
+from dpicl.contract.columns import TYPES
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import BOOLEANS, FALSE, TRUE, type_of, written_type
+from dpicl.contract.columns.date import moment
+from dpicl.contract.draft import UNNAMED, DraftColumn, can_be_named, tidy
+from dpicl.ground.errors import DataError, DeclarationError, ParameterError
+from dpicl.ground.records import read_bytes
+from dpicl.ground.yaml_file import validate
+
+_SHAPES = (
+    "`fields` of a Table Schema, `resources` of a Data Package, or `properties` of a JSON Schema"
+)
+_TYPES = {
+    "integer": "integer",
+    "year": "integer",
+    "number": "real",
+    "string": "category",
+    "boolean": "boolean",
+    "date": "date",
+    "datetime": "datetime",
+    "date-time": "datetime",
+}
+"""A schema's name of a type, or of a JSON Schema's format, and that of a contract."""
+_ARROW_TYPES = {
+    "boolean": (pa.types.is_boolean,),
+    "integer": (pa.types.is_integer,),
+    "number": (pa.types.is_floating, pa.types.is_decimal),
+    "string": (pa.types.is_string, pa.types.is_large_string),
+    "date": (pa.types.is_date,),
+    "datetime": (pa.types.is_timestamp,),
+}
+"""A Table Schema's name of a type, and what recognises it in a Parquet file."""
+_LONGEST_NOTE = 120
+
+
+def _as_values(value: Any) -> Any:
+    """Values as a row has them; null is no value."""
+    if not isinstance(value, list) or any(isinstance(one, dict | list) for one in value):
+        raise ValueError(
+            f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values"
+        )
+    return tuple(one for one in value if one is not None)
+
+
+_Values = Annotated[tuple[Any, ...], BeforeValidator(_as_values)]
+
+
+class _Open(BaseModel):
+    """Part of a schema, of which most keys do not matter here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Limits(_Open):
+    """What a value may be. A value may be missing where that is said, and not where nothing is."""
+
+    enum: _Values = ()
+    required: Any = True
+    minimum: float | str | None = None  # text of a date, and of a number where a Table Schema likes
+    maximum: float | str | None = None
+
+
+class _Field(_Open):
+    """A column of a Table Schema."""
+
+    name: str
+    type: str = "string"
+    format: str = "default"
+    constraints: _Limits = _Limits()
+    true_values: _Values = Field((TRUE,), alias="trueValues")
+    false_values: _Values = Field((FALSE,), alias="falseValues")
+    title: str = ""
+    description: str = ""
+
+
+class _TableSchema(_Open):
+    """Columns in their order."""
+
+    fields: tuple[_Field, ...]
+
+
+class _Resource(_Open):
+    """A file of a Data Package, perhaps of a table."""
+
+    path: str | tuple[str, ...] = ""
+    table: Any = Field(None, alias="schema")
+
+
+class _DataPackage(_Open):
+    """Files that are published together."""
+
+    resources: Annotated[tuple[_Resource, ...], Field(min_length=1)]
+
+
+class _Property(_Limits):
+    """A column of a JSON Schema."""
+
+    type: str | tuple[str, ...] = ()
+    format: str = ""
+    title: str = ""
+    description: str = ""
+
+
+def _without_null(content: Any) -> Any:
+    """A choice between null and something else as that, which is not required."""
+    if not isinstance(content, dict):
+        return content
+    choices = content.get("anyOf") or content.get("oneOf")
+    choices = choices if isinstance(choices, list) else []
+    some = [one for one in choices if isinstance(one, dict) and one.get("type") != "null"]
+    one = {**content, **some[0], "required": False} if len(some) == 1 < len(choices) else content
+    kinds, values = one.get("type"), one.get("enum")
+    gaps = (isinstance(kinds, list) and "null" in kinds) or (
+        isinstance(values, list) and None in values
+    )
+    return {**one, "required": False} if gaps else one
+
+
+class _JsonSchema(_Open):
+    """Columns by name."""
+
+    properties: dict[str, Annotated[_Property, BeforeValidator(_without_null)]]
+
+
+def columns_of_schema(path: Path, file: str) -> tuple[list[DraftColumn], dict[str, str]]:
+    """Columns that a contract can describe, as far as the schema says, and {column that it leaves
+    out: why}.
+
+    Args:
+        path: the schema: `.parquet`, or JSON.
+        file: name of the file of rows, which picks the resource of a Data Package.
+
+    Raises:
+        DeclarationError: it is none of the three kinds, or breaks a rule of its kind.
+        DataError: it cannot be read.
+    """
+    columns = list(_of_parquet(path) if path.suffix == ".parquet" else _of_json(path, file))
+    twice = len(columns) - len({name for name, _ in columns})
+    if twice:
+        raise DeclarationError(path.name, "", f"names {twice} columns twice", "distinct names")
+    described = [column for _, column in columns if isinstance(column, DraftColumn)]
+    return described, {name: column for name, column in columns if isinstance(column, str)}
+
+
+def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | str]]:
+    try:
+        with path.open("rb") as file:
+            schema = pa_parquet.read_schema(file)
+    except OSError as error:
+        raise DataError(
+            path.name,
+            f"cannot be read ({error.strerror})"
+            if error.strerror
+            else "is not a complete Parquet file",
+        ) from None
+    except (pa.ArrowException, ValueError):
+        raise DataError(path.name, "is not a complete Parquet file") from None
+    # a field that may be null is no evidence: most programs write all of them so
+    for field in schema:
+        stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = next(
+            (name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)),
+            "",
+        )
+        yield field.name, _column(field.name, kind, _Limits(), (FALSE, TRUE), "")
+
+
+def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
+    try:
+        content = json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        raise DeclarationError(
+            path.name, "", "is not JSON", f"a .parquet file, or JSON with {_SHAPES}"
+        ) from None
+    keys = content.keys() if isinstance(content, dict) else ()
+    if "properties" in keys:
+        for name, one in validate(_JsonSchema, content, path.name).properties.items():
+            kinds = (
+                [one.type]
+                if isinstance(one.type, str)
+                else [kind for kind in one.type if kind != "null"]
+            )
+            kind = (
+                one.format
+                if kinds == ["string"] and one.format in ("date", "date-time")
+                else kinds[0]
+                if len(kinds) == 1
+                else ""
+            )
+            yield name, _column(name, kind, one, (FALSE, TRUE), one.description or one.title)
+    elif "fields" in keys or "resources" in keys:
+        table = (
+            validate(_TableSchema, content, path.name)
+            if "fields" in keys
+            else _resource(content, path.name, file)
+        )
+        for field in table.fields:
+            truth = field.false_values + field.true_values
+            kind = (
+                f"{field.type} in another format"
+                if field.type in ("date", "datetime") and field.format not in ("default", "any")
+                else field.type
+            )
+            yield (
+                field.name,
+                _column(
+                    field.name, kind, field.constraints, truth, field.description or field.title
+                ),
+            )
+    else:
+        raise DeclarationError(path.name, "", "is no schema of a table", _SHAPES)
+
+
+def _resource(content: Any, where: str, file: str) -> _TableSchema:
+    """The table whose path ends in the file's name, or the only one."""
+    resources = validate(_DataPackage, content, where).resources
+    named = [
+        one
+        for one in resources
+        if isinstance(one.path, str) and one.path.rpartition("/")[2] == file
+    ]
+    (chosen, *more) = resources if len(resources) == 1 else named or (None,)
+    if chosen is None or more:
+        raise DeclarationError(
+            where,
+            "resources",
+            f"{len(named)} of {len(resources)} have a path that ends in {file}",
+            "one",
+        )
+    if not isinstance(chosen.table, dict):
+        raise DeclarationError(
+            where,
+            "resources",
+            "the table's schema is not written out",
+            "its `fields` in this file, or the file that it names",
+        )
+    return validate(_TableSchema, chosen.table, where)
+
+
+def _column(
+    name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meaning: str
+) -> DraftColumn | str:
+    """A column of a listed set of values is one of categories, whatever they are; as text, why a
+    contract cannot describe it.
+    """
+    if not can_be_named(name):
+        return UNNAMED
+    if not (limits.enum or kind in _TYPES):
+        return f"values of type {_printable(kind)}" if kind else "values of no type, or of several"
+    note, nullable = _printable(meaning), limits.required is False
+    if limits.enum or kind in ("string", "boolean"):
+        stated = limits.enum or (truth if kind == "boolean" else ())
+        if kind == "boolean" and all(str(as_written(one)) in BOOLEANS for one in stated):
+            return DraftColumn(
+                name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note
+            )
+        kinds, texts = type_of(stated), tuple(str(as_written(one)) for one in stated)
+        return DraftColumn(
+            name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note
+        )
+    low, high = (
+        _bound(stated, is_date=not TYPES[_TYPES[kind]].plain)
+        for stated in (limits.minimum, limits.maximum)
+    )
+    return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[
+        :_LONGEST_NOTE
+    ]
+
+
+def _bound(stated: float | str | None, *, is_date: bool) -> float | str | None:
+    """A number or date; what is none has to be filled in."""
+    try:
+        if is_date:
+            moment(str(stated), "datetime")
+            return str(stated)
+        number = math.nan if stated is None else float(stated)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+MOST_CATEGORIES = 256
+_FEW, _ROWS_EACH, _SINGLE = 20, 4, 0.05
+"""More than a few categories are a list only if they have this many rows each, and few rows a value
+of their own: else they are names.
+"""
+_CLASSES = 10
+"""A label of at most this many whole numbers is one of classes."""
+_NARROW = 1e-5
+"""Answers have six decimals at most."""
+_WHOLE, _NUMBER = r"^-?\d+(\.0+)?$", r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_CODE = r"^-?0\d"
+"""Digits that are no number: a postcode, say, or a number to call."""
+_LEADING_ZEROS = (
+    "digits with leading zeros, which a number would lose, as postcodes and numbers to call have "
+    "them; a category, if all can be listed"
+)
+_CODE_NAME = re.compile(
+    r"(.*[\W_])?(zip|post(al)?|plz|(tele|cell)?phone|tel|mobile|fax|fips|ssn|isbn|ean|gtin|upc|npi|card|imei)[\W_]?(code|nr|no|num|number)?\d*",
+    re.IGNORECASE,
+)
+_CODES = (
+    "digits that are no number by its name, but a postcode, a number to call or the like; a "
+    "category, if all can be listed"
+)
+_DATE, _COMPACT_DATE, _DAY = r"^\d{4}-\d\d-\d\d", r"^(1[89]|20)\d{6}$", 86_400
+_MARKERS = (
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "NaN",
+    "nan",
+    "NULL",
+    "null",
+    "None",
+    "none",
+    "?",
+    "-",
+    "--",
+    ".",
+    "#N/A",
+    "missing",
+    "unknown",
+)
+"""Words that stand for a missing number or date."""
+_LOOKS_LIKE = (
+    (
+        r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b",
+        "dates that are not written as 2026-11-25",
+    ),
+    (r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$", "numbers that are not written as 1234.5"),
+)
+"""{pattern of every value: what else it may be}."""
+_ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
+_HUMP = r"(?<=[a-z])(?=[A-Z])"
+"""Between the words of a name such as ZipCode."""
+_LEAST_IDS = 20
+_WHO = "patient|person|people|customer|client|subject|participant|respondent|user|member|employee|student|pupil|resident|donor|guest|household|account"  # noqa: E501
+_COUNTED = (
+    "applicant|borrower|candidate|case|child|citizen|driver|insured|mother|owner|passenger|player|policyholder|staff|subscriber|taxpayer|tenant"
+    "|visitor|voter|worker|acct|cust|emp|pat|pers|stud|subj|usr"
+)
+"""Who is as often counted in a column of that name: it has to say that it is a key."""
+_KEY = "id|uuid|key|code|ref|nr|no|number|num"
+_PERSON_ID = re.compile(
+    rf"({_WHO})s?([\W_]?({_KEY}))?|({_COUNTED})[\W_]?({_KEY})|(id|key|code|ref)[\W_]?({_WHO}|{_COUNTED})"
+    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn)([\W_]?(nr|no|number))?",
+    re.IGNORECASE,
+)
+_MOST_ROWS = 10
+"""Of a person that a draft proposes: a release costs that many times what one row does."""
+
+
+def columns_of_rows(
+    table: pa.Table, label: str | None, positive: bool, where: str
+) -> tuple[list[DraftColumn], dict[str, str]]:
+    """Columns that a contract can describe, in their order, and {column that it leaves out: why}.
+
+    Args:
+        table: every column as text, empty where there is no value: shape (rows, columns).
+        label: the column to predict, if one is.
+        positive: whether some of its values count as Yes, so that it is one of categories.
+        where: the file's name, for messages.
+
+    Raises:
+        ParameterError: there is no such label, or a contract cannot describe it.
+    """
+    if label is not None and label not in table.column_names:
+        raise ParameterError("label", label, f"one of the {table.num_columns} columns of {where}")
+    described, ignored = [], {}
+    for name in table.column_names:
+        look = (
+            _label(table.column(name), name, positive)
+            if name == label
+            else _draft_rows_column(table.column(name), name)
+        )
+        if isinstance(look, DraftColumn):
+            described.append(look)
+        elif name == label:
+            raise ParameterError("label", label, f"another column; this one has {look}")
+        else:
+            ignored[name] = look
+    return described, ignored
+
+
+def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None:
+    """The column that seems to say whom a row is about, several rows about one, and how many rows
+    of a person to let in: as many as half of the persons have at most.
+
+    Args:
+        table: as `columns_of_rows` takes it.
+        label: the column to predict, if one is.
+    """
+    found = []
+    for name in table.column_names:
+        filled = table.column(name).filter(pc.not_equal(table.column(name), ""))
+        is_person = _PERSON_ID.fullmatch(re.sub(_HUMP, "_", name)) is not None
+        if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
+            continue
+        counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
+        if len(counts) == len(filled) or len(counts) < (
+            _LEAST_IDS if is_person else MOST_CATEGORIES + 1
+        ):
+            continue  # a row each, or a few of a kind
+        found.append((not is_person, name, min(_MOST_ROWS, max(2, int(np.median(counts))))))
+    return min(found)[1:] if found else None
+
+
+def missing_marker(table: pa.Table) -> str | None:
+    """The word that most often stands among numbers or dates for a missing one; None if there is
+    none.
+
+    Args:
+        table: every column as text: shape (rows, columns).
+    """
+    words: Counter[str] = Counter()
+    for values in table.columns:
+        filled = pc.unique(values.filter(pc.not_equal(values, "")))
+        others = filled.filter(pc.invert(pc.match_substring_regex(filled, f"{_NUMBER}|{_DATE}")))
+        if len(others) == 1 < len(filled) and (word := others[0].as_py()) in _MARKERS:
+            words[word] += 1
+    return words.most_common(1)[0][0] if words else None
+
+
+def _draft_rows_column(
+    values: pa.ChunkedArray, name: str, *, predicted: bool = False
+) -> DraftColumn | str:
+    """What it holds; as text, why a contract cannot describe it. A column to predict may be of a
+    value for every row.
+    """
+    if not can_be_named(name):
+        return UNNAMED
+    filled = values.filter(pc.not_equal(values, ""))
+    if not len(filled):
+        return "no value in any row"
+    nullable = len(filled) < len(values)
+    if not nullable and len(pc.unique(filled)) == 1:
+        return "the same value in every row"
+    if _all(filled, _WHOLE) and not predicted and len(filled) >= _LEAST_IDS:
+        numbers = pc.cast(filled, pa.float64()).to_numpy()
+        follow = numbers.max() - numbers.min() < len(numbers)
+        if len(np.unique(numbers)) == len(numbers) and (follow or _ID.fullmatch(name)):
+            return "a whole number of its own in every row, as an identifier has"
+    if _all(filled, _COMPACT_DATE) and (days := _date(filled, name, nullable)):
+        return days
+    listed = _categories(filled, name, nullable)
+    if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and _all(filled, _NUMBER):
+        return listed if isinstance(listed, DraftColumn) else _LEADING_ZEROS
+    if _CODE_NAME.fullmatch(re.sub(_HUMP, "_", name)) and _all(filled, _WHOLE):
+        return listed if isinstance(listed, DraftColumn) else _CODES
+    number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
+    return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
+
+
+def _label(values: pa.ChunkedArray, name: str, positive: bool) -> DraftColumn | str:
+    """As `_draft_rows_column`, by its values where these are few or some of them count as Yes."""
+    filled = values.filter(pc.not_equal(values, ""))
+    count = len(pc.unique(filled))
+    if (
+        can_be_named(name)
+        and count > 1
+        and (positive or (count <= _CLASSES and _all(filled, _WHOLE)))
+    ):
+        return _categories(filled, name, len(filled) < len(values), every=True)
+    look = _draft_rows_column(values, name, predicted=True)
+    if (
+        isinstance(look, DraftColumn)
+        and look.type == "real"
+        and float(look.bounds[1] or 0) - float(look.bounds[0] or 0) < _NARROW
+    ):
+        return "numbers that differ from the sixth decimal on; write them in a smaller unit"
+    return look
+
+
+def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | str | None:
+    """Numbers; None of a single one, which is a category."""
+    numbers = pc.cast(filled, pa.float64()).to_numpy()
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high:
+        return None
+    # bounds to one digit of their width, beyond the rows
+    step = 10.0 ** math.floor(math.log10(high - low))
+    bounds = tidy(math.floor(low / step) * step), tidy(math.ceil(high / step) * step)
+    if max(map(abs, bounds)) > 2**53:
+        return "numbers that doubles cannot tell apart"
+    return DraftColumn(
+        name, "integer" if _all(filled, _WHOLE) else "real", bounds, nullable=nullable
+    )
+
+
+def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
+    """Days, or times of days, within whole years; None of what is written otherwise."""
+    try:
+        seconds = [moment(one, "datetime") for one in pc.unique(filled).to_pylist()]
+    except ValueError:
+        return None
+    kind = "datetime" if any(one % _DAY for one in seconds) else "date"
+    low, high = (
+        date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds))
+    )
+    last = (
+        date(high.year + 1, 1, 1)
+        if kind == "datetime" and high.year < date.max.year
+        else date(high.year, 12, 31)
+    )
+    return DraftColumn(
+        name, kind, (date(low.year, 1, 1).isoformat(), last.isoformat()), nullable=nullable
+    )
+
+
+def _categories(
+    filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bool = False
+) -> DraftColumn | str:
+    """A list of values, or what makes them none; `every` value is of the list unless there are too
+    many.
+    """
+    counted = pc.value_counts(filled.combine_chunks())
+    counts = counted.field("counts").to_numpy()
+    categories = sorted(set(counted.field("values").to_pylist()) - {MISSING})
+    nullable = nullable or len(categories) < len(counts)
+    if any(len(one) > 200 for one in categories):
+        return "texts of more than 200 letters"
+    listed = len(categories) <= _FEW or (
+        len(filled) >= _ROWS_EACH * len(counts) and (counts == 1).sum() <= _SINGLE * len(filled)
+    )
+    if len(categories) + nullable > MOST_CATEGORIES or not (
+        every or (listed and 2 * len(counts) <= len(filled))
+    ):
+        other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
+        return other or f"free text, names or more than {MOST_CATEGORIES} categories"
+    if all(one in BOOLEANS and one.isalpha() for one in categories):
+        return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
+    return DraftColumn(
+        name,
+        "category",
+        categories=tuple(categories),
+        value_type=written_type(categories),
+        nullable=nullable,
+    )
+
+
+def _all(values: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())

@@ -1,0 +1,312 @@
+"""Noisy averages of every group: the released demonstrations of GDP-TabICL.
+
+Trust       Central: the curator reads the subsample; only noisy averages leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE; a contract that asks for REPLACE_ONE is charged twice.
+Guarantee   epsilon-DP, delta = 0: columns of a group in sequence, groups in parallel
+            (their predicates are public). Subsampling amplifies it afterwards.
+Paper       DP-TabICL algorithm 2 and section V-E, mended (see the mechanisms).
+
+    (1)  epsilon_j = epsilon / C    C columns that are paid for in the group
+    (2)  category or label: argmax of a noisy histogram over the public categories, (missing) among
+         them
+    (3)  number: noisy mean on the contract's bounds, narrowed by the group's predicate, of the rows
+         that have a value
+
+    (4)  `shared-count`: one noisy count of the group, and (3) from a noisy sum over it; the count
+         is one of the C. It counts rows whose value is missing too, which pull the mean to the
+         origin of the sum, as if they had that value: by their share of the group
+
+Symbols     C leaves out what the predicate already says, and the label where a contract has none;
+            `all-columns` is the paper's split, which pays for what the predicate says too.
+Not covered correlations between columns of a group; columns are averaged one by one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from dpicl.accounting.guarantee import (
+    Event,
+    Guarantee,
+    Neighbours,
+    compose_parallel,
+    compose_sequential,
+)
+from dpicl.contract.models import Contract
+from dpicl.data.central.groups import Group, GroupSums, group_sums
+from dpicl.ground.randomness import Stream
+from dpicl.ground.types import PrivateTable, ReleasedGroup, ReleasedGroups
+from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms.noisy_mean import Grid, Origin
+
+Allocation = Literal["paid-columns", "all-columns", "shared-count"]
+Way = TypeVar("Way")
+
+
+@dataclass(frozen=True)
+class AggregateOptions:
+    """Choices that cost the same epsilon: the paper's are `all-columns` and `lower`."""
+
+    allocation: Allocation = "paid-columns"
+    sum_origin: Origin = "centre"
+
+
+def guarantee(
+    groups: tuple[Group, ...], contract: Contract, *, epsilon: float, options: AggregateOptions
+) -> Guarantee:
+    """What `aggregate` costs before amplification, known before any row is read."""
+    total, shared = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count"
+    of_mean = noisy_mean.sum_guarantee if shared else noisy_mean.guarantee
+    guarantees = []
+    for group in groups:
+        (paid, means), share = _paid(group, contract), _share(group, contract, total, options)
+        costs = [
+            *[noisy_count.guarantee(share)] * (len(paid) - len(means)),
+            *[of_mean(_grid(name, group, contract, options), share) for name in means],
+            # in this order they were always written down, and a release's price stands
+            *[noisy_count.guarantee(share)] * ((group.label is None) + (shared and bool(means))),
+        ]
+        nothing = Guarantee(0.0, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", Event("public-key"))
+        guarantees.append(compose_sequential(costs) if costs else nothing)
+    return compose_parallel(guarantees)
+
+
+def expected_errors(
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    epsilon: float,
+    options: AggregateOptions,
+    rows: float,
+) -> dict[str, float]:
+    """Of every column, about how far noise moves an average: in widths of its bounds, or of a
+    histogram in rows of the group; at most 1. `rows` are of the subsample, taken to be as many in
+    every group.
+    """
+    total, shared, errors = (
+        noisy_count.exact_epsilon(epsilon),
+        options.allocation == "shared-count",
+        {},
+    )
+    for name in contract.features:
+        shares = [
+            _share(group, contract, total, options)
+            for group in groups
+            if known_value(name, group, contract) is None
+        ]
+        noise = max(
+            (0.0 if share is None else len(groups) / (rows * float(share)) for share in shares),
+            default=0.0,
+        )
+        # the sum has half of it, and D of the mean's equation (2) is a half
+        if name in contract.numbers:
+            noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
+        errors[name] = min(1.0, noise)
+    return errors
+
+
+def aggregate(
+    table: PrivateTable,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    epsilon: float,
+    options: AggregateOptions,
+    stream: Stream,
+) -> ReleasedGroups:
+    """Equations (1) to (3): one released group per public key, empty ones included; `members` is
+    each row's position in `groups`, or -1.
+    """
+    rows = np.flatnonzero(members >= 0)
+    sums = exact_sums(table, rows, members[rows], groups, contract, options=options)
+    return noised(sums, groups, contract, epsilon=epsilon, options=options, stream=stream)
+
+
+def exact_sums(
+    table: PrivateTable,
+    rows: np.ndarray,
+    members: np.ndarray,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    options: AggregateOptions,
+) -> GroupSums:
+    """What `noised` needs to know of the rows at these positions, each in the group that `members`
+    says; private.
+    """
+    grids = {
+        name: [_open_grid(name, group, contract, options) for group in groups]
+        for name in contract.features
+        if name in contract.numbers
+    }
+    return group_sums(table, rows, members, len(groups), contract, grids)
+
+
+def noised(
+    sums: GroupSums,
+    groups: tuple[Group, ...],
+    contract: Contract,
+    *,
+    epsilon: float,
+    options: AggregateOptions,
+    stream: Stream,
+) -> ReleasedGroups:
+    """Equations (1) to (3) on exact sums of whole groups: the only draw of noise."""
+    total = noisy_count.exact_epsilon(epsilon)
+    shares = [_share(group, contract, total, options) for group in groups]
+    if options.allocation == "shared-count":  # of every group that has a number to average
+        rows = np.zeros(len(groups), dtype=np.int64)
+        averages_numbers = [True if _paid(group, contract)[1] else None for group in groups]
+        for (_, share), places in _alike(averages_numbers, shares).items():
+            rows[places] = noisy_count.noisy_counts(
+                [int(sums.arrays["rows"][i]) for i in places], epsilon=share, stream=stream
+            )
+        sums = GroupSums(
+            {name: one for name, one in sums.arrays.items() if not name.startswith("known ")}
+            | {"rows": rows}
+        )
+    columns = {
+        name: _column(sums, name, groups, shares, contract, options, stream)
+        for name in contract.features
+    }
+    every_label = tuple(range(contract.target.count))
+    labels = _modes(
+        sums.arrays["labels"],
+        [every_label if group.label is None else None for group in groups],
+        shares,
+        stream,
+    )
+    released = []
+    for i, group in enumerate(groups):
+        values = {name: column[i] for name, column in columns.items()}
+        released.append(
+            ReleasedGroup(group.key, values, labels[i] if group.label is None else group.label)
+        )
+    return ReleasedGroups(tuple(released))
+
+
+_Shares = Sequence[Fraction | None]
+"""Of every group, what each of its columns is paid."""
+
+
+def _column(
+    sums: GroupSums,
+    name: str,
+    groups: Sequence[Group],
+    shares: _Shares,
+    contract: Contract,
+    options: AggregateOptions,
+    stream: Stream,
+) -> list[float | str]:
+    """Equations (2) and (3), or what is known."""
+    known = [known_value(name, group, contract) for group in groups]
+    found: dict[int, float | str] = {}
+    if name in contract.listed:
+        categories = contract.listed[name].categories
+        ways = [
+            open_codes(name, group, contract) if value is None else None
+            for value, group in zip(known, groups, strict=True)
+        ]
+        modes = _modes(sums.arrays[f"count {name}"], ways, shares, stream)
+        found = {i: categories[mode] for i, mode in modes.items()}
+    else:
+        grids = [_open_grid(name, group, contract, options) for group in groups]
+        # over rows that are noisy already where the count is shared
+        averages = (
+            noisy_mean.means_over
+            if options.allocation == "shared-count"
+            else noisy_mean.noised_means
+        )
+        for (grid, share), places in _alike(grids, shares).items():
+            totals, counts = (
+                [sums.total(name, i) for i in places],
+                [sums.valued(name, i) for i in places],
+            )
+            found |= zip(
+                places, averages(totals, counts, grid, epsilon=share, stream=stream), strict=True
+            )
+    return [found[i] if value is None else value for i, value in enumerate(known)]
+
+
+def _modes(
+    counts: np.ndarray, ways: Sequence[tuple[int, ...] | None], shares: _Shares, stream: Stream
+) -> dict[int, int]:
+    """The noisy mode of every group that has open categories, whose codes are its way."""
+    chosen: dict[int, int] = {}
+    for (codes, share), places in _alike(ways, shares).items():
+        histograms = [counts[i, list(codes)].tolist() for i in places]
+        modes = noisy_count.noisy_modes(histograms, epsilon=share, stream=stream)
+        chosen |= zip(places, (codes[mode] for mode in modes), strict=True)
+    return chosen
+
+
+def _alike(
+    ways: Sequence[Way | None], shares: _Shares
+) -> dict[tuple[Way, Fraction | None], list[int]]:
+    """Groups by how they are averaged and what they are paid: those that are treated alike draw
+    their noise together.
+    """
+    alike: dict[tuple[Way, Fraction | None], list[int]] = defaultdict(list)
+    for i, (way, share) in enumerate(zip(ways, shares, strict=True)):
+        if way is not None:
+            alike[way, share].append(i)
+    return alike
+
+
+def _paid(group: Group, contract: Contract) -> tuple[list[str], list[str]]:
+    """Columns that the group's predicate leaves open, and the numbers among them."""
+    paid = [name for name in contract.features if known_value(name, group, contract) is None]
+    return paid, [name for name in paid if name in contract.numbers]
+
+
+def _share(
+    group: Group, contract: Contract, total: Fraction | None, options: AggregateOptions
+) -> Fraction | None:
+    """Equation (1)."""
+    if options.allocation == "all-columns":
+        columns = len(contract.features) + (contract.label is not None)
+    else:
+        paid, numbers = _paid(group, contract)
+        columns = (
+            len(paid)
+            + (group.label is None)
+            + (options.allocation == "shared-count" and bool(numbers))
+        )
+    return None if total is None else total / max(columns, 1)
+
+
+def known_value(name: str, group: Group, contract: Contract) -> float | str | None:
+    """The one value of a column that the group's predicate allows; None where it allows several."""
+    declared = contract.columns[name]
+    return declared.only(group.open.get(name, declared.extent))
+
+
+def open_codes(name: str, group: Group, contract: Contract) -> tuple[int, ...]:
+    """Those of a category column that the group's predicate allows."""
+    categories = contract.listed[name].categories
+    return tuple(map(categories.index, group.open.get(name, categories)))
+
+
+def _open_grid(
+    name: str, group: Group, contract: Contract, options: AggregateOptions
+) -> Grid | None:
+    """How a number column is averaged in a group; None where the key says the number."""
+    return (
+        _grid(name, group, contract, options)
+        if known_value(name, group, contract) is None
+        else None
+    )
+
+
+def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:
+    declared = contract.numbers[name]
+    low, high = group.open.get(name, declared.bounds)
+    return Grid(low, high, step=declared.step, origin=options.sum_origin)

@@ -1,0 +1,245 @@
+"""Noisy counts of columns with the label, and of the pairs of columns that say more than these:
+what MST measures.
+
+Trust       Central: the curator reads every row; only noisy counts and the chosen pairs leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
+Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step
+            counts depends on earlier answers, its part of the budget on what is left, and the parts
+            add up to the budget whatever is chosen.
+Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every
+            count; the end is AIM's [MMSM22]: no pair is measured whose counts would be noise.
+
+    (1)  c_i  <- counts over (x_i, y) + noise                           a third of the budget, over
+         d columns
+    (2)  s_ij <- | counts over (x_i, x_j, y) - those of independence under (1) |_1  -  cells of ij *
+         noise of (4)
+    (3)  the best pair that joins two trees, or none, by a noisy maximum of s          a sixth, over
+         d - 1 choices
+    (4)  c_ij <- counts over (x_i, x_j, y) + noise                      a half, over d - 1 pairs
+         where none is the best: (1) once more, with all that is left
+
+Symbols     d columns, y the label (one category where there is none), noise the mean size of that
+            in a count. One row moves s_ij by at most 1, two of them apart by 2.
+Not covered persons (the caller pays for their rows); running time.
+
+Rows whose label leans on the other columns no more than noisy counts can say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from dpicl.data.central.exact_counts import ExactCounts, variation_of_noise
+from dpicl.data.central.graphical_model import (
+    GraphicalModel,
+    NoisyMarginal,
+    added,
+    graphical_models,
+    row_count,
+)
+from dpicl.ground.randomness import Stream
+from dpicl.mechanisms.noisy_steps import StepBudget
+
+FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
+"""Parts of the budget for equations (1), (3) and (4)."""
+_SPREAD = 2
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What each step may spend; of one column there is no pair, and the first step has all."""
+
+    first: StepBudget
+    choice: StepBudget
+    second: StepBudget
+
+    @staticmethod
+    def of(budget: StepBudget, columns: int) -> Shares:
+        """Of the whole."""
+        first = budget.times(FIRST / columns if columns > 1 else Fraction(1))
+        pairs = max(columns - 1, 1)
+        return Shares(first, budget.times(CHOICE / pairs), budget.times(SECOND / pairs))
+
+    def rest(self, left: int, columns: int) -> StepBudget:
+        """For each column, once a choice has said that of `left` pairs none is worth counting."""
+        return (
+            self.second.times(Fraction(left))
+            .plus(self.choice.times(Fraction(left - 1)))
+            .times(Fraction(1, columns))
+        )
+
+
+def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
+    """Of every column but the label, the expected total variation between its noisy counts and so
+    many rows; at most 1.
+
+    Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that
+    none is.
+    """
+    features = len(sizes) - 1
+    shares = Shares.of(budget, features)
+    once = shares.first.deviation
+    again = shares.rest(features - 1, features).deviation if features > 1 else math.inf
+    return variation_of_noise(sizes, 0.0 if not once else 1 / math.hypot(1 / once, 1 / again), rows)
+
+
+def measure(
+    exact: ExactCounts, *, budget: StepBudget | Shares, stream: Stream
+) -> list[NoisyMarginal]:
+    """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen
+    pairs, by what each step may spend.
+    """
+    features = len(exact.sizes) - 1
+    shares = budget if isinstance(budget, Shares) else Shares.of(budget, features)
+    marginals = _star(exact, shares.first, stream)
+    scores = pair_scores(exact, marginals, shares.second)
+    left = features - 1
+    for pair in joining_pairs(
+        scores,
+        features,
+        lambda candidates: shares.choice.chosen(candidates, spread=_SPREAD, stream=stream),
+    ):
+        marginals.append(exact.noisy(pair, budget=shares.second, stream=stream))
+        left -= 1
+    return marginals + (_star(exact, shares.rest(left, features), stream) if left else [])
+
+
+def joining_pairs(
+    scores: Mapping[Pair, int], features: int, choose: Callable[[Sequence[int]], int]
+) -> Iterator[Pair]:
+    """Equation (3), pair after pair until all columns are in one tree or none is the best.
+    `choose` gives the place of a large score by a noisy maximum; the first is 0, that of none.
+    """
+    trees = list(range(features))
+    for _ in range(features - 1):
+        joining = [pair for pair in scores if trees[pair[0]] != trees[pair[1]]]
+        best = choose([0, *(scores[pair] for pair in joining)])
+        if best == 0:
+            return
+        one, other = joining[best - 1]
+        yield one, other
+        trees = [trees[one] if tree == trees[other] else tree for tree in trees]
+
+
+def _star(exact: ExactCounts, budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
+    """Equation (1) for all columns."""
+    return [exact.noisy((column,), budget=budget, stream=stream) for column in range(exact.label)]
+
+
+def pair_scores(
+    exact: ExactCounts, star: Sequence[NoisyMarginal], later: StepBudget
+) -> Mapping[Pair, int]:
+    """Equation (2), for a pair that is counted by the budget `later`: whole numbers, each of which
+    one row moves by at most 1.
+    """
+    of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
+    given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
+    scores = {}
+    for i, j in combinations(range(len(star)), 2):
+        independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
+        distance = np.abs(exact.tables[i, j, len(star)] - independent).sum()
+        scores[i, j] = int(distance) - round(independent.size * later.noise)
+    return scores
+
+
+STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
+AGAIN, _ROWS, _FIT_STEPS = 10, 2000, 30
+_UNLIKE = 1 / 500
+_CLEAR, _NOISE = 0.01, 0.6
+"""Of noise in a mean cell: less is never doubted, more is never believed."""
+_SURE, _LEAST_GAIN = 1.645, -0.01
+_LEAST, _SCALINGS = 1e-12, 20
+
+
+def says_little(
+    model: GraphicalModel, counts: Sequence[NoisyMarginal], chance: np.random.Generator
+) -> bool:
+    """Equations (1) to (3)."""
+    label, rows, counts = model.tree.label, row_count(counts), added(counts)
+    noise = np.mean(
+        [
+            one.noise * one.counts.size / rows
+            for one in counts
+            if len(one.columns) == 2 and label in one.columns
+        ]
+    )
+    if not _CLEAR < noise < _NOISE:
+        return bool(noise >= _NOISE)
+    shares, drawn = model.counted, model.rows(_ROWS, chance)
+    chances, optimism = model.label_chances(drawn), []
+    most = int(chances.mean(axis=0).argmax())
+    noisy, luck = [], []
+    for _ in range(AGAIN):
+        noisy.append(
+            [
+                replace(one, counts=rows * shares[one.columns] + one.noise_again(chance))
+                for one in counts
+            ]
+        )
+        luck.append(model.tree.luck(_ROWS, chance))
+    for other, of_rows in zip(
+        graphical_models(model.tree.sizes, noisy, steps=_FIT_STEPS), luck, strict=True
+    ):
+        own = other.label_chances(other.rows_by(of_rows))
+        optimism.append(
+            _gain(own, own, int(own.mean(axis=0).argmax()))
+            - _gain(other.label_chances(drawn), chances, most)
+        )
+    gain = _gain(chances, chances, most) - np.mean(optimism)
+    return bool(gain - _SURE * np.std(optimism, ddof=1) < _LEAST_GAIN)
+
+
+def _gain(said: np.ndarray, chances: np.ndarray, most: int) -> float:
+    """Equation (1) of the likeliest label by what is said, where these are the chances: both of
+    shape (rows, labels).
+    """
+    return float((chances[np.arange(len(said)), said.argmax(axis=1)] - chances[:, most]).mean())
+
+
+def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
+    """Equations (4) and (5): shape (count, columns), int64."""
+    rows, anything = (
+        model.rows(count, chance),
+        chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes))),
+    )
+    chances, elsewhere = (
+        np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything)
+    )
+    shares = chances.mean(axis=0)
+    for step in STEPS:
+        favour, leaning = _with_shares(step * np.log(chances / shares), shares)
+        other = step * np.log(elsewhere / shares) + favour
+        if all(
+            (some.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE for some in (leaning, other)
+        ):
+            break
+    else:
+        return rows
+    cumulative = np.cumsum(leaning, axis=1)
+    drawn = (chance.random(count)[:, np.newaxis] * cumulative[:, -1:] >= cumulative).sum(axis=1)
+    rows[:, -1] = np.minimum(drawn, len(shares) - 1)
+    return rows
+
+
+def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log b and q of equation (4), by iterative scaling."""
+    favour = np.log(shares)
+    for _ in range(_SCALINGS):
+        favour = favour + np.log(shares / _chances(lean + favour).mean(axis=0))
+    return favour, _chances(lean + favour)
+
+
+def _chances(heights: np.ndarray) -> np.ndarray:
+    """In proportion to their powers of e, of every row; scipy's takes several times as long for few
+    rows.
+    """
+    weights = np.exp(heights - heights.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

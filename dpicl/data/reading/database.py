@@ -1,0 +1,522 @@
+"""Rows of a database: the contract's query, sent to an engine that cannot be written to, read batch
+by batch.
+
+A contract is public, and its SQL is whatever stands there, so that every engine is limited to
+reading:
+
+    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is
+                 (`postgresql`)
+    SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in
+                 but SELECT, columns and functions that give one value: those that give a table, as
+                 `json_each` does, would write to the schema
+
+Both end at a deadline that counts from the query to the last row. No other engine is let in. The
+address with its password comes from the environment variable that the contract names and stands in
+no message; neither does anything that the database says, which may quote a value.
+
+Not covered  what a PostgreSQL function does elsewhere than in its database, as `dblink`'s do, or a
+             superuser's `lo_export`, or a function that runs `COPY … TO PROGRAM`, nor those that
+             administer the server, as `pg_terminate_backend` or `pg_stat_reset`: give a role that
+             may only read.
+
+Rows of PostgreSQL as columns of Arrow, without an object of Python's own for a value of a plain
+type.
+
+What a database engine is given, and what it gives back: a query and a deadline, and columns by the
+batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from threading import Timer
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg.adapt import Transformer
+from psycopg.postgres import types as known
+from psycopg.pq import Format
+from sqlalchemy.exc import ArgumentError
+
+from dpicl.contract.declared import Query
+from dpicl.contract.models import Contract
+from dpicl.data.reading.parse import check_columns, typed_table
+from dpicl.data.reading.typed_columns import check_types, of_objects
+from dpicl.ground.errors import ParameterError, SourceError
+from dpicl.ground.installed import extra_of
+
+# its warnings quote what the server says, as a time zone that a query may set
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+_CONNECT_SECONDS = 10
+_LOCALHOST = ("", "localhost", "127.0.0.1", "::1")
+_GRACE_SECONDS = 5
+"""From the request to end a query to hanging up on a server that does not heed it."""
+_PYTHON_S = {
+    "autocommit": False,
+    "prepare_threshold": None,
+    "context": None,
+    "row_factory": None,
+    "cursor_factory": None,
+}
+"""Parameters of psycopg's own that an address could set, since it takes them among the server's."""
+_SETTINGS = {
+    "datestyle": "'ISO'",
+    "intervalstyle": "'postgres'",
+    "extra_float_digits": "3",
+    "idle_in_transaction_session_timeout": "0",
+}
+"""Of the transaction: a role may have others, by which a value is written with fewer digits or in
+no way that psycopg reads, or a reader that takes its time between batches is cut off.
+"""
+_PLAIN = {
+    **{known[name].oid: pa.int64() for name in ("int2", "int4", "int8")},
+    **{known[name].oid: pa.float64() for name in ("float4", "float8")},
+    known["date"].oid: pa.date32(),
+    known["timestamp"].oid: pa.timestamp("us"),
+}
+"""What the objects that psycopg makes of a type are to Arrow."""
+_TYPES = {
+    **_PLAIN,
+    known["bool"].oid: pa.bool_(),
+    **{known[name].oid: pa.time64("us") for name in ("time", "timetz")},
+    known["interval"].oid: pa.duration("us"),
+}
+"""Of a whole column, whatever is in its rows."""
+_AS_SENT = ("utf-8", "ascii")
+"""Encodings of a connection whose texts are Arrow's: `ascii` is what psycopg calls PostgreSQL's
+SQL_ASCII, any bytes.
+"""
+_WHICH = """SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), pg_catalog.current_database(),
+(SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"""  # noqa: E501
+"""Whose names no setting of the connection can give to anything else. A replica and a restored
+clone have the same identifier and oid.
+"""
+_BOOLEAN, _NUMERIC, _TEXT, _ZONED = (
+    known[name].oid for name in ("bool", "numeric", "text", "timestamptz")
+)
+
+
+@contextmanager
+def postgresql(address: Any, deadline: Deadline) -> Iterator[Connected]:
+    """Through psycopg; the server keeps the rows until they are fetched. `address` is SQLAlchemy's.
+
+    Which database it is and its rows are asked for in one transaction: behind a pooler the next one
+    may be another server's.
+    """
+    with _refusals():
+        _, named = (
+            address.set(drivername="postgresql+psycopg")
+            .get_dialect()()
+            .create_connect_args(address)
+        )
+        connection = psycopg.connect(
+            "", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS})
+        )
+    declared: Any = connection.cursor(name="rows", scrollable=False)
+    with closing(declared), _ended(connection, deadline), closing(connection):
+        connection.read_only = True
+
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> Asked:
+            settings = {**_SETTINGS, "statement_timeout": str(deadline.seconds * 1000)}
+            with _refusals():
+                connection.execute(
+                    "; ".join(
+                        f"SET LOCAL {name} = {value}" for name, value in settings.items()
+                    ).encode()
+                )
+                declared.execute(sql)
+                columns = [(column.name, column.type_code) for column in declared.description or ()]
+            typed = [(name, _TYPES.get(oid)) for name, oid in columns]
+            return typed, iter(lambda: _fetched(connection, columns, wanted, batch_rows), None)
+
+        yield Connected(_addresses(connection), ask)
+
+
+def _addresses(connection: psycopg.Connection) -> tuple[str, ...]:
+    """`pg:SYSTEM:OID`, and where it is. Raises NoIdentity: the role may not ask, or the server is
+    no PostgreSQL of today.
+    """
+    try:
+        with _refusals():
+            row = connection.execute(_WHICH.encode()).fetchone()
+    except Refusal:
+        raise NoIdentity from None
+    if row is None or None in row:
+        raise NoIdentity
+    host = connection.info.host
+    host = (
+        "localhost"
+        if host in _LOCALHOST or host.startswith(("/", "@"))
+        else host.lower().rstrip(".")
+    )
+    return f"pg:{row[0]}:{row[2]}", f"pg-at:{host}:{connection.info.port}/{row[1]}"
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What psycopg raises, without its message: a name may be in no known encoding, and a value in
+    none of the ways that it reads, or nested too deeply. Of an address with several hosts
+    SQLAlchemy has its own complaints.
+    """
+    try:
+        yield
+    except (
+        psycopg.Error,
+        UnicodeError,
+        NotImplementedError,
+        RecursionError,
+        ArgumentError,
+    ) as error:
+        raise Refusal(type(error).__name__) from None
+
+
+@contextmanager
+def _ended(connection: psycopg.Connection, deadline: Deadline) -> Iterator[None]:
+    """At the deadline the query is cancelled: the server's own limit is of a statement, and a
+    function of the query may set it anew. On a server that does not heed it we hang up, which ends
+    every wait for its answer.
+    """
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+
+        def cancel() -> None:
+            connection.cancel_safe(timeout=_GRACE_SECONDS)
+
+        def hang_up() -> None:
+            line.shutdown(socket.SHUT_RDWR)
+
+        steps = ((deadline.seconds, cancel), (deadline.seconds + _GRACE_SECONDS, hang_up))
+        alarms = [Timer(seconds, _quietly, [step]) for seconds, step in steps]
+        for alarm in alarms:
+            alarm.daemon = True
+            alarm.start()
+        try:
+            yield
+        finally:
+            for alarm in alarms:
+                alarm.cancel()
+
+
+def _quietly(step: Callable[[], None]) -> None:
+    """A thread prints what it fails with, and a driver's message may hold the address."""
+    with suppress(psycopg.Error, OSError):
+        step()
+
+
+def _fetched(
+    connection: psycopg.Connection,
+    described: Sequence[tuple[str, int]],
+    wanted: Collection[str],
+    batch_rows: int,
+) -> Columns | None:
+    """The next rows, in the columns `wanted`, of those `described` by name and type; None after the
+    last.
+    """
+    with _refusals():
+        cursor = connection.execute(f"FETCH FORWARD {batch_rows} FROM rows".encode())
+        result = cursor.pgresult
+        assert result is not None
+        rows, get, columns = range(result.ntuples), result.get_value, {}
+        for place, (name, oid) in enumerate(described):
+            if rows and name in wanted:
+                columns[name] = _column([get(row, place) for row in rows], oid, cursor)
+    return columns or None
+
+
+def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor) -> pa.Array:
+    """Values of a type, of shape (rows,), as Arrow has psycopg's objects; but a numeric stays the
+    server's text: Arrow would write all of a batch with the most digits of one of them, so that a
+    row changed the words and ids of others.
+    """
+    loaders = Transformer.from_context(cursor)
+    loader, of_text = (loaders.get_loader(one, Format.TEXT) for one in (oid, _TEXT))
+    with suppress(pa.ArrowInvalid):
+        values = pa.array(texts, pa.binary()).cast(pa.string())
+        if (
+            type(loader) is type(of_text) and cursor.connection.info.encoding in _AS_SENT
+        ) or oid == _NUMERIC:
+            return values
+        if oid == _BOOLEAN:
+            return pc.equal(values, "t")
+        if oid == _ZONED:
+            return values.cast(pa.scalar(datetime.now(cursor.connection.info.timezone)).type)
+        if oid in _PLAIN:
+            return values.cast(_PLAIN[oid])
+    return of_objects(None if text is None else _loaded(loader, text) for text in texts)
+
+
+def _loaded(loader: Any, text: bytes) -> Any:
+    """A value as psycopg has it; as the server writes it where Python has none such, as an endless
+    date or JSON too deep.
+    """
+    try:
+        return loader.load(text)
+    except (psycopg.DataError, ValueError, RecursionError):
+        return text
+
+
+WHERE = "query"
+"""The rows' place in messages."""
+Columns = Mapping[str, pa.Array]
+"""By name, each of shape (rows,), of any type."""
+Asked = tuple[list[tuple[str, pa.DataType | None]], Iterator[Columns]]
+"""The names of a query's columns and, where the database has one for all rows, the type of each;
+and its batches.
+"""
+Ask = Callable[[str, Collection[str], int], Asked]
+"""A database that cannot be written to: it runs one query, and gives, as they are gone through, the
+columns of the wanted names in batches of so many rows, the last of which may be smaller.
+"""
+Check = Callable[[tuple[str, ...]], None]
+"""Is given what the very connection says of which database it is, by addresses of accounts, before
+a row is read; may refuse it.
+"""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A connection to a database.
+
+    Attributes:
+        addresses: of the rows' account, as the database itself says which one it is.
+        ask: runs the query.
+    """
+
+    addresses: tuple[str, ...]
+    ask: Ask
+
+
+class NoIdentity(Exception):
+    """A database does not say which one it is."""
+
+
+class Refusal(Exception):
+    """A driver's error by its kind, a word: its message may quote a value or the address."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic
+    clock.
+    """
+
+    seconds: int
+    end: float
+
+    def has_passed(self) -> bool:
+        """Whether it is too late."""
+        return time.monotonic() >= self.end
+
+
+_SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
+_IDENTITY_SECONDS = 30
+_USUAL_SECONDS, _MOST_SECONDS = 3600, 7 * 86_400
+_STEPS = 1 << 14
+"""Of SQLite's virtual machine between two looks at the clock: about a millisecond."""
+_READING = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_BARRED = frozenset({"load_extension", "fts3_tokenizer"})
+"""Functions that run code of elsewhere."""
+
+
+def _deadline() -> Deadline:
+    """By DPICL_QUERY_SECONDS, or an hour. Raises ParameterError: it is no whole number of seconds,
+    or more than a week.
+    """
+    text = os.environ.get(_SECONDS_VARIABLE) or str(_USUAL_SECONDS)
+    if not (
+        text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_SECONDS
+    ):
+        raise ParameterError(
+            _SECONDS_VARIABLE, repr(text[:40]), f"a whole number of seconds, 1 to {_MOST_SECONDS}"
+        )
+    return Deadline(int(text), time.monotonic() + int(text))
+
+
+def _postgresql(address: Any, deadline: Deadline) -> AbstractContextManager[Connected]:
+    """Late, because its driver comes with an extra."""
+    return postgresql(address, deadline)
+
+
+@contextmanager
+def _sqlite(address: Any, deadline: Deadline) -> Iterator[Connected]:
+    """Python's own; a file that is not there is not made."""
+    path = Path(address.database).absolute()
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)
+    ) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.text_factory = bytes  # a text may be none in UTF-8, which is its row's own fault
+        connection.set_authorizer(_authorise)
+        connection.set_progress_handler(deadline.has_passed, _STEPS)
+
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> Asked:
+            cursor = connection.execute(sql)
+            names = [str(column[0]) for column in cursor.description or ()]
+            places = [place for place, name in enumerate(names) if name in wanted]
+            read, is_all = [names[place] for place in places], len(places) == len(names)
+            # one row at a time: a column that is not wanted may be wide
+            rows: Iterator[Sequence[Any]] = (
+                cursor if is_all else ([row[place] for place in places] for row in cursor)
+            )
+            return [(name, None) for name in names], iter(
+                lambda: _columns(read, list(islice(rows, batch_rows))), {}
+            )
+
+        yield Connected((_file_address(address),), ask)
+
+
+def _file_address(address: Any) -> str:
+    return f"file:{os.path.realpath(str(address.database))}"
+
+
+def _columns(names: list[str], rows: list[Sequence[Any]]) -> Columns:
+    """Of rows, if there are any."""
+    return dict(zip(names, map(of_objects, zip(*rows, strict=True)), strict=True)) if rows else {}
+
+
+def _authorise(
+    action: int,
+    _table: str | None,
+    function: str | None,
+    _database: str | None,
+    _trigger: str | None,
+) -> int:
+    is_barred = action == sqlite3.SQLITE_FUNCTION and (function or "").lower() in _BARRED
+    return sqlite3.SQLITE_OK if action in _READING and not is_barred else sqlite3.SQLITE_DENY
+
+
+_ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Connected]]] = {
+    "postgresql": _postgresql,
+    "postgresql+psycopg": _postgresql,
+    "sqlite": _sqlite,
+    "sqlite+pysqlite": _sqlite,
+}
+"""By the first word of an address."""
+
+
+def check_address(query: Query, dataset: str) -> None:
+    """The address is set and of an engine that is let in, and so is the time that it may take;
+    connects to nothing. Raises SourceError: it is not; ParameterError: the time is none.
+    """
+    _address(query, dataset)
+    _deadline()
+
+
+def database_addresses(query: Query, dataset: str) -> tuple[str, ...]:
+    """Addresses of the account of a query's rows: the whole database, whatever its tables, as it
+    says itself which one it is, however its address is spelt. Reads no row; of SQLite it is the
+    file, and nothing is opened. Raises SourceError: the address is none, or no database answers
+    there, or it does not say which one it is.
+    """
+    address = _address(query, dataset)
+    if address.get_backend_name() == "sqlite":
+        return (_file_address(address),)
+    with ExitStack() as stack:
+        deadline = Deadline(_IDENTITY_SECONDS, time.monotonic() + _IDENTITY_SECONDS)
+        return _connected(stack, address, query, dataset, deadline).addresses
+
+
+def _connected(
+    stack: ExitStack, address: Any, query: Query, dataset: str, deadline: Deadline
+) -> Connected:
+    """A connection for as long as the stack. Raises SourceError: there is none, or it does not say
+    which database it is.
+    """
+    try:
+        return stack.enter_context(_ENGINES[address.drivername](address, deadline))
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{dataset}: {extra_of(error) or error}") from None
+    except NoIdentity:
+        raise SourceError(
+            f"{dataset}: the database in {query.url_env} does not say which one it is, so that no "
+            f"account can be told; expected PostgreSQL 10 "
+            f"or newer, and `GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO ROLE`, "
+            f"by an administrator"
+        ) from None
+    except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)}); "
+            f"before it does, nobody can tell which "
+            f"account pays for its rows"
+        ) from None
+
+
+def query_batches(
+    contract: Contract, query: Query, batch_rows: int, check: Check | None = None
+) -> Iterator[pa.Table]:
+    """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be
+    smaller. `check` may refuse the database. Raises SourceError: no database answers, or it refuses
+    the query, or takes longer than DPICL_QUERY_SECONDS; DataError: the rows break the contract;
+    ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
+    """
+    address, deadline, dataset = _address(query, contract.name), _deadline(), contract.name
+    late = f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; "
+    late += f"expected its rows by then, or a larger {_SECONDS_VARIABLE}"
+    with ExitStack() as stack:
+        connected = _connected(stack, address, query, dataset, deadline)
+        if check is not None:
+            check(connected.addresses)
+        try:
+            described, batches = connected.ask(query.sql, contract.read_columns, batch_rows)
+            check_columns([name for name, _ in described], contract, WHERE)
+            check_types(
+                pa.schema([(name, kind) for name, kind in described if kind is not None]),
+                contract,
+                WHERE,
+            )
+            for columns in batches:
+                # a query without an end gives rows on and on, each of them quickly
+                if deadline.has_passed():
+                    raise SourceError(late)
+                yield typed_table(pa.table(dict(columns)), contract, WHERE)
+        except (Refusal, sqlite3.Error) as error:
+            refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
+            raise SourceError(late if deadline.has_passed() else refused) from None
+
+
+def _address(query: Query, dataset: str) -> Any:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    expected = "expected postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE"
+    text = os.environ.get(query.url_env)
+    if not text:
+        raise SourceError(f"{dataset}: {query.url_env} is not set; {expected}")
+    try:
+        address = make_url(text)
+    except (ArgumentError, ValueError):
+        raise SourceError(
+            f"{dataset}: {query.url_env} is no database address; {expected}"
+        ) from None
+    if address.drivername not in _ENGINES:
+        raise SourceError(
+            f"{dataset}: {query.url_env} names a database that could be written to by a query; "
+            f"{expected}"
+        )
+    if address.drivername.startswith("sqlite") and (
+        address.database in (None, "", ":memory:") or address.query
+    ):
+        raise SourceError(f"{dataset}: {query.url_env} names no file alone; {expected}")
+    return address
+
+
+def _kind(error: Exception) -> str:
+    """What kind of error, in a word of the driver's: its message may quote a value or the
+    address.
+    """
+    return str(error) if isinstance(error, Refusal) else type(error).__name__

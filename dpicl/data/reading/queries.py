@@ -1,0 +1,149 @@
+"""Rows that a model is asked about: a file that the contract declares public, with the right
+answers, or a user's own, without a label.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from dpicl.contract.models import Contract
+from dpicl.data.reading.files import read_table
+from dpicl.data.reading.parse import check_distinct, typed_table
+from dpicl.ground.errors import DataError, SourceError
+from dpicl.ground.records import below, read_csv
+from dpicl.ground.types import QueryTable
+
+
+def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | None:
+    """The rows of the contract's `queries`, typed as the source's are, without anybody's id; None
+    where it has none. Raises SourceError: the file is not at hand (the message says what to type),
+    or not that of `sha256`; DataError: the file breaks the contract.
+    """
+    if contract.queries is None:
+        return None
+    path = None if data_folder is None else below(data_folder, contract.queries.file, contract.name)
+    if path is None or not path.exists():
+        raise SourceError(
+            f"{contract.name}: no queries at hand; set DPICL_DATA to the folder that holds "
+            f"{contract.queries.file}"
+        )
+    expected = contract.queries.sha256
+    if expected is not None:
+        with path.open("rb") as opened:
+            actual = hashlib.file_digest(opened, "sha256").hexdigest()
+        if actual != expected:
+            raise SourceError(
+                f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected "
+                f"{expected[:12]}"
+            )
+    person, of_source = (
+        contract.privacy.person,
+        tuple(filter(None, (contract.source.arrived, contract.source.sign))),
+    )
+    # of rows that protect nobody a person's id need not be there, and is dropped where it is
+    if person is not None:
+        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
+        source = contract.source.model_copy(
+            update={"ignore": (*contract.source.ignore, person.id_column)}
+        )
+        contract = contract.model_copy(update={"privacy": privacy, "source": source})
+    if of_source:  # nor the day on which it arrived, nor its sign
+        source = contract.source.model_copy(
+            update={"ignore": (*contract.source.ignore, *of_source), "arrived": None, "sign": None}
+        )
+        contract = contract.model_copy(update={"source": source})
+    table = read_table(path, contract.refusing())
+    if not table.num_rows:
+        raise DataError(path.name, "has no rows; expected at least one to ask")
+    return table
+
+
+def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
+    """A user's rows: CSV with a header, or JSON objects one a line; columns that are no features
+    are ignored. Raises DataError: a feature is missing, a value breaks the contract, or there is no
+    row.
+
+    Args:
+        where: the file's name, for messages; one that ends in `.jsonl` holds JSON.
+    """
+
+    def check(names: list[str]) -> None:
+        check_distinct(names, where)
+        missing = [name for name in contract.features if name not in names]
+        if missing:
+            rule = (
+                f"is not among the columns; expected all {len(contract.features)} features of the "
+                f"contract"
+            )
+            raise DataError(where, rule, column=missing[0])
+
+    columns = (
+        _objects(data, contract, where)
+        if where.endswith(".jsonl")
+        else read_csv(data, check, where)
+    )
+    filled = {name: columns.column(name) for name in contract.features}
+    contract = contract.model_copy(
+        update={"source": contract.source.model_copy(update={"arrived": None, "sign": None})}
+    )
+    for name in contract.read_columns:
+        # any value will do for a column that no prompt shows, such as the label
+        if name not in filled:
+            column = contract.columns.get(name)
+            bound = "nobody" if column is None else column.any_value
+            filled[name] = pa.array([bound] * columns.num_rows)
+    if not columns.num_rows:
+        raise DataError(where, "has no rows; expected at least one")
+    typed = typed_table(pa.table(filled), contract.refusing(), where)
+    if typed.num_rows < columns.num_rows:
+        raise DataError(
+            where,
+            "holds rows with a missing value; expected every feature",
+            count=columns.num_rows - typed.num_rows,
+        )
+    return QueryTable(typed.select(list(contract.columns)))
+
+
+def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
+    try:
+        rows = [
+            json.loads(line.decode("utf-8"))
+            for line in data.removeprefix(codecs.BOM_UTF8).split(b"\n")
+            if line.strip()
+        ]
+    except (ValueError, RecursionError):
+        raise DataError(where, "is no JSON in UTF-8; expected one object a line") from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise DataError(
+            where, "holds no rows, or others than objects; expected one JSON object a line"
+        )
+    absent = [sum(row.get(name) is None for row in rows) for name in contract.features]
+    for name, count in zip(contract.features, absent, strict=True):
+        if count and not contract.columns[name].nullable:
+            raise DataError(
+                where,
+                "is missing from some rows; expected every feature in each",
+                column=name,
+                count=count,
+            )
+    values = {name: [row.get(name, "") for row in rows] for name in contract.features}
+    texts = {
+        name: [
+            one if isinstance(one, str) else "" if one is None else json.dumps(one) for one in some
+        ]
+        for name, some in values.items()
+    }
+    for name, column in texts.items():
+        if any(
+            "\ud800" <= letter <= "\udfff"
+            for text in column
+            if not text.isascii()
+            for letter in text
+        ):
+            raise DataError(where, "holds half a letter; expected text in UTF-8", column=name)
+    return pa.table({name: pa.array(column) for name, column in texts.items()})

@@ -1,0 +1,408 @@
+"""Where the rows of a contract come from: bundled, a file or folder (local, or of an S3 store), a
+database, or a cached download.
+
+All ways give the same typed rows: where the contract states `content_sha256`, rows are
+checked against it and put in canonical order, so that one split fits every way.
+
+Deliveries: a folder with a file for each period of a horizon, for rows that do not say when they
+arrived.
+
+In which period of a horizon a row arrived: said by the row's own day, or by the file that it was
+delivered in (`deliveries`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from dpicl.contract.declared import Remote
+from dpicl.contract.models import Contract
+from dpicl.contract.periods import period_at
+from dpicl.data.reading.database import Check, check_address, query_batches
+from dpicl.data.reading.files import (
+    BATCH_ROWS,
+    SUFFIXES,
+    by_period,
+    canonical_order,
+    check_delivered,
+    folder_files,
+    no_rows,
+    place_of,
+    read_table,
+    rows_digest,
+    survey,
+)
+from dpicl.data.reading.parse import typed_table
+from dpicl.ground.cache import BaseUrls, FetchLimits, Progress, Visit, checked
+from dpicl.ground.errors import DataError, SourceError
+from dpicl.ground.installed import extra_of
+from dpicl.ground.objects import SCHEME, Stored, store_settings
+from dpicl.ground.records import below
+from dpicl.ground.types import PrivateTable
+
+_SHIPPED = {"e23f549587e40b6fb1a04c430b12563a7007e335ec6f32464e1ee34657e11004": "diabetes.csv"}
+"""Public rows that come with dpicl, by the digest that a contract states of them
+(`content_sha256`).
+"""
+_BUNDLED_COLUMNS = (
+    *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
+    *(
+        "mean_compactness",
+        "mean_concavity",
+        "mean_concave_points",
+        "mean_symmetry",
+        "mean_fractal_dimension",
+    ),
+)
+"""Scikit-learn's breast cancer set begins with these, which are what we use."""
+
+
+def load_source(
+    contract: Contract, *, data_folder: Path | None, cache_folder: Path, check: Check | None = None
+) -> pa.Table:
+    """The rows of a contract, typed; goes to the network only for what the contract itself says is
+    elsewhere: a query, an address `s3://…`. `check` may refuse a query's database.
+    Raises SourceError: no rows are at hand (the message says what to type), or they are not those
+    of `content_sha256`; DataError: the rows break the contract.
+    """
+    path, source, where = (
+        find_rows(contract, data_folder=data_folder, cache_folder=cache_folder),
+        contract.source,
+        contract.name,
+    )
+    if source.query is not None:
+        table = _in_one(list(query_parts(contract, check)), contract)
+        return _verified(table, contract, f"{where}: query")
+    if source.deliveries is not None:  # of which late ones, and those to come, must not be read
+        raise SourceError(
+            f"{where}: its deliveries are read one by one, by the command that counts them"
+        )
+    if source.folder is not None:
+        files = survey(contract, data_folder)
+        assert files is not None
+        return _verified(files.whole(contract), contract, f"{where}: {source.folder}")
+    if (address := _address(contract)) is not None:
+        return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
+    if path is not None:
+        return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
+    return _verified(
+        typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows"
+    )
+
+
+def _bundled() -> pa.Table:
+    """The rows that come with scikit-learn; it is not imported for them, which would take a
+    second.
+    """
+    package = find_spec("sklearn")
+    assert package is not None and package.origin is not None, "a package that is required"
+    head, *lines = (
+        (Path(package.origin).parent / "datasets" / "data" / "breast_cancer.csv")
+        .read_text("ascii")
+        .splitlines()
+    )
+    values, answers = (
+        np.array([line.split(",") for line in lines], dtype=np.float64),
+        np.array(head.split(",")[2:]),
+    )
+    columns = {name: values[:, position] for position, name in enumerate(_BUNDLED_COLUMNS)}
+    return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
+
+
+def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.Table]:
+    """The rows of a contract's query, so many at a time; raises what `query_batches` does."""
+    assert contract.source.query is not None
+    return query_batches(contract, contract.source.query, BATCH_ROWS, check)
+
+
+def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
+    """All batches of a query, in canonical order: a database gives rows in any order, and the split
+    goes by it.
+    """
+    return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
+
+
+def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The file that holds the rows, unread; None where they come otherwise, and look as if they
+    could. Raises SourceError: no rows are at hand; the message says what to type; DataError: a
+    folder holds something else than Parquet files.
+    """
+    if contract.source.bundled is not None or contract.source.frame:
+        return None
+    if contract.source.query is not None:
+        check_address(contract.source.query, contract.name)
+        return None
+    if _address(contract) is not None:
+        store_settings()
+        return None
+    if contract.source.folder is not None:
+        folder_files(contract, data_folder)
+        return None
+    if contract.source.deliveries is not None:
+        delivered(contract, data_folder)
+        return None
+    path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if path is None:
+        fetching = (
+            f"type `dpicl data fetch {contract.name}`"
+            if contract.source.openml or contract.source.uci
+            else ""
+        )
+        setting = (
+            f"set DPICL_DATA to the folder that holds {contract.source.file}"
+            if contract.source.file
+            else ""
+        )
+        obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
+        raise SourceError(
+            f"{contract.name}: no rows at hand; "
+            f"{', or '.join(filter(None, (fetching, setting)))}{obtain}"
+        )
+    return path
+
+
+def _address(contract: Contract) -> str | None:
+    """Of what lies in a store; None for all that is looked up on this machine."""
+    named = contract.source.file or contract.source.folder or contract.source.deliveries
+    return named if named is not None and named.startswith(SCHEME) else None
+
+
+def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
+    """The local file, of a public table whose rows are compared with any ending that can be read;
+    else the cached download, or what comes with dpicl; else nothing.
+    Raises SourceError: the file's path leads out of the data folder.
+    """
+    paths = [cached_file(contract, cache_folder)]
+    if (
+        (file := contract.source.file) is not None
+        and data_folder is not None
+        and _address(contract) is None
+    ):
+        stem = next(
+            (file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file
+        )
+        forms = (
+            file,
+            *(
+                f"{stem}{suffix}"
+                for suffix in SUFFIXES
+                if contract.source.content_sha256 and contract.privacy.budget.benchmark
+            ),
+        )
+        paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
+    return next((path for path in paths if path.exists()), None) or _shipped(contract)
+
+
+def _shipped(contract: Contract) -> Path | None:
+    name = _SHIPPED.get(contract.source.content_sha256 or "")
+    return (
+        None
+        if name is None
+        else checked(f"data/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
+    )
+
+
+def cached_file(contract: Contract, cache_folder: Path) -> Path:
+    """Where a download is stored; the name changes with what the contract says of its
+    repository.
+    """
+    described = contract.source.model_dump(mode="json", include={"openml", "uci", "missing"})
+    version = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+    return cache_folder / f"{contract.name}-{version}.csv"
+
+
+def fetch(
+    contract: Contract,
+    cache_folder: Path,
+    *,
+    base_urls: BaseUrls = BaseUrls(),  # noqa: B008
+    limits: FetchLimits = FetchLimits(),  # noqa: B008
+    progress: Progress | None = None,
+) -> Path:
+    """Download the rows from OpenML, or else from UCI, into the cache, in our form.
+
+    The file appears only when it is complete, fits the contract and has its digest.
+    Raises SourceError: names every repository that was tried and what happened there.
+    """
+    try:  # late, because reading local files needs no HTTP client
+        from dpicl.data.reading.repository import openml_table, uci_table
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{contract.name}: fetching: {extra_of(error) or error}") from None
+    ways = [
+        (openml_table, contract.source.openml, base_urls.openml),
+        (uci_table, contract.source.uci, base_urls.uci),
+    ]
+    named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
+    if not named:
+        way = contract.source.obtain or "expected `openml` or `uci` under `source`"
+        raise SourceError(f"{contract.name}: no public repository is named; {way}")
+    problems = []
+    for get, remote, base in named:
+        try:
+            cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".fetch-", dir=cache_folder) as scratch:
+                visit = Visit(base, Path(scratch), limits, progress)
+                return _publish(
+                    get(remote.id, visit),
+                    remote,
+                    visit,
+                    contract,
+                    cached_file(contract, cache_folder),
+                )
+        except SourceError as error:
+            problems.append(str(error))
+        except OSError as error:
+            raise SourceError(
+                f"{contract.name}: the cache cannot be written ({error.strerror})"
+            ) from None
+    raise SourceError(f"{contract.name}: " + "; ".join(problems))
+
+
+def _publish(
+    theirs: pa.Table, remote: Remote, visit: Visit, contract: Contract, final: Path
+) -> Path:
+    """Write a downloaded table in our form, check it, and only then let it appear."""
+    from dpicl.data.reading.repository import to_our_form
+
+    draft = visit.scratch / final.name
+    try:
+        pa_csv.write_csv(to_our_form(theirs, remote, contract.source.missing, visit.host), draft)
+        _verified(read_table(draft, contract), contract, visit.host)
+    except DataError as error:
+        raise SourceError(
+            f"{visit.host}: the download does not fit the contract: {error}"
+        ) from None
+    # what a repository gives away may still be rows that somebody's contract protects
+    draft.chmod(0o600)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(final)
+    return final
+
+
+def _verified(table: pa.Table, contract: Contract, where: str) -> pa.Table:
+    expected = contract.source.content_sha256
+    if expected is None:
+        return table
+    actual = rows_digest(table)
+    if actual != expected:
+        raise SourceError(
+            f"{where}: the rows have content_sha256 {actual[:12]}, expected {expected[:12]}"
+        )
+    return canonical_order(table)
+
+
+PERIOD = ":period"
+"""The column with the period of each row, counted from 1; no contract can name one so."""
+_READ = b"dpicl deliveries"
+"""Of a table's metadata: the periods whose deliveries were read, rows or none."""
+
+
+def delivered(contract: Contract, data_folder: Path | None) -> dict[str, str]:
+    """{period: file} of the deliveries that are there, of this horizon and of other times, below
+    the data folder or by address; opens none. Raises SourceError: the folder is not at hand;
+    DataError: something in it is not named as deliveries are, or a period has two files.
+    """
+    named, calendar = str(contract.source.deliveries), contract.releases.calendar
+    return by_period(
+        named,
+        contract.name,
+        data_folder,
+        suffixes=SUFFIXES,
+        is_period=calendar.is_period,
+        example=calendar.periods[0],
+    )
+
+
+def read_deliveries(
+    contract: Contract, data_folder: Path | None, periods: Iterable[int]
+) -> pa.Table:
+    """The rows of these periods, typed by the contract as `parse.typed_table` types them, perhaps
+    none; with a column PERIOD. Raises SourceError: one is not delivered yet, and nothing was read;
+    DataError: a file breaks a rule; names file, column, rule and count.
+    """
+    names, files, wanted = (
+        contract.releases.calendar.periods,
+        delivered(contract, data_folder),
+        sorted(set(periods)),
+    )
+    if contract.source.undelivered == "refused":
+        check_delivered(
+            files,
+            [names[period - 1] for period in wanted],
+            contract.name,
+            str(contract.source.deliveries),
+            SUFFIXES,
+        )
+    tables = [_of_period(no_rows(contract), 0)]
+    for period in wanted:
+        if (file := files.get(names[period - 1])) is not None:
+            tables.append(
+                _of_period(
+                    read_table(
+                        place_of(data_folder or Path(), file, contract), contract, part=True
+                    ),
+                    period,
+                )
+            )
+    return (
+        pa.concat_tables(tables)
+        .combine_chunks()
+        .replace_schema_metadata({_READ: json.dumps(wanted).encode()})
+    )
+
+
+def were_read(table: pa.Table) -> Sequence[int]:
+    """The periods whose deliveries a table has the rows of."""
+    return [int(one) for one in json.loads((table.schema.metadata or {}).get(_READ, b"[]"))]
+
+
+def _of_period(table: pa.Table, period: int) -> pa.Table:
+    return table.append_column(PERIOD, [np.full(table.num_rows, period, dtype=np.int64)])
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY, _LAST_DAY = (
+    (end.replace(tzinfo=UTC) - _EPOCH).days for end in (datetime.min, datetime.max)
+)
+"""Of the calendar; a column of dates may hold others."""
+
+
+def arrival_periods(table: PrivateTable, contract: Contract) -> np.ndarray:
+    """The period of each row: shape (rows,), int64; the column of a row's day has days since
+    1970.
+    """
+    if contract.is_delivered:
+        return table.numbers(PERIOD)
+    releases = contract.releases
+    days, places = np.unique(table.numbers(str(contract.source.arrived)), return_inverse=True)
+    number = {name: index for index, name in enumerate(releases.calendar.periods, 1)}
+    first = (releases.first_day - _EPOCH).days
+
+    def period_of(day: int) -> int:
+        if day > _LAST_DAY:
+            return 0
+        return number.get(
+            period_at(releases.every, _EPOCH + timedelta(days=max(day, _FIRST_DAY))),
+            1 if day < first else 0,
+        )
+
+    return np.array([period_of(int(day)) for day in days], dtype=np.int64)[places]
+
+
+def has_arrivals(table: PrivateTable, contract: Contract, period: int) -> bool:
+    """Whether a table holds the rows of a period, if there are any: of deliveries, only of those
+    that were read.
+    """
+    return not contract.is_delivered or period in were_read(table.data)

@@ -1,0 +1,246 @@
+"""From codes of released rows to a table of values, in the types of the contract.
+
+    category    of a code that stands for several, any of them, in the type in which the contract
+                writes them
+    number      uniform within its bin: as many decimal places as the contract states, by `decimals`
+                or `step`; of a column that states none as many more as its narrowest bin needs to
+                hold ten numbers
+    missing     no value
+
+Guarantee   none spent: post-processing of released rows, by the contract's bins and a public
+            stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpicl.contract.columns import AnyNumber, number_like
+from dpicl.contract.columns.base import MISSING
+from dpicl.contract.columns.category import ValueType, category_codes, is_word, value_of
+from dpicl.contract.columns.number import placed
+from dpicl.contract.models import Contract
+from dpicl.contract.parts import Rule
+from dpicl.data.central.exact_counts import row_encoding
+from dpicl.data.reading.encode import UNKNOWN, Encoding, LocalEncoding
+from dpicl.data.reading.parse import as_text, typed_column
+from dpicl.data.reading.typed_columns import check_taken
+from dpicl.ground.errors import DataError
+
+_WHERE = "rows"
+"""Where values are that a program asks about, in messages."""
+_TYPES = {
+    "category": pa.string(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "real": pa.float64(),
+}
+"""Of values of categories."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the codes of one column of released rows stand for.
+
+    Attributes:
+        column: of the contract.
+        type: of its values, as the contract names it; of categories, that in which they are
+            written.
+        nullable: whether one code, the last of a number's, stands for no value.
+        categories: of every code, where the column has categories.
+        edges: of the bins of a number, one more than bins: a bin ends before the next one's edge,
+            the last one with it.
+        digits: decimal places of its numbers.
+        missing: words that stand for no value where rows come from.
+    """
+
+    column: str
+    type: str
+    nullable: bool = False
+    categories: tuple[tuple[str, ...], ...] = ()
+    edges: tuple[float, ...] = ()
+    digits: int = 0
+    missing: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Number of codes."""
+        return len(self.categories) or len(self.edges) - 1 + self.nullable
+
+    @property
+    def number(self) -> AnyNumber:
+        """Some column of this type of numbers."""
+        return number_like(self.type)
+
+    def drawn(self, codes: np.ndarray, chance: np.random.Generator) -> pa.Array:
+        """A value for each code, null where there is none: shape (rows,)."""
+        share = chance.random(len(codes))
+        if self.categories:
+            sizes = np.array([len(some) for some in self.categories])
+            places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
+            return pa.array(
+                [self.value(category) for some in self.categories for category in some],
+                _TYPES[self.type],
+            ).take(pa.array(places))
+        missing = codes == len(self.edges) - 1
+        numbers = placed(self.edges, self.digits, np.where(missing, 0, codes), share)
+        return pa.array(self.number.restored(numbers), mask=missing)
+
+    def value(self, category: str) -> str | bool | int | float | None:
+        """A category as a value of the column."""
+        return None if category == MISSING else value_of(category, cast(ValueType, self.type))
+
+    def codes(self, values: pa.ChunkedArray) -> np.ndarray:
+        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold.
+        Each is converted by itself, as it is where rows come from.
+
+        Raises:
+            DataError: they are of a type that is neither the column's nor converted to it.
+        """
+        if self.categories:
+            check_taken(values.type, "categories", self.column, _WHERE)
+            texts = as_text(
+                pc.if_else(pc.is_nan(values), None, values)
+                if pa.types.is_floating(values.type)
+                else values,
+                self.column,
+                _WHERE,
+            )
+            listed = tuple(category for some in self.categories for category in some)
+            of_place = np.repeat(
+                np.arange(len(self.categories)), [len(some) for some in self.categories]
+            )
+            kind = cast(ValueType, self.type)
+            is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
+            places = category_codes(pc.if_else(is_missing, MISSING, texts), listed, kind)
+            return np.where(
+                np.asarray(places.is_null()), UNKNOWN, of_place[np.asarray(places.fill_null(0))]
+            )
+        numbers = self.numbers(values)
+        missing = len(self.edges) - 1 if self.nullable else UNKNOWN
+        return np.where(
+            np.isnan(numbers), missing, np.searchsorted(self.edges[1:-1], numbers, side="right")
+        )
+
+    def numbers(self, values: pa.ChunkedArray) -> np.ndarray:
+        """Values of a number as float64, days or seconds of a date, NaN where there is none: shape
+        (rows,).
+
+        Raises:
+            DataError: one is no number or date.
+        """
+        check_taken(values.type, self.number.takes, self.column, _WHERE)
+        if self.missing or not (
+            pa.types.is_temporal(values.type)
+            or pa.types.is_integer(values.type)
+            or pa.types.is_floating(values.type)
+        ):
+            text = as_text(values, self.column, _WHERE)
+            values = pc.if_else(
+                pc.is_in(text, value_set=pa.array(["", "nan", *self.missing])), None, text
+            )
+        try:
+            if not self.number.plain:
+                values = typed_column(values, self.number, self.column, _WHERE)
+            numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        except pa.ArrowException:
+            raise DataError(_WHERE, "holds what is no number", column=self.column) from None
+        meant = [
+            number for word in self.missing if (number := self.number.number(word)) is not None
+        ]
+        return np.where(np.isin(numbers, meant), np.nan, numbers)
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How released rows are coded, label last, and what the codes of each column stand for; `label`
+    is None where nothing is predicted.
+    """
+
+    encoding: LocalEncoding
+    features: tuple[Meaning, ...]
+    label: Meaning | None
+
+    def table(self, codes: np.ndarray, contract: Contract, chance: np.random.Generator) -> pa.Table:
+        """Rows of values, in the contract's order of columns and its types; columns that are not in
+        the rows are left out.
+        """
+        bins, columns = self.encoding.decode(codes), {}
+        meanings = (*self.features, *([self.label] if self.label else []))
+        for place, meaning in enumerate(meanings):
+            unknown = bins[:, place] == UNKNOWN
+            known = (
+                np.where(unknown, chance.integers(meaning.count, size=len(bins)), bins[:, place])
+                if unknown.any()
+                else bins[:, place]
+            )
+            if meaning.column not in columns:
+                columns[meaning.column] = (
+                    meaning.nullable,
+                    meaning.drawn(known, chance),
+                )
+        named = [(name, *columns[name]) for name in contract.columns if name in columns]
+        return pa.Table.from_arrays(
+            [values for *_, values in named],
+            schema=pa.schema(
+                [pa.field(name, values.type, nullable) for name, nullable, values in named]
+            ),
+        )
+
+
+def central_form(contract: Contract) -> RowForm:
+    """Of rows that are coded by `central.bins`."""
+    return RowForm(
+        row_encoding(contract),
+        tuple(_whole(contract, name) for name in contract.features),
+        _label(contract),
+    )
+
+
+def local_form(contract: Contract, kind: Encoding) -> RowForm:
+    """Of rows that are coded by the contract's local attributes."""
+    attributes = tuple(
+        _parts(contract, attribute.column, attribute) for attribute in contract.attributes
+    )
+    return RowForm(LocalEncoding.of(contract, kind), attributes, _label(contract))
+
+
+def _label(contract: Contract) -> Meaning | None:
+    label = contract.label
+    if label is None:
+        return None
+    return (
+        _parts(contract, label.column, label) if label.has_rule else _whole(contract, label.column)
+    )
+
+
+def _whole(contract: Contract, name: str) -> Meaning:
+    """All values of a column: each category, or the bins of a number."""
+    if name in contract.numbers:
+        return _number(contract, name, contract.numbers[name].edges(contract.cuts_of(name)))
+    return _listed(contract, name, [(category,) for category in contract.listed[name].categories])
+
+
+def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
+    """What the parts of a rule stand for."""
+    if name in contract.numbers:
+        return _number(contract, name, rule.cuts)
+    return _listed(contract, name, contract.listed[name].resolve_parts(rule.parts))
+
+
+def _listed(contract: Contract, name: str, categories: Sequence[tuple[str, ...]]) -> Meaning:
+    column, words = contract.listed[name], contract.missing_words(name)
+    return Meaning(name, column.value_type, column.nullable, tuple(categories), missing=words)
+
+
+def _number(contract: Contract, name: str, inner: Iterable[float]) -> Meaning:
+    column, words = contract.numbers[name], contract.missing_words(name)
+    edges = (column.bounds[0], *column.at(inner), column.bounds[1])
+    digits = column.digits(edges)
+    return Meaning(name, column.type, column.nullable, (), edges, digits, words)

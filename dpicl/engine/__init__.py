@@ -1,3 +1,0 @@
-"""The engine: plans, run folders, releases, quotes and the stages of a run, without any
-orchestrator.
-"""

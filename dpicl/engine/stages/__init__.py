@@ -1,1 +1,0 @@
-"""The stages of a run, each a function of references that is done once."""

@@ -1,0 +1,218 @@
+"""Errors a user can fix: one sentence each, of public facts alone.
+
+Every message names the file, key or column, the rule, and the expected shape with the fix. What
+rows tell, such as how many of them break the rule, stands apart (`details`): the command line
+prints it on the terminal and exits with code 2.
+
+What gets out of work on private rows that fails: our own one-sentence errors as they are, any other
+by its kind and where it arose; no message of a library, which may quote a value.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import traceback
+from collections.abc import Callable
+from typing import Any, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+from dpicl.ground.installed import extra_of
+from dpicl.ground.printable import printable
+
+_SHOWN_CHARACTERS = 300
+_DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
+"""Beside the errors: what shows, stores or pickles an error with all its attributes has none of
+it.
+"""
+
+
+class DpiclError(Exception):
+    """Base of everything the command line reports as a user's mistake (exit code 2).
+
+    Control and direction marks in a message are shown in place of being obeyed: it may reach a
+    terminal, a log or a page.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message, lines=False))
+
+    def details(self) -> str:
+        """The sentence for the person who may see the rows: with counts of private rows, which
+        `str` never has.
+        """
+        return _DETAILS.get(self) or str(self)
+
+    def with_details(self, sentence: str) -> Self:
+        """The error, with this for `details`."""
+        _DETAILS[self] = printable(sentence, lines=False)
+        return self
+
+    def __reduce__(self) -> Any:
+        """Errors cross processes, as public facts; pickle's own way would call the constructor with
+        the message alone.
+        """
+        return BaseException.__new__, (type(self), *self.args), vars(self)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+class DeclarationError(DpiclError):
+    """A contract or pipeline file breaks a rule.
+
+    The message reads `FILE: KEY: RULE; expected SHAPE`.
+    """
+
+    def __init__(self, file: str, key: str, rule: str, expected: str = "") -> None:
+        file, key, rule, expected = map(_short, (file, key, rule, expected))
+        self.file, self.key, self.rule, self.expected = file, key, rule, expected
+        where = f"{file}: {key}: " if key else f"{file}: "
+        super().__init__(where + rule + (f"; expected {expected}" if expected else ""))
+
+
+class DataError(DpiclError):
+    """A table breaks a rule of its contract.
+
+    The message names the file, the column, the rule and the fix: public facts, whatever the rows
+    hold. A name that only the source has is one of them, but where the header may be a row
+    (`dpicl.data.reading.parse`).
+
+    Args:
+        count: how many values break the rule; like `detail`, what else rows tell, it is in
+            `details()` alone.
+    """
+
+    def __init__(
+        self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = ""
+    ) -> None:
+        self.where, self.rule, self.column = where, rule, column
+        sentence = f"{where}: {f'column {column!r}: ' if column else ''}{rule}"
+        super().__init__(sentence)
+        counted = "" if count is None else f"{count} {'value' if count == 1 else 'values'}"
+        if told := ", ".join(filter(None, (counted, detail))):
+            self.with_details(f"{sentence} ({told})")
+
+
+class ParameterError(DpiclError):
+    """A public parameter is outside its range; the message says `name=value` and the range."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name}={_short(str(value))}: expected {_short(expected)}")
+
+
+class SourceError(DpiclError):
+    """A data source cannot be read or fetched, or is not what its checksum says."""
+
+
+class PrivacyError(DpiclError):
+    """Something would break or misstate a privacy guarantee, and is refused."""
+
+
+class BudgetError(PrivacyError):
+    """A release would exceed its account's cap; the message says what was requested, spent and
+    left.
+    """
+
+
+class LedgerError(DpiclError):
+    """The privacy ledger cannot be used, perhaps for now: its database is away, or something is not
+    in it.
+    """
+
+
+class LedgerRefusedError(LedgerError):
+    """The ledger, or what it published, is not to be trusted or not ours to use: trying again
+    changes nothing.
+
+    It was edited or rolled back, has another key, was made by a newer program, or its address or
+    key file is wrong.
+    """
+
+
+class CertificateError(DpiclError):
+    """A certificate, its signature or the file that it is of does not hold."""
+
+
+class ModelError(DpiclError):
+    """A language model cannot be loaded or cannot answer this request."""
+
+
+class ModelRefusedError(ModelError):
+    """A model's name means nothing here, or it may not be used for this: trying again changes
+    nothing.
+    """
+
+
+class TooLongError(ModelError):
+    """A prompt does not fit the model's context."""
+
+
+class RunError(DpiclError):
+    """A run folder or run request is not usable."""
+
+
+class RefusedError(RunError):
+    """Parts of a run failed, and every one of them because it breaks a rule: trying again changes
+    nothing.
+    """
+
+
+BROKEN_RULES = (
+    CertificateError,
+    DataError,
+    DeclarationError,
+    LedgerRefusedError,
+    ModelRefusedError,
+    ParameterError,
+    PrivacyError,
+    RefusedError,
+    TooLongError,
+)
+"""What stays so however often it is tried; a ledger that is away comes back, one that was edited
+does not mend itself.
+"""
+P = ParamSpec("P")
+T = TypeVar("T")
+_OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Of these errors the file is named, which tells of no row: what to make room on."""
+
+
+class StageFailed(Exception):
+    """An unforeseen failure, described without any value: worth a retry."""
+
+
+def clean_errors(stage: str, function: Callable[P, T]) -> Callable[P, T]:
+    """Let our own errors through; rewrite all others."""
+
+    @functools.wraps(function)
+    def clean(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*arguments, **options)
+        except DataError as error:
+            error.__context__ = None  # a library's words, and frames that hold rows
+            raise error.with_traceback(None) from None
+        except (DpiclError, StageFailed):
+            raise
+        except ImportError as error:
+            raise (
+                RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)
+            ) from None
+        except OSError as error:
+            place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
+            raise StageFailed(
+                f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})"
+            ) from None
+        except MemoryError:
+            raise RunError(f"{stage}: out of memory") from None
+        except Exception as error:
+            raise _unforeseen(stage, error) from None
+
+    return clean
+
+
+def _unforeseen(stage: str, error: Exception) -> StageFailed:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")

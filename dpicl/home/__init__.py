@@ -1,0 +1,1 @@
+"""The state home of a user: settings, accounts, receipts, logs."""

@@ -1,0 +1,321 @@
+"""Accounts: which one pays for the rows at an address, what a contract may say of it, and who
+decided on its caps.
+
+Unit        one per account, set at its first charge.
+Neighbours  one relation per account, set at its first charge.
+Guarantee   one account per data asset: an address that is bound to an account pays there, under
+            whatever name a contract knows it. A contract lowers a cap and never raises one.
+
+Whose rows are where: which accounts pay at an address, and how an address comes to an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from shlex import quote
+from typing import Any
+
+from dpicl.ground.errors import PrivacyError
+from dpicl.ground.files import INODE, LivingPaths, inode_address
+from dpicl.ledger.chain import Change
+from dpicl.ledger.fold import CONTRACT, Account, Fold, account_row, now
+
+
+def find(
+    fold: Fold, declared: Account, addresses: Sequence[str], *, named: bool
+) -> tuple[Account | None, list[str]]:
+    """The account that is open for these rows, None where none is; and the addresses that are not
+    bound to it yet. Raises PrivacyError: the rows belong to several accounts, to another than the
+    one that is named, or to one that a benchmark cannot have.
+    """
+    found, own = payers_at(fold, addresses), declared.name
+    if not declared.benchmark or any(not fold.is_unused(name) for name in found.doubtful):
+        check_doubt(found, own)
+    payers = set(found.sure)
+    if declared.benchmark:
+        charged = sorted(name for name in payers if not fold.is_unused(name))
+        if charged:
+            raise PrivacyError(
+                f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; "
+                f"what was ever charged is no benchmark: "
+                f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
+            )
+        return _stored(fold, own), []
+    if named and len(payers) == 1 and own not in payers:
+        (payer,) = payers
+        raise PrivacyError(
+            f"account {own!r}: its rows belong to account {found.with_reason(payer)}; expected "
+            f"`account: {payer}`"
+        )
+    if not named and own not in payers and payers:
+        stored = _stored(fold, own)
+        if stored is not None and not stored.benchmark and not fold.is_unused(own):
+            payers |= {own}  # its own rows are elsewhere
+    _check_one(f"account {own!r}", payers, found)
+    name = next(iter(payers), own)
+    known = fold.addresses_of(name)
+    return _stored(fold, name), [address for address in found.addresses if address not in known]
+
+
+def payer_at(fold: Fold, addresses: Sequence[str], named: str | None) -> str | None:
+    """The account that pays for the rows at these addresses; None where none does. Raises
+    PrivacyError: as `find`.
+    """
+    found = payers_at(fold, addresses)
+    check_doubt(found, named or "")
+    _check_one("the rows" if named is None else f"account {named!r}", set(found.sure), found)
+    return next(iter(found.sure), None)
+
+
+def _stored(fold: Fold, name: str) -> Account | None:
+    return fold.accounts[name].account if name in fold.accounts else None
+
+
+def _check_one(own: str, payers: Collection[str], found: Payers) -> None:
+    if len(payers) > 1:
+        names = ", ".join(map(found.with_reason, sorted(payers)))
+        raise PrivacyError(
+            f"{own}: its rows belong to several accounts, {names}; expected the rows of one"
+        )
+
+
+def wanted(fold: Fold, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
+    """What an open account becomes by a contract, where that lowers its caps or comes first; one
+    that states no cap lowers none. Raises PrivacyError: the account protects something else.
+    """
+    state, declared = fold.accounts[stored.name], replace(declared, name=stored.name)
+    if declared.benchmark != stored.benchmark:
+        _check_same(stored, declared)
+    if fold.is_unused(stored.name):
+        if state.is_decided:  # a command set the caps, or nothing may be spent
+            return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+        return declared
+    _check_same(stored, declared)
+    if stored.benchmark or not states_cap or state.has_stated(declared):
+        return stored
+    assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
+    # 0 in a contract says nothing of delta
+    deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]
+    lowest_delta = min(deltas) if stored.delta_cap else 0.0
+    return replace(
+        stored, epsilon_cap=min(stored.epsilon_cap, declared.epsilon_cap), delta_cap=lowest_delta
+    )
+
+
+def agreed(
+    change: Change, stored: Account, declared: Account, *, states_cap: bool = True
+) -> Account:
+    """The account as a contract may have it."""
+    after = wanted(change.fold, stored, declared, states_cap=states_cap)
+    if after != stored:
+        changed = {
+            name: value for name, value in asdict(after).items() if value != getattr(stored, name)
+        }
+        put(change, stored.name, changed, {"by": CONTRACT})
+    return after
+
+
+def first_charged(change: Change, stored: Account, declared: Account) -> Account:
+    """The account that is about to be charged: by its first charge with these caps, unless a
+    command has set some.
+    """
+    if not change.fold.is_unused(stored.name):
+        return stored
+    return agreed(change, stored, replace(declared, unit=stored.unit, neighbours=stored.neighbours))
+
+
+def opened(change: Change, declared: Account) -> Account:
+    """A new account. In a ledger that came from a backup it may be one that was charged since:
+    nothing is, until a command says how much.
+    """
+    if not declared.benchmark and change.fold.restored[1]:
+        declared = replace(declared, epsilon_cap=0.0)
+    change.append("opened", account_row(declared))
+    return declared
+
+
+def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, Any]) -> None:
+    """Change what is agreed on an account; the chain keeps what was."""
+    caps = {cap: change.fold.accounts[name].row[cap] for cap in ("epsilon_cap", "delta_cap")}
+    change.append(
+        "cap",
+        {"account": name, **caps, **terms, **note, **change.fold.branch, "changed_utc": now()},
+    )
+
+
+def _check_same(stored: Account, declared: Account) -> None:
+    """Refuse to go on with an open account that is not the one a contract declares; caps may
+    differ, but those of benchmarks.
+    """
+    for name, value in asdict(declared).items():
+        current, is_cap = getattr(stored, name), name in ("epsilon_cap", "delta_cap")
+        if current == value or (is_cap and not (stored.benchmark and declared.benchmark)):
+            continue
+        if not stored.benchmark:
+            way_out = (
+                "all contracts on the same rows share one account, one unit and one relation; "
+                f"a cap changes by `dpicl budget {stored.name} --cap`"
+            )
+        elif declared.benchmark:
+            # nothing is at stake there: another account may be opened for the same rows
+            way_out = (
+                "nothing of a benchmark's account changes; expected what it was opened with in "
+                "the contract, or a contract of another name"
+            )
+        else:
+            way_out = "expected a contract of another name for rows that are not public"
+        raise PrivacyError(
+            f"account {stored.name!r} is open with {name}={current}, not {value}; {way_out}"
+        )
+
+
+FILE, DATABASE, PLACE = "file:", "pg:", "pg-at:"
+LATEST = (INODE, PLACE)
+"""Addresses that go from one account to the next, as files are replaced and servers change their
+places.
+"""
+MOST_INODES = 32
+"""Of an account, which the addresses of replaced files would make longer every night."""
+_NESTED = (FILE, "s3://")
+"""Addresses of places that may lie in each other."""
+
+
+@dataclass(frozen=True)
+class Payers:
+    """Accounts of the rows at some addresses.
+
+    Attributes:
+        sure: those that pay, each with the reason where it is not plain.
+        doubtful: those that paid for an inode that one of the paths has now, and that none of their
+            own paths has; with that path.
+        addresses: all addresses that the rows should be bound to.
+    """
+
+    sure: Mapping[str, str]
+    doubtful: Mapping[str, str]
+    addresses: Sequence[str]
+
+    def with_reason(self, name: str) -> str:
+        """The name of an account, and why it pays where that is not plain."""
+        reason = self.sure.get(name)
+        return f"{name!r} ({reason})" if reason else repr(name)
+
+
+def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
+    """The accounts that pay for the rows at these addresses, or for places that lie in one of them
+    or that one of them lies in.
+    """
+    known, mine = fold.assets, list(dict.fromkeys(addresses))
+    living, sure = LivingPaths(), dict[str, str]()
+    is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
+    for address in (one for one in mine if not (is_identified and one.startswith(PLACE))):
+        for bound, account in known.items():
+            if account not in sure and (reason := _reason(address, bound, living)) is not None:
+                sure[account] = reason
+    inodes = {
+        inode: path
+        for path in mine
+        if path.startswith(FILE) and (inode := inode_address(path.removeprefix(FILE))) is not None
+    }
+    doubtful = (
+        {}
+        if sure
+        else {
+            known[inode]: path.removeprefix(FILE)
+            for inode, path in inodes.items()
+            if inode in known
+        }
+    )
+    return Payers(sure, doubtful, [*mine, *inodes])
+
+
+def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
+    """Whether rows at one of some addresses are, or lie in, what one of others leads to."""
+    living = LivingPaths()
+    return any(_reason(one, other, living) is not None for one in mine for other in others)
+
+
+def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
+    """Why the account of a bound address pays for mine as well; None if it does not."""
+    if mine == bound:
+        return (
+            "the same database, or a replica or restored clone of it, by what its server says"
+            if mine.startswith(DATABASE)
+            else ""
+        )
+    shorter, longer = sorted((mine, bound), key=len)
+    if shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/"):
+        return ""
+    if (
+        mine.startswith(FILE)
+        and bound.startswith(FILE)
+        and living.overlap(mine.removeprefix(FILE), bound.removeprefix(FILE))
+    ):
+        return f"the same file, or a link to it, is {bound.removeprefix(FILE)}"
+    return None
+
+
+def check_doubt(payers: Payers, own: str) -> None:
+    """Raises PrivacyError: a file has the inode of one that another account than `own` paid for,
+    and nobody has said what became of that.
+    """
+    for name, path in payers.doubtful.items():
+        if name != own:
+            raise PrivacyError(
+                f"{path}: has the device and inode of a file that account {name!r} paid for, "
+                f"which is at none of its places any more; "
+                f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or "
+                f"renamed, or "
+                f"`dpicl budget {name} --other-file {quote(path)}` if it is another file"
+            )
+
+
+def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
+    """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may
+    have been another's.
+    """
+    bound = change.fold.addresses_of(name)
+    alive = {
+        inode_address(one.removeprefix(FILE))
+        for one in (*bound, *addresses)
+        if one.startswith(FILE)
+    } | set(addresses)
+    past = sorted(
+        (one for one in bound if one.startswith(INODE) and one not in alive),
+        key=lambda one: int(one.rsplit(":", 1)[1]),
+    )
+    # where inodes are never used again, larger ones are newer
+    dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]
+    change.append(
+        "bound",
+        {"account": name, "addresses": list(addresses)} | ({"dropped": dropped} if dropped else {}),
+    )
+
+
+def other_file(change: Change, name: str, path: str) -> None:
+    """Note that the file at a real path is not the one that an account paid for when it had this
+    inode; the chain is locked. Raises PrivacyError: the account pays for that file, or never paid
+    for one with its inode.
+    """
+    payers = payers_at(change.fold, [FILE + path])
+    if name in payers.sure:
+        raise PrivacyError(
+            f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is "
+            f"none of its own"
+        )
+    inode = inode_address(path)
+    if inode is None or inode not in change.fold.addresses_of(name):
+        raise PrivacyError(
+            f"{path}: account {name!r} has paid for no file of this device and inode; there is "
+            f"nothing to state"
+        )
+    change.append(
+        "bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path}
+    )
+
+
+def unplaced(fold: Fold) -> list[str]:
+    """Names of accounts with a cap that are bound to no address of rows."""
+    capped = {name for name, account in fold.accounts.items() if not account.row["benchmark"]}
+    return sorted(capped - set(fold.assets.values()))

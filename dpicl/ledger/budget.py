@@ -1,0 +1,215 @@
+"""What an account has spent, and what fits beside it.
+
+Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases
+            are chosen one after another, each perhaps after looking at those before it, so that an
+            account with a cap goes by a privacy filter (`filters`). Distributions of privacy loss
+            price what is fixed beforehand: a release by itself, and the entries of benchmarks, on
+            which nothing is at stake. Where another ledger of the same user was charged for the
+            same rows, as its witness says, nothing more is charged until a person has stated what
+            may be, knowing of what that one had spent by then.
+
+Parts of a horizon: each period of a series is a release of its own, and costs nothing beside the
+horizon that was charged with all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
+from dpicl.accounting.events import HORIZON_PART, PERIODS, guarantee_as_json, guarantee_from_json
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
+from dpicl.ground.errors import BudgetError, LedgerRefusedError, PrivacyError
+from dpicl.ledger import accounts
+from dpicl.ledger.fold import Account, Charge, Fold, Quote, ReleaseCharge
+from dpicl.ledger.keys import canonical
+from dpicl.ledger.witness import WitnessedAccount
+
+CLIENT = "client"
+"""Unit of local releases: the client who reports owns the row, or is the person of it."""
+
+
+def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
+    """A guarantee as an account states it: a client's for the row or person that reports, one for
+    added rows twice under replace-one. Raises PrivacyError: it protects something else.
+    """
+    same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
+    paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
+    check_relation(account, paid)
+    return paid
+
+
+def check_relation(account: Account, guarantee: Guarantee) -> None:
+    """Refuse an entry that protects something else than its account."""
+    if (guarantee.unit, guarantee.neighbours) != (account.unit, account.neighbours):
+        raise PrivacyError(
+            f"account {account.name!r} protects {account.neighbours} of one {account.unit}; "
+            f"got a guarantee for {guarantee.neighbours} of one {guarantee.unit}"
+        )
+
+
+def quote(fold: Fold, name: str, extra: Sequence[Guarantee]) -> Quote:
+    """An account's total before and after `extra`, and what that costs alone."""
+    account = fold.account(name).account
+    for guarantee in extra:
+        check_relation(account, guarantee)
+    return Quote(
+        compose(extra, delta=account.delta_cap),
+        total(fold, name),
+        total(fold, name, extra),
+        account.epsilon_cap,
+        _closed_by(fold, name),
+    )
+
+
+def total(fold: Fold, name: str, extra: Sequence[Guarantee] = ()) -> Cost:
+    """What an account has spent, and `extra`."""
+    state = fold.account(name)
+    account, spent = state.account, state.total
+    if not account.benchmark:
+        for guarantee in extra:
+            spent = spent.plus(guarantee)
+        return spent.cost(account.delta_cap)
+    # All entries composed as if they had been fixed beforehand; pure ones are summed without
+    # reading their events.
+    charges = [charge for charge in fold.charges.values() if charge.account == name]
+    costs = [(charge.epsilon, charge.delta) for charge in charges]
+    costs += [(guarantee.epsilon, guarantee.delta) for guarantee in extra]
+    if not any(delta for _, delta in costs):
+        return pure_sum(list(Counter(epsilon for epsilon, _ in costs).items()))
+    written = Counter(charge.guarantee for charge in charges)
+    counts = Counter(
+        {guarantee_from_json(json.loads(text)): count for text, count in written.items()}
+    )
+    return compose_checked(counts + Counter(extra), delta=account.delta_cap)
+
+
+def _closed_by(fold: Fold, name: str) -> str:
+    """The restore that closed an account, to be said where something is refused; nothing where a
+    command has set its cap since.
+    """
+    state, (sequence, taken_utc) = fold.accounts[name], fold.restored
+    # a contract opens nothing
+    if state.row["epsilon_cap"] != 0 or not taken_utc or state.capped_by[1] > sequence:
+        return ""
+    return f"; closed by the restore of a backup of {taken_utc}"
+
+
+def check_cap(fold: Fold, name: str, guarantee: Guarantee) -> Spent | None:
+    """Refuse what does not fit; gives the account's total with it, None on a benchmark.
+    Raises PrivacyError: unit or neighbours differ from the account's; BudgetError: with what was
+    requested, spent, the cap and what is left.
+    """
+    state = fold.account(name)
+    account = state.account
+    check_relation(account, guarantee)
+    cap = account.epsilon_cap
+    if cap is None:
+        return None
+    spent = state.total.plus(guarantee)
+    # a cap of 0 admits nothing else, not even what costs a delta alone
+    is_free = not (guarantee.epsilon or guarantee.delta)
+    if (cap or is_free) and spent.cost(account.delta_cap).epsilon <= cap:
+        return spent
+    quoted = quote(fold, name, [guarantee])
+    delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
+    raise BudgetError(
+        f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent "
+        f"{quoted.before.epsilon:.6g} of cap {cap:.6g}, "
+        f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be "
+        f"{quoted.after.epsilon:.6g} ({quoted.after.method})"
+        f"{quoted.closed_by}"
+    )
+
+
+def spent_elsewhere(
+    fold: Fold, name: str, others: Iterable[WitnessedAccount]
+) -> list[WitnessedAccount]:
+    """Of accounts of other ledgers those that have spent something for rows of this account."""
+    mine = fold.addresses_of(name)
+    return [
+        other for other in others if accounts.are_same_rows(mine, other.addresses) and other.epsilon
+    ]
+
+
+def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -> None:
+    """Raises LedgerRefusedError: another ledger has spent for the account's rows more than a person
+    has stated to know of.
+    """
+    state = fold.account(name)
+    if state.row["benchmark"]:
+        return
+    stated = state.elsewhere
+    for other in spent_elsewhere(fold, name, others):
+        if other.epsilon > stated.get(other.key, 0.0):
+            raise LedgerRefusedError(
+                f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
+                f"in another ledger of yours, account "
+                f"{other.name!r} of the state home {other.home}; expected DPICL_HOME to name that "
+                f"one, `dpicl state restore` with its backup, or "
+                f"`dpicl budget {name} --cap CAP`, which states what may be spent here "
+                f"beside it"
+            )
+
+
+def check_part(fold: Fold, account: Account, release: ReleaseCharge) -> Spent:
+    """What the account has spent, which a part leaves as it is.
+    Raises LedgerRefusedError: the part belongs to no horizon of the account that can go on;
+    PrivacyError: it protects something else.
+    """
+    check_relation(account, release.guarantee)
+    horizon = check_goes_on(fold, account, release)
+    index, periods = (
+        dict(release.guarantee.event.parameters).get("index"),
+        json.loads(horizon.parameters).get(PERIODS),
+    )
+    if type(periods) is not int or type(index) is not int or not 1 <= index <= periods:
+        raise LedgerRefusedError(
+            f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to "
+            f"{periods}"
+        )
+    event = json.loads(canonical(guarantee_as_json(release.guarantee)))["event"]
+    for charge in fold.charges_of(account.name):
+        named = horizon.release_id in charge.guarantee
+        if named and json.loads(charge.guarantee)["event"] == event:
+            raise LedgerRefusedError(
+                f"account {account.name!r}: period {index} of this horizon is charged under "
+                f"another name; it is drawn once"
+            )
+    return fold.accounts[account.name].total
+
+
+def check_goes_on(fold: Fold, account: Account, release: ReleaseCharge) -> Charge:
+    """The charge of a part's horizon. Raises LedgerRefusedError: there is none on the account, or
+    it is not known to have drawn no more than is here.
+    """
+    guarantee = release.guarantee
+    horizon = dict(guarantee.event.parameters).get("horizon")
+    is_free = not guarantee.epsilon and not guarantee.delta and guarantee.event.kind == HORIZON_PART
+    charge = fold.charges.get(str(horizon)) if is_free else None
+    if (
+        account.benchmark
+        or charge is None
+        or (charge.account, charge.mechanism) != (account.name, release.mechanism)
+    ):
+        raise LedgerRefusedError(
+            f"account {account.name!r}: a part of a horizon that is not charged to it; expected "
+            f"the horizon's charge first"
+        )
+    check_kept(fold, charge)
+    return charge
+
+
+def check_kept(fold: Fold, horizon: Charge) -> None:
+    """Raises LedgerRefusedError: the ledger came back after this horizon was charged."""
+    if horizon.number < fold.anew.sequence:
+        raise LedgerRefusedError(
+            f"account {horizon.account!r}: its ledger came back from a backup or from receipts "
+            f"after this horizon had begun, and which of its "
+            f"periods were drawn since is not known; what stands can be used, and a new horizon "
+            f"(`releases.first`) is a new charge"
+        )

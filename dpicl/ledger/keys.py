@@ -1,0 +1,166 @@
+"""Names that only the key's owner can compute: releases and versions of private data.
+
+A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are tagged
+and length-prefixed, so no two lists of parts give the same message, and parameters are written
+canonically, so `1` and `1.0` name the same release.
+
+The anchor: a small file outside the database that remembers the end of the chain.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.ground.errors import LedgerRefusedError, ParameterError
+from dpicl.ground.files import locked, write_new, write_whole
+from dpicl.ground.randomness import system_stream
+
+KEY_BYTES = 32
+_LARGEST_EXACT = 2.0**53
+_AS_THEY_ARE = (str, int, bool, type(None))
+_WRITE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
+def load_key(path: Path) -> bytes:
+    """The secret key in this file, made there on first use; of several makers the first wins.
+    Raises LedgerRefusedError: the file is not a key, or others than its owner may use it.
+    """
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_new(path, system_stream().bytes(KEY_BYTES))
+    key, mode = path.read_bytes(), path.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise LedgerRefusedError(
+            f"{path}: mode {mode:04o} lets others use the secret key; expected 0600"
+        )
+    if len(key) != KEY_BYTES:
+        raise LedgerRefusedError(
+            f"{path}: {len(key)} bytes are no secret key; expected {KEY_BYTES}"
+        )
+    return key
+
+
+def canonical(content: Any) -> str:
+    """The one JSON text of this content: sorted keys, whole numbers as integers, infinity as "inf".
+    Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    """
+    return _WRITE(plain(content))
+
+
+def plain(value: Any) -> Any:
+    """The same content as `canonical` writes it, in its own order.
+    Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    """
+    if type(value) in _AS_THEY_ARE:  # most parts
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, float):
+        if value == math.inf:
+            return "inf"
+        if not math.isfinite(value):
+            raise ParameterError("parameter", value, "a number or inf")
+        return int(value) if value.is_integer() and abs(value) < _LARGEST_EXACT else value
+    if value is None or isinstance(value, str | int):
+        return value
+    raise ParameterError("parameter", type(value).__name__, "text, numbers, lists and mappings")
+
+
+def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
+    """HMAC-SHA256 of a list of parts, 64 hexadecimal digits."""
+    message = []
+    for part in parts:
+        if isinstance(part, bytes):
+            kind, content = b"b", part
+        else:
+            kind, content = (
+                (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
+            )
+        message.append(kind + len(content).to_bytes(8, "big") + content)
+    return hmac.digest(key, b"".join(message), "sha256").hex()
+
+
+def content_version(key: bytes, digest: bytes) -> str:
+    """The name of one state of a private table, from the digest of its content."""
+    return keyed_hash(key, "content", digest)
+
+
+def release_id(
+    key: bytes,
+    *,
+    account: str,
+    mechanism: str,
+    mechanism_version: int | str,
+    parameters: Mapping[str, Any],
+    contract_digest: str,
+    neighbours: Neighbours,
+    period: str,
+) -> str:
+    """The name of a release: always the same, whatever the rows; a new `period` is a new
+    release.
+    """
+    named = (
+        mechanism,
+        str(mechanism_version),
+        canonical(parameters),
+        contract_digest,
+        neighbours.value,
+    )
+    return keyed_hash(key, "release by period", account, *named, period)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A place in the chain: the number of a record and its hash; 0 and "" before the first."""
+
+    sequence: int = 0
+    hash: str = ""
+
+
+class Anchor:
+    """The highest head that this host has seen, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Head:
+        """The head in the file; the empty one without a file. Raises LedgerRefusedError: the file
+        is damaged.
+        """
+        try:
+            content = json.loads(self.path.read_text("utf-8"))
+            return Head(int(content["sequence"]), str(content["hash"]))
+        except FileNotFoundError:
+            return Head()
+        except (ValueError, KeyError, TypeError):
+            raise LedgerRefusedError(
+                f"{self.path}: not an anchor; expected JSON with sequence and hash"
+            ) from None
+
+    def advance(self, head: Head) -> None:
+        """Write a committed head, durably, unless the file is there already or further.
+
+        A process that may only read the file leaves that to those that write.
+        """
+        if self.read().sequence >= head.sequence:
+            return
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with locked(self.path.with_name(f".{self.path.name}.lock")):
+                if self.read().sequence >= head.sequence:
+                    return
+                content = json.dumps({"sequence": head.sequence, "hash": head.hash})
+                write_whole(self.path, lambda file: file.write(content.encode()), replace=True)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise

@@ -1,1 +1,0 @@
-"""Texts that many prompts write together: votes in whole numbers."""

@@ -1,0 +1,511 @@
+"""Scores of labels after a prompt: what is requested, and what a reply says.
+
+Three ways. *Top log-probabilities*: one request for a prompt; the log-probability of each label's
+first token, where the server lists it. *Echo*: one request for each label; the server repeats
+prompt + label with the log-probability of every token, and reads the whole prompt again, because
+servers keep no beginnings of what they echo. *Generated*: the label that the answer starts with,
+one nat above the others.
+
+A server that does the first two is asked for top log-probabilities, and by echo for the few labels
+that are not listed. Labels of one token get what a local model gives, longer ones their first
+token's; labels that begin with the same token are summed over an echo, as a local model's are.
+Without an echo, a label that is not listed gets the most that it can have, which is less than
+every listed token has.
+
+Only one label can be said. Where one begins another, all are scored with the end of the line
+(`requests.overlap`): by an echo over all their tokens, as a local model's are; by lists in one
+request for every piece of a label, sent as what was said so far. A chat cannot be asked to go on
+with what it said: it is refused. A text is the longest label that it starts with.
+
+What cannot be scored gets the fixed answer: equal scores, of which `evaluation.answers` takes the
+last: Yes.
+
+The text that follows a prompt: what is requested, and what a reply says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, combinations
+from typing import Any
+
+from dpicl.ground.errors import ModelError, TooLongError
+from dpicl.models.endpoint.client import Requester, T
+from dpicl.models.endpoint.protocol import (
+    GENERATED_TOKENS,
+    Answer,
+    Api,
+    GarbledError,
+    Outcome,
+    Reply,
+    Request,
+    Unanswered,
+    chat_messages,
+    public_prompt,
+)
+from dpicl.models.requests import CONTINUATIONS, before_stop, line_end, overlap, prompt_ending
+
+PARSED_GAP = 1.0
+"""Nats between the label that a text starts with and the others: only the order means something."""
+LEAST_MASS = 1e-9
+"""Probability that is taken to be left where the listed ones add up to one or, rounded, more."""
+AGREEMENT = 0.05
+"""Nats by which a server's two ways of scoring may differ: half precision rounds."""
+_COMPARED = 5
+"""Likeliest tokens of which an echo is compared; more are not listed everywhere."""
+Listed = dict[str, float]
+"""The likeliest next pieces of a text, with their log-probabilities."""
+_SILENT = "the reply has no log-probabilities"
+
+
+@dataclass(frozen=True)
+class LabelRequest(Request):
+    """One prompt whose labels are to be scored."""
+
+    labels: tuple[str, ...]
+
+    @property
+    def ends(self) -> bool:
+        """Whether the labels are scored with what ends them."""
+        return overlap(label.strip() for label in self.labels)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The labels as they are scored."""
+        return (
+            tuple(label.rstrip() + line_end(self.prompt) for label in self.labels)
+            if self.ends
+            else self.labels
+        )
+
+    @staticmethod
+    def public(labels: tuple[str, ...]) -> LabelRequest:
+        """The same of a public prompt."""
+        return LabelRequest(public_prompt(labels), labels)
+
+
+@dataclass
+class LabelRequester(Requester[LabelRequest]):
+    """One model, asked for scores."""
+
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    """A label's tokens after a prompt's ending; those that are known are not asked for again."""
+
+    async def prepare(self, requests: Sequence[LabelRequest]) -> None:
+        """Find out how labels are cut into tokens after these prompts' endings, which are public;
+        only an echo has to know.
+
+        Raises:
+            ModelError: a label and what stands before it share a token; or one label begins
+                another, and a chat lists first tokens only.
+        """
+        if (
+            self.mode.kind == "top-logprobs"
+            and self.mode.api == "chat"
+            and any(request.ends for request in requests)
+        ):
+            raise ModelError(
+                f"model {self.client.spec.name!r} is asked by {self.mode.label} for labels of "
+                f"which one begins another; "
+                f"expected a server that has completions, a local model, or labels of which none "
+                f"begins another"
+            )
+        if self.mode.kind != "echo":
+            return
+        pairs = {
+            (prompt_ending(request.prompt), label)
+            for request in requests
+            for label in request.ended
+        }
+        for ending, label in sorted(pairs - self.tokens.keys()):
+            # as in `transformers_backend`: blanks at the prompt's end belong to the label
+            before, whole = [
+                await self.required(
+                    self._send(text, (), partial(echoed_tokens, text=text), echo=True)
+                )
+                for text in (ending.rstrip(), ending + label)
+            ]
+            if whole[: len(before)] != before or len(whole) == len(before):
+                raise ModelError(
+                    f"model {self.client.spec.name!r}: label {label!r} changes the tokens of the "
+                    f"prompt before it or adds none; "
+                    f"expected one that starts with a blank, such as ' Yes'"
+                )
+            self.tokens[ending, label] = whole[len(before) :]
+
+    async def attempt(self, request: LabelRequest) -> Answer:
+        """See `Requester.attempt`."""
+        if self.mode.kind == "echo":
+            tokens = self._label_tokens(request)
+            if (
+                self.mode.top
+                and not request.ends
+                and len({label_tokens[0] for label_tokens in tokens}) == len(tokens)
+            ):
+                return await self._echoed(request, [1] * len(tokens), await self._listed(request))
+            return await self._echoed(request, list(map(len, tokens)), [None] * len(tokens))
+        if self.mode.kind == "top-logprobs" and request.ends:
+            return await self._spelt(request)
+        labels = (
+            request.labels
+            if self.mode.api == "completions"
+            else tuple(label.strip() for label in request.labels)
+        )
+        score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
+        return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
+
+    async def public_answers(self, repeats: int) -> list[Answer]:
+        """See `Requester.public_answers`; where a server scores in two ways, both must say the
+        same, or at least rank tokens alike.
+
+        Raises:
+            ModelError: they do not, or the first lists no label.
+        """
+        answers = await super().public_answers(repeats)
+        if self.mode.kind == "echo" and not self.mode.top:
+            await self._check_order()
+        if self.mode.kind == "echo" and self.mode.top:
+            echoed = await self._echoed(
+                self.public, [1] * len(self.public.labels), [None] * len(self.public.labels)
+            )
+            pairs = zip(await self._listed(self.public), echoed.scores, strict=True)
+            if not all(one is not None and abs(one - two) < AGREEMENT for one, two in pairs):
+                raise ModelError(
+                    f"model {self.client.spec.name!r}: listed tokens and an echo differ; expected "
+                    f"the same log-probabilities"
+                )
+        return answers
+
+    async def _check_order(self) -> None:
+        """Whether an echo gives likelier words more; llama-cpp-python's gives each token the chance
+        that it comes once more.
+
+        Lists may be those after a temperature, which leaves their order. Of a server that lists
+        fewer words nothing can be compared.
+
+        Raises:
+            ModelError: it does not.
+        """
+        text = self.public.prompt.rstrip()
+        try:
+            listed = await self._send(text, (), listed_tokens, listed=_COMPARED)
+        except Unanswered:
+            self.client.limiter.failures = 0
+            return
+        words = {token: logprob for token, logprob in listed.items() if token.strip().isalnum()}
+        apart = {token: logprob for token, logprob in words.items() if token.startswith(" ")}
+        pairs = []
+        for word, logprob in (
+            apart or {f" {token}": logprob for token, logprob in words.items()}
+        ).items():
+            echoed = partial(echoed_score, text=text + word, label_tokens=1, counted=1)
+            pairs.append((logprob, await self._send(text + word, (), echoed, echo=True)))
+        pairs.sort()
+        for (less, first), (more, second) in combinations(pairs, 2):
+            if less < more - AGREEMENT and first > second + AGREEMENT:
+                raise ModelError(
+                    f"model {self.client.spec.name!r}: an echo ranks words otherwise than a list; "
+                    f"expected the same order"
+                )
+
+    def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
+        return [self.tokens[prompt_ending(request.prompt), label] for label in request.ended]
+
+    async def _spelt(self, request: LabelRequest) -> Answer:
+        """Summed log-probabilities of the pieces of every label with its end, as the server lists
+        them one after another.
+
+        Of a piece that is not listed, and all that follow it, the most that they can have together.
+        """
+        start, lists = request.prompt.rstrip(), dict[str, Listed]()
+        scores, begun, whole = list[float](), 0, 0
+        for label in request.ended:
+            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
+            while rest:
+                if said not in lists:
+                    lists[said] = await self._send(said, (), listed_tokens)
+                piece = next_piece(lists[said], rest)
+                if piece is None:
+                    score += floor(lists[said].values())
+                    break
+                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
+            begun, whole = begun + (said != start), whole + (not rest)
+            scores.append(score)
+        if not begun:
+            return equal_scores("no-label", len(scores))
+        return Answer("scored" if whole == len(scores) else "one-label", tuple(scores))
+
+    async def _listed(self, request: LabelRequest) -> list[float | None]:
+        """Log-probability of every label's first token, None where the server does not list it."""
+        firsts = [label_tokens[0] for label_tokens in self._label_tokens(request)]
+        return await self._send(request.prompt.rstrip(), (), partial(listed_scores, firsts=firsts))
+
+    async def _echoed(
+        self, request: LabelRequest, counts: Sequence[int], known: Sequence[float | None]
+    ) -> Answer:
+        """Scores by echo where there is none yet, each over the first tokens of its label: so
+        many.
+        """
+        scores = []
+        for label, label_tokens, count, score in zip(
+            request.ended, self._label_tokens(request), counts, known, strict=True
+        ):
+            text = request.prompt + label
+            echoed = partial(echoed_score, text=text, label_tokens=len(label_tokens), counted=count)
+            scores.append(await self._send(text, (), echoed, echo=True) if score is None else score)
+        return Answer("scored", tuple(scores))
+
+    def fixed(self, request: LabelRequest, outcome: Outcome) -> Answer:
+        """See `Requester.fixed`."""
+        return equal_scores(outcome, len(request.labels))
+
+    async def _send(
+        self,
+        text: str,
+        labels: Sequence[str],
+        read: Callable[[Reply], T],
+        *,
+        echo: bool = False,
+        listed: int | None = None,
+    ) -> T:
+        """One request for scores; `listed` likeliest tokens, by default the mode's."""
+        mode, top = self.mode, self.mode.top if listed is None else listed
+        written = (
+            max([GENERATED_TOKENS, *(len(label.encode()) for label in labels)])
+            if mode.kind in ("choice", "generated")
+            else 1
+        )
+        body: dict[str, Any] = {"temperature": 0, mode.limit: written}
+        if mode.api == "completions":
+            body |= {"prompt": text}
+            body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": top} if top else {}
+        else:
+            body |= {"messages": chat_messages(text, labels)}
+            body |= {"logprobs": True, "top_logprobs": top} if top else {}
+        body |= (
+            {"structured_outputs": {"choice": [label.strip() for label in labels]}}
+            if mode.kind == "choice"
+            else {}
+        )
+        return await self.send(body, read)
+
+
+def equal_scores(outcome: Outcome, count: int) -> Answer:
+    """The fixed answer."""
+    return Answer(outcome, (-math.log(count),) * count)
+
+
+def echoed_score(reply: Reply, text: str, label_tokens: int, counted: int) -> float:
+    """Summed log-probability, in nats, of the first `counted` of the `label_tokens` tokens that end
+    the text that was sent.
+
+    Raises:
+        GarbledError: the reply does not repeat the text with its log-probabilities.
+    """
+    start = len(echoed_tokens(reply, text)) - label_tokens
+    values = [
+        value for value in reply.logprobs[max(start, 0) : start + counted] if value is not None
+    ]
+    if start < 0 or len(values) != counted:
+        raise GarbledError(_SILENT)
+    return math.fsum(values)
+
+
+def listed_scores(reply: Reply, firsts: Sequence[str]) -> list[float | None]:
+    """Log-probability of each of these tokens, None where the server does not list it.
+
+    Raises:
+        GarbledError: it lists none at all.
+    """
+    if not reply.top:
+        raise GarbledError(_SILENT)
+    return [dict(reply.top).get(first) for first in firsts]
+
+
+def listed_tokens(reply: Reply) -> Listed:
+    """The likeliest next pieces of a text. Raises GarbledError: none is listed."""
+    if not reply.top:
+        raise GarbledError(_SILENT)
+    return {as_written(token): logprob for token, logprob in reply.top}
+
+
+def as_written(token: str) -> str:
+    """A token's text: some servers show a blank before it, and the end of a line, as the vocabulary
+    does.
+    """
+    ends = token.replace("<0x0A>", "Ċ")
+    return re.sub("^[▁Ġ]", " ", token) if ends.strip("Ċ") else "\n" * len(ends)
+
+
+def next_piece(listed: Listed, rest: str) -> tuple[str, float] | None:
+    """The longest listed beginning of a text and its log-probability; without its blank where none
+    has one, as some servers show them.
+    """
+    for blanks in (0, len(rest) - len(rest.lstrip(" "))):
+        pieces = [token for token in listed if token and rest.startswith(token, blanks)]
+        if pieces:
+            longest = max(pieces, key=len)
+            return rest[:blanks] + longest, listed[longest]
+    return None
+
+
+def floor(listed: Collection[float]) -> float:
+    """The most that a token which is not listed can have: no more than any listed one has, and than
+    is left.
+    """
+    left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for logprob in listed)
+    return min(math.log(max(left, LEAST_MASS)), *listed)
+
+
+def echoed_tokens(reply: Reply, text: str) -> tuple[str, ...]:
+    """Tokens of the text that was sent, a start token included; what follows them was generated.
+
+    By the tokens' own texts; where these do not make up the text (some servers show
+    them without blanks), by the count that the server bills.
+
+    Raises:
+        GarbledError: the reply does not repeat the text, or a token runs over its end.
+    """
+    if text.strip() not in reply.text:
+        raise GarbledError("the reply does not repeat what was asked")
+    start = "".join(reply.tokens).find(text)
+    ends = list(accumulate(map(len, reply.tokens)))
+    count = (
+        ends.index(start + len(text)) + 1
+        if start >= 0 and start + len(text) in ends
+        else reply.prompt_tokens
+    )
+    if not 0 < count <= len(reply.tokens):
+        raise GarbledError(_SILENT)
+    return reply.tokens[:count]
+
+
+def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:
+    """Log-probability of each label's first token; without one the floor: no more than any listed
+    token has, and than is left.
+
+    Of the tokens that may start a label and no other, the one as it is written counts, or else the
+    longest and likeliest.
+    """
+    if not reply.top:
+        raise GarbledError(_SILENT)
+    fits: list[list[tuple[bool, int, float]]] = [[] for _ in labels]
+    for token, logprob in reply.top:
+        text = as_written(token)
+        starts = [
+            index for index, label in enumerate(labels) if label.strip().startswith(text.strip())
+        ]
+        if text.strip() and len(starts) == 1:
+            fits[starts[0]].append((text == labels[starts[0]], len(text.strip()), logprob))
+    scores = [max(tokens)[2] if tokens else None for tokens in fits]
+    listed = sum(score is not None for score in scores)
+    if not listed:
+        return equal_scores("no-label", len(labels))
+    least = floor([logprob for _, logprob in reply.top])
+    return Answer(
+        "scored" if listed == len(labels) else "one-label",
+        tuple(least if score is None else score for score in scores),
+    )
+
+
+def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:
+    """The label that the text starts with, whatever its case and the marks around it; of several,
+    as 1 and 1.5, the longest.
+    """
+    words = [label.strip().lower() for label in labels]
+    # a label may begin with a mark, as -5
+    for text in (
+        reply.text.strip().lower(),
+        re.sub(r"^[\W_]+", "", reply.text).lower(),
+    ):
+        starting = [
+            word
+            for word in words
+            if text.startswith(word) and not text[len(word) : len(word) + 1].isalnum()
+        ]
+        if starting:
+            said = words.index(max(starting, key=len))
+            return Answer(
+                "parsed",
+                tuple(0.0 if place == said else -PARSED_GAP for place in range(len(labels))),
+            )
+    return equal_scores("unparsed", len(labels))
+
+
+MOST_STOPS = 4
+"""More stop strings than this are refused by some servers."""
+_BROKEN_OFF = {"abort", "error"}
+"""How vLLM and OpenRouter end a text that the server itself did not finish."""
+
+
+@dataclass(frozen=True)
+class TextRequest(Request):
+    """One text that is wanted; `seed` is that of this text alone."""
+
+    new_tokens: int
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    seed: int | None = None
+
+
+PUBLIC_TEXT_REQUEST = TextRequest(
+    public_prompt(CONTINUATIONS), GENERATED_TOKENS, stop=("Answer:",), seed=0
+)
+"""A request without private content, with everything that a text request may have."""
+
+
+@dataclass
+class TextRequester(Requester[TextRequest]):
+    """One model, asked for texts."""
+
+    async def attempt(self, request: TextRequest) -> Answer:
+        """See `Requester.attempt`."""
+        body: dict[str, Any] = {
+            "temperature": request.temperature,
+            self.mode.limit: request.new_tokens,
+        }
+        if self.mode.api == "completions":
+            body["prompt"] = request.prompt
+        else:  # a chat gets the prompt alone
+            body["messages"] = [{"role": "user", "content": request.prompt}]
+        if self.mode.kind != "bare-text":
+            # a stop string of blanks would end a chat's answer at the blanks before it, which do
+            # not count
+            stop = [
+                mark for mark in request.stop if self.mode.api == "completions" or mark.strip()
+            ][:MOST_STOPS]
+            body |= {
+                **({"stop": stop} if stop else {}),
+                **({} if request.seed is None else {"seed": request.seed}),
+            }
+
+        def read(reply: Reply) -> Answer:
+            if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
+                raise TooLongError(
+                    f"model {self.client.spec.name!r}: a prompt and {request.new_tokens} new "
+                    f"tokens do not fit its context "
+                    f"of {self.context} tokens together"
+                )
+            return read_text(reply, self.mode.api, request.stop)
+
+        return await self.send(body, read)
+
+    def fixed(self, request: TextRequest, outcome: Outcome) -> Answer:
+        """See `Requester.fixed`: an empty text."""
+        return Answer(outcome)
+
+
+def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Answer:
+    """The text up to its first stop string.
+
+    Raises:
+        GarbledError: the reply holds no text, or one that the server broke off.
+    """
+    if reply.finish_reason in _BROKEN_OFF or not (reply.text or reply.finish_reason):
+        raise GarbledError("the reply holds no whole text")
+    text = before_stop(reply.text.lstrip() if api == "chat" else reply.text, stop)
+    return Answer("generated" if text else "empty", text=text)

@@ -1,0 +1,271 @@
+"""What a language model is asked: the scores of a few continuations after each prompt, or the text
+that follows it.
+
+A model's `description` says which one answered, so that a run can record it. `HashScorer` answers
+without a model, for tests and wiring.
+
+What a tabular in-context learner is asked: rows to label, beside rows with labels; numbers
+throughout, no text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+Trust = Literal["local", "remote"]
+"""`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
+CONTINUATIONS = (" No", " Yes")
+"""What is scored after a prompt over a table: column 0 and 1 of every score table."""
+Tokens = tuple[int, ...]
+Answer = TypeVar("Answer", str, tuple[int, ...])
+Progress = Callable[[int], None]
+"""Called now and then with the number of prompts finished so far."""
+
+
+def prompt(demonstrations: Sequence[str], query: str) -> str:
+    """One prompt as in DP-TabICL: demonstrations, one a line, then the query; without
+    demonstrations the zero-shot prompt.
+    """
+    return "\n".join([*demonstrations, query])
+
+
+def prompt_digest(prompt: str) -> bytes:
+    """sha256 of a prompt, 32 bytes: its identity where the text must not be stored."""
+    return hashlib.sha256(prompt.encode()).digest()
+
+
+def prompt_ending(prompt: str) -> str:
+    """A prompt's last word and the blanks around it: the tokens of a continuation depend on nothing
+    before.
+    """
+    words = prompt.rstrip()
+    return prompt[max(words.rfind(" "), words.rfind("\n"), 0) :]
+
+
+def overlap(answers: Iterable[Answer]) -> bool:
+    """Whether one of these texts, or token sequences, begins another or is it: whoever says the
+    longer has said the shorter.
+
+    Log-probabilities of such answers cannot be compared: of 1 and 10 the first would never be the
+    less likely. So all answers of such a set are scored with what ends them; all, since an end
+    costs each of them about as much. Other sets need none, and are scored without.
+    """
+    return any(two[: len(one)] == one for one, two in pairwise(sorted(answers)))
+
+
+def line_end(prompt: str) -> str:
+    """What ends an answer in a prompt: the end of its line, or an empty line where the prompt has
+    such, as between texts.
+    """
+    return "\n\n" if "\n\n" in prompt else "\n"
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string."""
+    return text[: min((text.find(mark) for mark in stop if mark in text), default=len(text))]
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """Which model answered; every run records it."""
+
+    name: str
+    kind: str
+    revision: str
+    """Commit of the published model; empty when there is none."""
+    digest: str
+    """sha256 that changes when the model's files do; see the back end for what it covers."""
+    trained: bool
+    """False: the answers mean nothing and only show that the parts fit."""
+    trust: Trust
+    note: str = ""
+    mode: str = ""
+    """How a server is asked, or what a tabular model reads; of a language model in this process its
+    number format and chat template, empty for float32 and completions.
+    """
+
+
+class Scorer(Protocol):
+    """Anything that can score continuations."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that answers."""
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Log-probability of each continuation, such as " Yes", after each whole prompt; a repeated
+        prompt is computed once.
+
+        Only one of them can be said: where one begins another, all are scored with what ends them
+        (`overlap`).
+
+        Returns:
+            Sums over the continuation's tokens, in nats, float64 of shape (prompts,
+            continuations), in the order given; it never changes a prompt's scores.
+
+        Raises:
+            ModelError: the model cannot answer; nothing is truncated to make it fit.
+        """
+
+
+@runtime_checkable
+class TextGenerator(Protocol):
+    """Anything that can write text."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that answers."""
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
+        """The text that follows each whole prompt, in the order given, without stop strings.
+
+        Args:
+            new_tokens: most tokens of a text.
+            stop: a text ends before the first of them.
+            temperature: 0 takes the likeliest token, and computes a repeated prompt once.
+            seed: of samples; each place in the list is a sample of its own.
+
+        Raises:
+            ModelError: the model cannot answer; nothing is truncated to make it fit.
+        """
+
+
+@runtime_checkable
+class Tallying(Protocol):
+    """A model whose answers are not all of one kind, and cost something."""
+
+    def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
+        """Public counts of prompts that `score` has answered, by how they were answered, and of
+        what was spent since the last tally.
+
+        Without continuations, of the texts that these prompts got in the last `generate` that
+        held them. No text, nothing of a single prompt.
+        """
+
+
+@dataclass(frozen=True)
+class HashScorer:
+    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do
+    the letters of a text.
+    """
+
+    name: str = "fake"
+    trust: Trust = "local"
+
+    @property
+    def description(self) -> ModelDescription:
+        """Says that nothing was trained and nothing was read."""
+        return ModelDescription(
+            name=self.name,
+            kind="fake",
+            revision="1",
+            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
+            trained=False,
+            trust=self.trust,
+            note="fake: scores are hashes of the prompt, for tests and wiring only",
+        )
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        continuations: Sequence[str],
+        *,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
+
+        def score(prompt: str, continuation: str) -> float:
+            digest = hashlib.sha256(prompt_digest(prompt) + continuation.encode()).digest()
+            return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
+
+        scores = [
+            [score(prompt, continuation) for continuation in continuations] for prompt in prompts
+        ]
+        if progress is not None:
+            progress(len(prompts))
+        return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        new_tokens: int,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> list[str]:
+        """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
+
+        def text(prompt: str, sample: str) -> str:
+            digest = hashlib.sha256(prompt_digest(prompt) + b"text" + sample.encode()).digest()
+            return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
+
+        samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
+        return [
+            before_stop(text(prompt, sample)[:new_tokens], stop)
+            for prompt, sample in zip(prompts, samples, strict=True)
+        ]
+
+
+LEAST_LIKELY = -50.0
+"""Nats: the log-probability of an answer that no row in context has, and the least of any."""
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows in context.
+
+    Attributes:
+        values: shape (rows, columns), float64; nan where a value is missing or unknown.
+        labels: codes of answers, shape (rows,), int64.
+        categorical: positions of columns whose numbers are names, in no order.
+    """
+
+    values: np.ndarray
+    labels: np.ndarray
+    categorical: Sequence[int] = ()
+
+
+class TabularModel(Protocol):
+    """A model that predicts labels of rows from labelled rows beside them, without being fitted."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """The model that answers."""
+
+    def log_probabilities(
+        self, context: LabelledRows, queries: np.ndarray, answers: int
+    ) -> np.ndarray:
+        """Log-probability of every answer to every query; no query changes what another one gets.
+
+        Args:
+            queries: shape (queries, columns), as `LabelledRows.values`.
+            answers: how many there are; a label is one of 0 to answers - 1.
+
+        Returns:
+            In nats, float64 of shape (queries, answers).
+
+        Raises:
+            ModelError: the model takes no such rows.
+        """

@@ -1,0 +1,465 @@
+"""One horizon of a contract: charged once, and its periods frozen, noted, drawn and published in
+order, each once.
+
+    charge    the horizon, once, with the price of all its periods
+    freeze    the rows of a period that is over: exact counts, written once (`frozen`)
+    note      the period's release in the ledger, at no cost, with the random name of its counts
+    draw      noisy sums from what is frozen of all periods until then, never from the table
+    publish   first wins, as of any release
+
+Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as
+            long as each is drawn once from one history: what is frozen decides.
+
+What a period of a series counted, frozen: written once, durably, before anything is drawn from it,
+and read back by whoever draws.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.source import arrival_periods, has_arrivals
+from dpicl.data.reading.split import Entered, entering_rows
+from dpicl.ground.errors import LedgerRefusedError, ParameterError, PrivacyError
+from dpicl.ground.files import write_whole
+from dpicl.ground.types import PrivateTable
+from dpicl.home.accounts import ledger_key, open_ledger
+from dpicl.home.sealed import read_archive, write_archive
+from dpicl.home.settings import Settings
+from dpicl.ledger import Ledger
+from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger.keys import keyed_hash
+from dpicl.methods import tabular
+from dpicl.methods.base import draws_for
+from dpicl.methods.counted_horizon import SURE, Arrays, CountedHorizon, Exact
+from dpicl.release.names import ReleaseFacts, part_of
+from dpicl.release.releases import UnitReleases, named_releases
+
+
+@dataclass(frozen=True)
+class HorizonProgress:
+    """What all published periods of a horizon published, how many of them only now, and whether the
+    horizon was charged now.
+    """
+
+    published: Sequence[Arrays]
+    made: int
+    is_new: bool
+
+    def sentence(self, horizon: Horizon, first: int, last: int, more: str = "") -> str:
+        """What was made, and which periods rows are of; `more` tells this horizon from others of
+        the contract.
+        """
+        names = horizon.contract.releases.calendar.periods
+        made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
+        window = horizon.series.window_rows(self.published[:last], [(first, last)])
+        few = (
+            ""
+            if window.rows[0] > SURE * window.deviations[0]
+            else ", and hardly more than noise: that window has too few rows"
+        )
+        return (
+            f"{horizon.contract.name}{more}: {made}; rows are of {names[first - 1]} to "
+            f"{names[last - 1]}{few}."
+        )
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """One horizon of a contract: its release in the ledger, and those of its periods, counted from
+    1.
+    """
+
+    ledger: Ledger
+    contract: Contract
+    unit: Unit
+    cell: Cell
+    release: Release
+    settings: Settings
+
+    @staticmethod
+    def all_of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
+        """Those of a unit, one for each of its releases, each charged by itself; opens their
+        account.
+        """
+        named = named_releases(ledger, contract, unit, settings, ReleaseFacts())
+        return [
+            Horizon(ledger, contract, unit, cell, release, settings)
+            for cell, release in named.items()
+        ]
+
+    @staticmethod
+    def of(ledger: Ledger, contract: Contract, unit: Unit, settings: Settings) -> Horizon:
+        """That of a unit that makes one release."""
+        (horizon,) = Horizon.all_of(ledger, contract, unit, settings)
+        return horizon
+
+    @cached_property
+    def series(self) -> CountedHorizon[Any, Any]:
+        """Its counters."""
+        return tabular(self.unit.method).series(self.contract, self.unit, self.cell)
+
+    @property
+    def frozen(self) -> FrozenPeriods:
+        """What its periods counted."""
+        return FrozenPeriods(
+            self.settings, self._key, self.release.release_id, self.contract.name, self.series
+        )
+
+    def until(
+        self,
+        last: int,
+        over: int,
+        rows: Callable[[], AbstractContextManager[PrivateTable]],
+        begun: Callable[[bool, int], object] = lambda is_new, published: None,
+    ) -> HorizonProgress:
+        """Have at least the periods 1 to `last` published: where some are not, those until `over`
+        are made in order, from the rows that `rows` gives. Nothing is read nor charged where they
+        are. Once all of the horizon are published, what is private of it is gone. `begun` is told,
+        before anything is drawn, whether the horizon was charged now and how many periods were
+        published. Raises DpiclError: the budget does not allow it; LedgerRefusedError: the horizon
+        cannot go on.
+        """
+        before = published = self.published(self.series.periods)
+        is_new = False
+        if len(before) < last:  # a window of what is published needs no further period
+            try:
+                history = self.history(len(before))
+                with rows() as table:
+                    is_new = self.charge()
+                    begun(is_new, len(before))
+                    published = self.make(over, history, before, table)
+            except (LedgerRefusedError, PrivacyError, FileNotFoundError):
+                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen
+                # anew it is another one than was charged
+                if len(published := self.published(self.series.periods)) < last:
+                    raise
+        # also after one that was killed, or froze again, when these were gone
+        if len(published) == self.series.periods:
+            self.frozen.forget()
+        return HorizonProgress(published, len(published) - len(before), is_new)
+
+    def uncounted(self, last: int) -> list[int]:
+        """The periods until `last` whose rows are yet to be counted: neither published nor frozen.
+        Raises LedgerRefusedError: see `frozen`.
+        """
+        made = len(self.published(self.series.periods))
+        return [period for period in range(made + 1, last + 1) if self.frozen.read(period) is None]
+
+    def charge(self) -> bool:
+        """Charge the price of all periods, unless it was charged, and publish what the horizon is;
+        whether it was charged now.
+        """
+        one = self._releases(self.release)
+        answer = one.charge(self.ledger, self.cell)
+        if answer.artefact_sha256 is None:
+            stated = {"periods": self.contract.releases.calendar.periods, **self.series.stated}
+            one.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
+        return answer.is_new
+
+    def published(self, periods: int) -> list[Arrays]:
+        """What the first so many periods published, up to the first that did not."""
+        released: list[Arrays] = []
+        won = {
+            entry.release.release_id
+            for entry in self.ledger.entries(self.release.account)
+            if entry.artefact_sha256 is not None
+        }
+        for period in range(1, periods + 1):
+            part = self.part(period)
+            if part.release_id not in won:
+                break
+            released.append(self._read(self._releases(part)))
+        return released
+
+    @cached_property
+    def _key(self) -> bytes:
+        return ledger_key(self.settings)
+
+    @cached_property
+    def _contract(self) -> str:
+        return contract_digest(self.contract)
+
+    def part(self, period: int, frozen: str = "") -> Release:
+        """A period's release, which costs nothing beside the horizon; its name says nothing of
+        rows, `frozen` is that of its counts.
+        """
+        name = self.contract.releases.calendar.periods[period - 1]
+        return part_of(
+            self._key,
+            self.release,
+            self._contract,
+            index=period,
+            period=name,
+            noted={"frozen": frozen},
+        )
+
+    def history(self, made: int) -> list[PeriodCounts]:
+        """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or
+        is not what the ledger notes, so that what would be refused after rows were read is refused
+        for free.
+        """
+        history = self.frozen.history(made)
+        self.ledger.check_horizon(self.release.release_id)
+        for period in (made, made + 1):
+            noted = (
+                self.ledger.find(self.part(period).release_id)
+                if 1 <= period <= self.series.periods
+                else None
+            )
+            stands = self.frozen.read(period) if noted is not None else None
+            if noted is not None and (
+                stands is None or stands.name != noted.release.parameters["frozen"]
+            ):
+                raise LedgerRefusedError(
+                    f"{self.contract.name}: the counts of period {period} are lost, or others; "
+                    f"{RESTART}"
+                )
+        return history
+
+    def make(
+        self,
+        over: int,
+        history: Sequence[PeriodCounts],
+        published: Sequence[Arrays],
+        rows: PrivateTable,
+    ) -> list[Arrays]:
+        """Freeze, note, draw and publish in order the periods that are over and not `published`;
+        gives what all of them published.
+        """
+        frozen, made = list(history), list(published)
+        arrived = arrival_periods(rows, self.contract)
+        for period in range(len(made) + 1, over + 1):
+            stands = self.frozen.read(period)
+            if stands is None:
+                if not has_arrivals(rows, self.contract, period):
+                    raise LedgerRefusedError(
+                        f"{self.contract.name}: the counts of period {period} are gone since its "
+                        f"delivery was left unread; start again"
+                    )
+                own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
+                counts, entered = self._counted(
+                    own, Entered.together(one.entered for one in frozen)
+                )
+                before = frozen[-1].name if frozen else ""
+                stands = self.frozen.freeze(
+                    period, self.series.needed(counts, made), entered, before=before
+                )
+            frozen.append(stands)
+            made.append(self._released(period, frozen, made))
+        return made
+
+    def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[Any, Entered]:
+        """See `entering_counts`; everybody's rows are told apart by one key for the whole
+        horizon.
+        """
+        key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
+        return entering_counts(self.series, rows, self.contract, entered, key=key)
+
+    def _released(
+        self, period: int, history: Sequence[PeriodCounts], published: Sequence[Arrays]
+    ) -> Arrays:
+        """A period's release: noted, drawn and published, unless it was."""
+        one = self._releases(self.part(period, history[-1].name))
+        if one.charge(self.ledger, self.cell).artefact_sha256 is None:
+            stream = draws_for(self.contract, self.unit.seed).secret("period", str(period))
+            content = io.BytesIO()
+            np.savez(
+                content,
+                allow_pickle=False,
+                **self.series.draw([one.counts for one in history], published, stream),
+            )
+            one.publish(self.ledger, self.cell, content.getvalue())
+        return self._read(one)
+
+    def _read(self, release: UnitReleases) -> Arrays:
+        """What a period published."""
+        with np.load(
+            io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False
+        ) as stored:
+            return dict(stored)
+
+    def _releases(self, release: Release) -> UnitReleases:
+        return UnitReleases(self.contract, self.unit, self.settings, {self.cell: release})
+
+
+def uncounted(
+    contract: Contract, units: Iterable[Unit], settings: Settings, period: str
+) -> list[int]:
+    """The periods until this one whose deliveries are yet to be counted, by any of the horizons of
+    these units of a contract. Raises LedgerRefusedError: a horizon cannot go on.
+    """
+    last = contract.releases.calendar.index(period)
+    with open_ledger(settings) as ledger:
+        every = [Horizon.all_of(ledger, contract, unit, settings) for unit in units]
+        return sorted(
+            {number for some in every for horizon in some for number in horizon.uncounted(last)}
+        )
+
+
+def entering_counts(
+    series: CountedHorizon[Exact, Any],
+    rows: PrivateTable,
+    contract: Contract,
+    entered: Entered,
+    *,
+    key: bytes,
+) -> tuple[Exact, Entered]:
+    """Exact counts of the rows of a period that enter, less those that take others back; and whose
+    all of these are. The other arguments are those of `entering_rows`.
+    """
+    places, new = entering_rows(rows, contract, entered, key=key)
+    if contract.source.sign is None:
+        return series.counted(rows, contract, places), new
+    signs = rows.numbers(contract.source.sign)[places]
+    come, back = (series.counted(rows, contract, places[signs == one]) for one in (1, -1))
+    return come - back, new
+
+
+FOLDER = "series"
+_ABOUT, _ARRAYS = "about.json", "arrays"
+_NAME_BYTES = 16
+
+
+@dataclass(frozen=True)
+class PeriodCounts:
+    """One period: its random name and that of the period before, exact counts, and how many rows of
+    each person entered.
+    """
+
+    name: str
+    before: str
+    counts: Any
+    entered: Entered
+
+
+def new_name(_counts: np.ndarray) -> str:
+    """At random, whatever was counted: the ledger shows it."""
+    return secrets.token_hex(_NAME_BYTES)
+
+
+@dataclass(frozen=True)
+class FrozenPeriods:
+    """The periods of one horizon, by the id of its release; `where` names it in messages, and
+    `method` knows what was counted.
+    """
+
+    settings: Settings
+    key: bytes
+    horizon: str
+    where: str
+    method: CountedHorizon[Any, Any]
+
+    def freeze(self, period: int, counts: Any, entered: Entered, *, before: str) -> PeriodCounts:
+        """Write a period, unless it is there; gives what stands. Raises LedgerRefusedError: a twin
+        has ended the horizon meanwhile.
+        """
+        said, flat = self.method.packed(counts)
+        about, arrays = _packed(flat, entered)
+        named = json.dumps({**said, **about, "name": new_name(flat), "before": before}).encode()
+        contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
+        self.settings.own(FOLDER, self.horizon)
+        write_whole(
+            self._path(period), lambda file: write_archive(file, self._key(period), iter(contents))
+        )
+        stands = self.read(period)
+        if stands is None:
+            raise LedgerRefusedError(
+                f"{self.where}: the counts of period {period} are gone; {RESTART}"
+            )
+        return stands
+
+    def read(self, period: int) -> PeriodCounts | None:
+        """A period as it was frozen; None before.
+        Raises LedgerRefusedError: its file is another one, or damaged.
+        """
+        path = self._path(period)
+        if not path.exists():
+            return None
+        try:
+            contents = dict(read_archive(path, self._key(period)))
+            about = json.loads(contents[_ABOUT])
+            flat, entered = _unpacked(about, zlib.decompress(contents[_ARRAYS]))
+            counts = self.method.unpacked(about, flat)
+        except (ParameterError, KeyError, ValueError, zlib.error):
+            raise LedgerRefusedError(
+                f"{self.where}: the counts of period {period} are damaged, or of another "
+                f"installation; {RESTART}"
+            ) from None
+        return PeriodCounts(about["name"], about["before"], counts, entered)
+
+    def history(self, periods: int) -> list[PeriodCounts]:
+        """Periods 1 to `periods`, each of which names the one before. Raises LedgerRefusedError:
+        one is lost, or is another one.
+        """
+        frozen: list[PeriodCounts] = []
+        for period in range(1, periods + 1):
+            one = self.read(period)
+            if one is None or one.before != (frozen[-1].name if frozen else ""):
+                what = (
+                    "are lost"
+                    if one is None
+                    else "are not those that the period before was counted with"
+                )
+                raise LedgerRefusedError(
+                    f"{self.where}: the counts of period {period} {what}; {RESTART}"
+                )
+            frozen.append(one)
+        return frozen
+
+    def forget(self) -> None:
+        """Remove all periods: the horizon is over."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _folder(self) -> Path:
+        return self.settings.home / FOLDER / self.horizon
+
+    def _path(self, period: int) -> Path:
+        return self._folder / f"{period:05}"
+
+    def _key(self, period: int) -> bytes:
+        return bytes.fromhex(keyed_hash(self.key, "frozen period", self.horizon, period))
+
+
+RESTART = "what was published stands, and a new horizon (`releases.first`) is a new charge"
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """In the shortest signed whole numbers that hold them."""
+    most = int(np.abs(values).max()) if values.size else 0
+    return values.astype(np.min_scalar_type(-most - 1))
+
+
+def _packed(flat: np.ndarray, entered: Entered) -> tuple[dict[str, Any], bytes]:
+    """All arrays one after another, and what they are: many small files of arrays would take longer
+    to read than to count.
+    """
+    counts, rows = _narrow(flat), _narrow(entered.rows)
+    about = {"counts": counts.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
+    return about, counts.tobytes() + entered.persons.tobytes() + rows.tobytes()
+
+
+def _unpacked(about: Mapping[str, Any], content: bytes) -> tuple[np.ndarray, Entered]:
+    after = about["persons"] * (np.dtype(np.uint64).itemsize + np.dtype(about["rows"]).itemsize)
+    flat = np.frombuffer(
+        content, about["counts"], (len(content) - after) // np.dtype(about["counts"]).itemsize
+    )
+    persons = np.frombuffer(content, np.uint64, about["persons"], flat.nbytes)
+    rows = np.frombuffer(content, about["rows"], about["persons"], flat.nbytes + persons.nbytes)
+    return flat, Entered(persons, rows.astype(np.int64))

@@ -1,0 +1,194 @@
+"""What is asked for: one release of a contract's rows, in public facts alone.
+
+Guarantee   none spent: nothing here is of a row.
+
+What is refused before a row is read, of every release: by its contract, its period, and the model
+that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.declared import Declared
+from dpicl.contract.periods import ONCE, period_at, period_before
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.queries import load_queries
+from dpicl.data.reading.source import find_rows
+from dpicl.ground.errors import ModelRefusedError, ParameterError, PrivacyError
+from dpicl.home.settings import Settings
+from dpicl.methods import METHODS, on_texts
+from dpicl.methods.noise import check_noise
+from dpicl.release.names import ReleaseFacts
+
+if TYPE_CHECKING:
+    from dpicl.models.spec import ModelSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest:
+    """One release, as a person, a program or a schedule asks for it.
+
+    Attributes:
+        dataset: the name of a contract.
+        epsilon: of the release, in nats; `dpicl.contract.pipeline.read_epsilon` reads one that was
+        typed. method: of `dpicl.methods`; the usual one of `trust`, or of texts, if None.
+        trust: who sees true rows: `central`, a curator; `local`, the client alone.
+        shots: how many demonstrations a method makes whose release depends on their number; of
+            texts, how many texts.
+        options: of the method, in place of its usual ones.
+        period: where the contract releases again each month, say, another one than now; of a
+            horizon, the last one of what is derived.
+        anyway: of a table, make a release that would be little but noise at the stated number of
+            rows.
+        generator: of texts, the model that reads the private ones and writes; the release that
+            stands if None.
+        window: of a table with a horizon, how many periods the rows are of; all if None.
+    """
+
+    dataset: str
+    epsilon: float
+    method: str | None = None
+    trust: str = "central"
+    shots: int = 4
+    options: Mapping[str, object] = field(default_factory=dict)
+    period: str | None = None
+    anyway: bool = False
+    generator: str | None = None
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """What a request comes to: the one release of a unit, of this contract and period.
+
+    Attributes:
+        writer: of texts, the model that reads the private ones and writes.
+        anyway: as of the request.
+    """
+
+    contract: Declared
+    unit: Unit
+    cell: Cell
+    period: str = ONCE
+    writer: ModelSpec | None = None
+    anyway: bool = False
+
+    @property
+    def facts(self) -> ReleaseFacts:
+        """What names it besides contract and unit."""
+        if self.writer is None:
+            return ReleaseFacts(self.period)
+        from dpicl.models.embedding import embedder_fingerprint
+        from dpicl.release.readers import fingerprint
+
+        return ReleaseFacts(self.period, fingerprint(self.writer), embedder_fingerprint(None))
+
+
+def period_of(
+    contract: Declared,
+    chosen: str | None,
+    at: datetime,
+    methods: Sequence[str] = (),
+    *,
+    over: bool = False,
+) -> str:
+    """The period of a contract's releases: the chosen one, or what the contract says of a time.
+    Where the `methods` count a horizon, or it must be `over`, it is the last that is over then.
+    Raises ParameterError: some methods count a horizon and others do not, or it has no such period.
+    """
+    counting = [name for name in methods if METHODS[name].is_series(contract)]
+    if not counting:
+        return chosen or (period_before if over else period_at)(contract.releases.every, at)
+    # it would release the period that is not over yet
+    if other := next((name for name in methods if name not in counting), None):
+        raise ParameterError(
+            "methods",
+            other,
+            f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in "
+            f"another run",
+        )
+    calendar = contract.releases.calendar
+    if chosen is not None:
+        _ = calendar.index(chosen)
+    return chosen or calendar.periods[max(1, calendar.over_by(at, contract.releases.every)) - 1]
+
+
+def check_source(contract: Declared, settings: Settings) -> None:
+    """Whether a contract's rows and public queries are at hand; reads no private row. Raises
+    SourceError: they are not; DataError: the queries break the contract.
+    """
+    if isinstance(contract, TextContract):
+        from dpicl.data.texts.read import find_texts  # of a table it is not needed
+
+        find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+    elif isinstance(contract, Contract):
+        find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        load_queries(contract, data_folder=settings.data)
+
+
+def check_drawn(contract: Declared, unit: Unit, *, anyway: bool) -> None:
+    """Whether a unit's releases have a price, and are more than noise at the stated number of rows,
+    unless they are made `anyway`. Raises DpiclError: not so.
+    """
+    METHODS[unit.method].releases(contract, unit)
+    if isinstance(contract, Contract):
+        check_noise(contract, unit, anyway=anyway)
+
+
+def check_window(contract: Declared, unit: Unit, window: int | None) -> None:
+    """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is
+    given.
+    """
+    if window is not None:
+        expected = (
+            f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} "
+            f"counts"
+        )
+        raise ParameterError("window", window, expected)
+
+
+def check_named(contract: Declared, option: str) -> None:
+    """Refuse to spend budget on a default model, which nobody has chosen; benchmarks have none. The
+    refusal says what to name.
+    """
+    if isinstance(contract, TextContract) and not contract.privacy.budget.benchmark:
+        raise ModelRefusedError(
+            f"{contract.name}: no model is named, and the default one has random weights, on "
+            f"which budget would be spent for nothing; "
+            f"expected {option} NAME (`tiny` too, if it is meant)"
+        )
+
+
+def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
+    """Private texts are read by a model that may see them: votes on tokens in this process only,
+    ensembles on a trusted server too. Raises ModelRefusedError: this one may not; PrivacyError: it
+    counts in too few bits for texts that are not a benchmark's.
+    """
+    is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
+    if is_server or writer.trust != "local":
+        raise ModelRefusedError(
+            f"model {writer.name!r} is "
+            f"{'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and "
+            f"raw rows stay "
+            f"local; expected a local model as --generator, which may be another than the --model "
+            f"that answers"
+        )
+    if writer.kind == "endpoint" or contract.privacy.budget.benchmark:
+        return
+    from dpicl.models.opening import number_format  # of a table no model is opened
+
+    counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else number_format(writer)
+    if counts_in != "float32":
+        # voters are read in batches, and one prompt moves what rounding makes of the others: in
+        # sixteen bits too far
+        raise PrivacyError(
+            f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private "
+            f"text moves the votes of others by "
+            f"rounding; expected dtype float32 for the model that writes, or a contract with "
+            f"`benchmark: true`"
+        )

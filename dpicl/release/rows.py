@@ -1,0 +1,348 @@
+"""A data set's private rows on their way to a mechanism: read from where the contract says they
+are, checked against its rules, and split into rows to protect and rows to ask.
+
+Between these steps they are in `held`, this process's memory, where a release is made here alone;
+else in files of `folder`, which is private, for the stages of a run on any host. A large table is
+in batches, which are always files (`batches`).
+
+Guarantee   none spent: rows move, and nothing leaves.
+
+Drawing releases of a table from its rows: the only step that sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpicl.contract import Contract, TextContract
+from dpicl.contract.declared import Declared
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.data.reading.batches import held_out, merged_violations
+from dpicl.data.reading.checks import rules_of, violations
+from dpicl.data.reading.files import in_batches, survey
+from dpicl.data.reading.parse import typed_table
+from dpicl.data.reading.queries import load_queries
+from dpicl.data.reading.source import load_source, query_parts, read_deliveries
+from dpicl.data.reading.split import fewer, split_table
+from dpicl.ground.errors import DataError, RunError
+from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.ground.printable import tell_holder
+from dpicl.ground.types import DataRule, PrivateTable, QueryTable, Violation
+from dpicl.home.accounts import check_payer, ledger_key
+from dpicl.home.benchmarks import check_published, content_digest
+from dpicl.home.settings import Settings
+from dpicl.ledger import content_version
+from dpicl.methods import METHODS, tabular
+from dpicl.methods.base import draws_for
+from dpicl.methods.tabular_method import TabularMethod
+from dpicl.release.table_files import (
+    INDEX,
+    Batches,
+    begin,
+    check_open,
+    keep_stream,
+    keep_table,
+    kept_table,
+    private_folder,
+    split_key,
+)
+
+TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
+TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The private rows of one data set, wherever they are."""
+
+    contract: Declared
+    settings: Settings
+    folder: Path
+    held: dict[str, Any] | None = None
+
+    @property
+    def batches(self) -> Batches | None:
+        """Of a table that was read so; None of one that is whole."""
+        return Batches.find(self.contract, self.settings, self.folder)
+
+    def read(self, period: str | None, uncounted: Callable[[Contract], Sequence[int]]) -> str:
+        """Read the source once, whole or in batches; gives a line of counts.
+
+        Args:
+            period: of texts that come in deliveries, whose.
+            uncounted: of a table that comes in deliveries, numbers of those to read.
+
+        Raises:
+            DataError: a row breaks the contract by itself; SourceError: there is no source.
+        """
+        contract, settings = self.contract, self.settings
+        if isinstance(contract, TextContract):
+            from dpicl.data.texts.read import load_texts  # of a table it is not needed
+
+            table = load_texts(
+                contract,
+                data_folder=settings.data,
+                cache_folder=settings.cache,
+                period=period if contract.is_delivered else None,
+            )
+        else:
+            assert isinstance(contract, Contract)
+            if (self.folder / INDEX).exists():
+                return "already done"
+            check = partial(check_payer, contract, settings)
+            if contract.source.frame:
+                if settings.given is None or settings.given.rows is None:
+                    raise RunError(
+                        f"{contract.name}: its rows are given by the program that makes the "
+                        f"release, and are not here"
+                    )
+                table = typed_table(settings.given.rows, contract, contract.name)
+            elif contract.source.deliveries is not None:
+                table = read_deliveries(contract, settings.data, list(uncounted(contract)))
+            elif in_batches(contract) and contract.source.query is not None:
+                return keep_stream(query_parts(contract, check), contract, settings, self.folder)
+            elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
+                return begin(files, contract, self.folder)
+            else:
+                table = load_source(
+                    contract, data_folder=settings.data, cache_folder=settings.cache, check=check
+                )
+        self._keep(TABLE, table)
+        return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
+
+    def verdicts(self) -> tuple[tuple[DataRule, ...], tuple[Violation, ...]]:
+        """The contract's rules, and those that the rows break."""
+        contract, batches = self.contract, self.batches
+        if batches is not None:
+            return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
+        table = self.whole()
+        if isinstance(contract, TextContract):
+            from dpicl.data.texts.read import text_rules, text_violations
+
+            return text_rules(contract), text_violations(table, contract)
+        assert isinstance(contract, Contract)
+        return rules_of(contract), violations(table, contract)
+
+    def split(self, most: int | None) -> tuple[int, int, int]:
+        """Hold out what is asked, `most` queries at most; gives how many rows there are to protect,
+        to ask, and held out in all.
+        """
+        contract, settings, batches = self.contract, self.settings, self.batches
+        if batches is not None:
+            facts = batches.facts()
+            check_published(
+                batches.contract, partial(facts.whole_digest, batches.contract), settings
+            )
+            asked = load_queries(batches.contract, data_folder=settings.data)
+            parts = [batches.test(number) for number in range(batches.count)]
+            train_rows, digest = facts.train_rows, facts.digest(batches.contract)
+            test, positions = held_out(
+                parts, train_rows, batches.contract, key=batches.key, most=most, queries=asked
+            )
+        else:
+            table = self.whole()
+            check_published(contract, partial(content_digest, contract, table), settings)
+            if isinstance(contract, Contract):
+                asked = load_queries(contract, data_folder=settings.data)
+                key = split_key(settings, contract)
+                whole = split_table(table, contract, key=key, most=most, queries=asked)
+            else:
+                from dpicl.data.texts.read import split_texts
+
+                assert isinstance(contract, TextContract)
+                whole = split_texts(table, contract, most=most)
+            digest = content_digest(contract, whole.train.data)
+            train_rows, test, positions = (
+                whole.train.row_count,
+                whole.test.data,
+                whole.query_positions,
+            )
+            self._keep(TRAIN, whole.train.data)
+            if self.held is not None:  # a file stays, for a run that is resumed
+                self.held.pop(TABLE, None)
+        if self.held is None:
+            write_json(self.folder / DIGEST, digest, mode=PRIVATE_MODE)
+        else:
+            self.held[DIGEST] = digest
+        self._hold(test, positions)
+        return train_rows, len(positions), test.num_rows
+
+    def public_queries(self, most: int | None) -> int | None:
+        """Where clients report there are no rows to split: the contract's public queries; how many,
+        None where it names none.
+        """
+        contract = self.contract
+        assert isinstance(contract, Contract)
+        asked = load_queries(contract, data_folder=self.settings.data)
+        if asked is None or contract.evaluation != "public":
+            return None
+        self._hold(asked, fewer(np.arange(asked.num_rows), most, contract.name))
+        return asked.num_rows
+
+    def whole(self) -> pa.Table:
+        """All rows as they were read, of a table that is not in batches."""
+        return self._kept(TABLE)
+
+    def train(self) -> PrivateTable:
+        """The rows to protect, all in memory."""
+        if (batches := self.batches) is None:
+            return PrivateTable(self._kept(TRAIN))
+        parts = [batches.train(number).data for number in range(batches.count)]
+        return PrivateTable(pa.concat_tables(parts, promote_options="permissive"))
+
+    def test(self) -> QueryTable:
+        """All held-out rows; reads no row to protect."""
+        return QueryTable(self._kept(TEST))
+
+    def queries(self) -> QueryTable:
+        """The held-out rows that are put to the model; reads no row to protect."""
+        return QueryTable(self._kept(TEST).take(self.asked))
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Positions of the queries among the held-out rows, shape (queries,)."""
+        if self.held is not None:
+            return np.asarray(self.held[QUERIES])
+        return read_arrays(self.folder / QUERIES)["asked"]
+
+    @property
+    def state(self) -> str:
+        """The keyed name of the state of the rows to protect, whatever their order; private, as who
+        sees two of them can compare tables.
+        """
+        stored = read_json(self.folder / DIGEST) if self.held is None else self.held[DIGEST]
+        return content_version(ledger_key(self.settings), bytes.fromhex(str(stored)))
+
+    def _hold(self, test: pa.Table, positions: np.ndarray) -> None:
+        self._keep(TEST, test)
+        # the positions of the queries come last
+        if self.held is None:
+            write_arrays(self.folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)
+        else:
+            self.held[QUERIES] = positions
+
+    def _keep(self, name: str, table: pa.Table) -> None:
+        """The first stays."""
+        if self.held is None:
+            keep_table(self.folder / name, table)
+        else:
+            self.held.setdefault(name, table)
+
+    def _kept(self, name: str) -> pa.Table:
+        return self.held[name] if self.held is not None else kept_table(self.folder / name)
+
+
+def check_rules(rules: Sequence[DataRule], violated: Sequence[Violation], name: str) -> None:
+    """Refuse rows that break a rule. Raises DataError: names column, rule and count."""
+    counts = {violation.rule: violation.count for violation in violated}
+    failed = [rule for rule in rules if rule in counts and rule.severity == "fail"]
+    if failed:
+        more = f"and {len(failed) - 1} more rules fail" if len(failed) > 1 else ""
+        broken = f"breaks {failed[0].rule}: expected {failed[0].description}"
+        raise DataError(
+            name, broken, column=failed[0].column or "", count=counts[failed[0]], detail=more
+        )
+
+
+def warnings_of(rules: Sequence[DataRule], violated: Sequence[Violation], name: str) -> str:
+    """Which rules do not hold, and only warn, for the rows' holder."""
+    warned = ", ".join(
+        f"{' '.join(filter(None, (broken.rule.rule, broken.rule.column)))} ({broken.count})"
+        for broken in violated
+    )
+    return f"{name}: of {len(rules)} rules these do not hold, and only warn: {warned}"
+
+
+def note_state(rows: Rows, names: Collection[str], drawn: Collection[str]) -> None:
+    """Note what releases were drawn from now, and tell a person at a terminal that the rows have
+    changed since the others were.
+
+    It decides nothing, and is reported nowhere else: whether rows have changed is no public fact.
+    What was drawn from which state of the rows is kept in the private part of the installation.
+    """
+    notes, state = rows.settings.private("drawn-from"), {"rows": rows.state}
+    for name in drawn:
+        write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
+    earlier = [notes / f"{name}.json" for name in set(names) - set(drawn)]
+    if any(read_json(file) != state for file in earlier if file.exists()):
+        tell_holder(
+            f"{rows.contract.name}: its rows have changed since they were released from, and the "
+            f"release stands for its period; "
+            f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
+        )
+
+
+_BETWEEN = "|"
+"""Between a cell and the name of one of its arrays, of counts."""
+
+
+def counted_batches(rows: Rows, unit: Unit) -> Batches | None:
+    """What a unit's method counts one by one; None where it reads all rows at once, of which
+    batches are put together.
+    """
+    method = METHODS[unit.method]
+    return rows.batches if isinstance(method, TabularMethod) and method.takes_batches else None
+
+
+def marked(rows: Rows, unit: Unit, cells: Sequence[Cell]) -> dict[Cell, np.ndarray]:
+    """Private marks of rows, shape (rows,), that these releases are drawn with; none of batches."""
+    method, contract = tabular(unit.method), rows.contract
+    assert isinstance(contract, Contract)
+    if method.prepare_stage is None or not cells or counted_batches(rows, unit) is not None:
+        return {}
+    return method.prepare(rows.train(), contract, unit, draws_for(contract, unit.seed), cells)
+
+
+def drafted(
+    rows: Rows, unit: Unit, cells: Sequence[Cell], marks: Mapping[Cell, np.ndarray]
+) -> dict[Cell, bytes]:
+    """Draw these releases, which are charged. Of a large table, counts the batches that are
+    missing.
+    """
+    method, contract, batches = tabular(unit.method), rows.contract, counted_batches(rows, unit)
+    assert isinstance(contract, Contract)
+    method.check(contract, unit)
+    draws = draws_for(contract, unit.seed)
+    if batches is None:
+        drawn: Mapping[Cell, Any] = method.draw(rows.train(), contract, unit, draws, cells, marks)
+    else:
+        counts: list[dict[Cell, dict[str, np.ndarray]]] = []
+        for number in range(batches.count):
+            by_cell: dict[str, dict[str, np.ndarray]] = {}
+            for name, values in read_arrays(counted(rows, unit, batches, number, cells)).items():
+                key, _, array = name.partition(_BETWEEN)
+                by_cell.setdefault(key, {})[array] = values
+            if any(cell.key not in by_cell for cell in cells):
+                raise RunError(
+                    f"{unit.key}: a batch was counted for other releases; start a new run"
+                )
+            counts.append({cell: by_cell[cell.key] for cell in cells})
+        drawn = method.merge(counts, contract, unit, draws, cells)
+    return {cell: method.encode(draw) for cell, draw in drawn.items()}
+
+
+def counted(rows: Rows, unit: Unit, batches: Batches, number: int, cells: Sequence[Cell]) -> Path:
+    """The file of a batch's counts; its rows are read and counted for every cell, unless that is
+    done.
+    """
+    path = private_folder(rows.folder, unit.key, "counts") / f"{number:05}.npz"
+    if not path.exists():
+        method, contract = tabular(unit.method), batches.contract
+        method.check(contract, unit)
+        draws = draws_for(contract, unit.seed).of_batch(number)
+        counts = method.count(batches.train(number), contract, unit, draws, cells)
+        arrays = {
+            f"{cell.key}{_BETWEEN}{name}": values
+            for cell, by_name in counts.items()
+            for name, values in by_name.items()
+        }
+        check_open(path.parent)
+        write_arrays(path, arrays, mode=PRIVATE_MODE)
+    return path

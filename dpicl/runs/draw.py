@@ -1,0 +1,488 @@
+"""A unit's releases are charged, and published once they are drafted: both by the process that
+holds the ledger.
+
+charge   every release of a unit, durable before a row is read
+draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be
+         published into a private file
+release  the drafts go to the ledger, the first ones stand, journals are deleted
+
+The stage of a run that makes a series go on, in the place of charging and drawing: by the process
+that holds the ledger.
+
+The stages that draw from a table: rows are marked, releases drafted, rows derived from what was
+published.
+
+Writing demonstrations from private texts, by a local model on a worker: texts of some units side by
+side.
+
+Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes encrypted,
+and draws the answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from time import monotonic
+from typing import Any
+
+from dpicl.contract.models import window_places
+from dpicl.contract.periods import clock
+from dpicl.contract.pipeline import Cell
+from dpicl.ground.errors import RunError
+from dpicl.ground.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
+from dpicl.ground.types import PrivateTable
+from dpicl.home.accounts import open_ledger
+from dpicl.ledger import Ledger
+from dpicl.ledger import ReleaseCharge as Release
+from dpicl.ledger.keys import canonical
+from dpicl.methods import dp_icl, few_shot_generation, on_texts, tabular
+from dpicl.methods.dp_icl import AnsweringJob
+from dpicl.methods.ensemble_plan import plans as ensemble_plan_plans
+from dpicl.methods.ensemble_voting import Public, write_candidates
+from dpicl.methods.few_shot_plan import plans
+from dpicl.methods.few_shot_voting import shares
+from dpicl.models.embedding import embedder_fingerprint, open_embedder
+from dpicl.models.requests import Tallying
+from dpicl.release.horizon import Horizon
+from dpicl.release.journal import FileJournal, KeptVotes, forget, sweep_votes, votes_folder
+from dpicl.release.names import QUERIES, ReleaseFacts, public_facts
+from dpicl.release.readers import fingerprint, reader_of, writer_of
+from dpicl.release.releases import UnitReleases
+from dpicl.release.rows import counted, counted_batches, drafted, marked, note_state
+from dpicl.runs.artefacts import (
+    DRAFTS,
+    DRAFTS_APART,
+    MADE,
+    PUBLIC_TEXTS,
+    ROWS,
+    WRITING,
+    gather,
+    read_drafts,
+    read_draws,
+    write_drafts,
+    write_text_drafts,
+)
+from dpicl.runs.run_folder import SPENDING, UnitFolder, note_spending, open_unit, read_plan
+from dpicl.runs.stage import Stage, stage, timed, unit_stage
+
+CHARGED = "to_write.json"
+
+
+def facts_of(folder: UnitFolder) -> ReleaseFacts:
+    """What a run adds to the names of a unit's releases: the period, the model that reads rows, the
+    public queries that are answered.
+    """
+    plan, method = read_plan(folder.run), folder.method
+    extra: dict[str, Any] = {}
+    if method.answers_queries:
+        texts = folder.rows.queries().data.column("text").to_pylist()
+        fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
+        extra = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+    reads = method.model_reads_rows
+    return ReleaseFacts(
+        plan.period_of(folder.unit.dataset),
+        fingerprint(plan.writing_model) if reads else "",
+        embedder_fingerprint(plan.embedder) if reads else "",
+        extra,
+    )
+
+
+def releases_of(ledger: Ledger, folder: UnitFolder) -> UnitReleases:
+    """The releases of a unit of a run, named and priced."""
+    return UnitReleases.of(ledger, folder.declared, folder.unit, folder.settings, facts_of(folder))
+
+
+@unit_stage("charge", lambda folder: folder.method.artefact, "owner", reads_rows=False)
+def charge(folder: UnitFolder) -> str:
+    """Charge every release of the unit; which ones are to be drafted, and under which names."""
+    method = folder.method
+    method.check(folder.declared, folder.unit)
+    method.refuse_run(folder.declared)
+    path, digests = folder.private / CHARGED, _facts_digests(folder)
+    if path.exists():
+        _check_facts(folder, read_json(path), digests)
+    with open_ledger(folder.settings) as ledger:
+        releases = releases_of(ledger, folder)
+        missing, charged_now = releases.reserve(ledger)
+        note_spending(folder, releases.paying.values(), charged_now)
+        if method.model_reads_rows:
+            for cell in missing:
+                ledger.begin_drawing(releases.named[cell].release_id)
+    charges = {
+        cell.key: {
+            "release": release.release_id,
+            "facts": digests[cell],
+            "missing": cell in missing,
+        }
+        for cell, release in releases.named.items()
+    }
+    write_json(path, charges, mode=PRIVATE_MODE, replace=True)
+    return f"{len(missing)} releases to write"
+
+
+def charged(folder: UnitFolder) -> dict[Cell, str]:
+    """The releases that were charged and are to be drafted; nothing of a unit that is released.
+    Raises RunError: none was, or what would be written here is not what was charged: then no row
+    may be read.
+    """
+    if (folder.path / folder.method.artefact).exists():
+        return {}
+    return {
+        cell: str(one["release"])
+        for cell, one in _charges(folder).items()
+        if one.get("missing", True)
+    }
+
+
+def _charges(folder: UnitFolder) -> dict[Cell, dict[str, Any]]:
+    path, digests = folder.private / CHARGED, _facts_digests(folder)
+    if not path.exists():
+        raise RunError(
+            f"{folder.unit.key}: its releases are not charged; nothing is written before they are"
+        )
+    stored = read_json(path)
+    _check_facts(folder, stored, digests)
+    return {cell: stored[cell.key] for cell in digests if cell.key in stored}
+
+
+def _check_facts(
+    folder: UnitFolder, stored: Mapping[str, Mapping[str, Any]], digests: Mapping[Cell, str]
+) -> None:
+    """A run has one charge: a draft that was made under it may stand, and must not be published as
+    another release.
+    """
+    now = {cell.key: digest for cell, digest in digests.items()}
+    if any(now.get(key) != one["facts"] for key, one in stored.items()):
+        raise RunError(
+            f"{folder.unit.key}: its releases were charged under another contract, model or "
+            f"queries; "
+            f"expected those of the charge (on a worker: the same DPICL_CONTRACTS), or a new run"
+        )
+
+
+def _facts_digests(folder: UnitFolder) -> dict[Cell, str]:
+    """A digest of the public facts of each of a unit's releases: computed without the ledger, equal
+    where the release is the same.
+    """
+    contract, unit, facts = folder.declared, folder.unit, facts_of(folder)
+    described = {
+        cell: canonical(public_facts(contract, unit, cell, facts))
+        for cell in folder.method.releases(contract, unit)
+    }
+    return {cell: hashlib.sha256(text.encode()).hexdigest() for cell, text in described.items()}
+
+
+def publish_drafts(folder: UnitFolder, drafts: Mapping[Cell, bytes]) -> dict[Cell, bytes]:
+    """Publish drafts of what is charged and not published (RunError: some are not drafted), and
+    read all releases of a unit back.
+    """
+    with open_ledger(folder.settings) as ledger:
+        releases = releases_of(ledger, folder)
+        missing = [
+            cell
+            for cell, release in releases.named.items()
+            if ledger.published(release.release_id) is None
+        ]
+        if lacking := sum(cell not in drafts for cell in missing):
+            raise RunError(
+                f"{folder.unit.key}: {lacking} releases are charged and not written; resume the run"
+            )
+        for cell in missing:
+            releases.publish(ledger, cell, drafts[cell])
+        published = {cell: releases.read(ledger, cell) for cell in releases.named}
+    if not folder.declared.privacy.budget.benchmark:
+        names = {release.release_id for release in releases.named.values()}
+        note_state(folder.rows, names, {releases.named[cell].release_id for cell in missing})
+    return published
+
+
+@unit_stage("release", lambda folder: folder.method.artefact, "owner")
+def release(folder: UnitFolder) -> str:
+    """Publish what was drafted, unless something is published already, and gather what stands."""
+    charges, drafts = _charges(folder), read_drafts(folder)
+    published = publish_drafts(
+        folder, {cell: drafts[cell.key] for cell in charges if cell.key in drafts}
+    )
+    # of all that stand: a killed try may have left one behind
+    for one in charges.values() if folder.method.model_reads_rows else ():
+        forget(folder.settings, one["release"])
+    gather(folder, published)
+    return f"{len(published)} releases"
+
+
+def progress_writer(
+    folders: Sequence[UnitFolder], what: str, part: str = ""
+) -> Callable[[int, int], None]:
+    """Write, once a second, how much of what there is of these units, or of this part of them, is
+    done: for people who wait.
+    """
+    written = 0.0
+
+    def write(done: int, most: int) -> None:
+        nonlocal written
+        if monotonic() - written > 1 or done == most:
+            written = monotonic()
+            for folder in folders:
+                write_json(
+                    folder.run / WRITING / f"{folder.unit.key}{part}.json",
+                    {"what": what, "done": done, "of": most},
+                    replace=True,
+                )
+
+    return write
+
+
+_PUBLISHED = "published_before"
+"""Of a unit's spending: by cell, how many periods stood when the run first went on."""
+
+
+@unit_stage("advance", lambda folder: folder.method.artefact, "owner")
+def advance(folder: UnitFolder) -> str:
+    """Make the periods of a unit's horizons that are missing, and what the method releases of the
+    plan's window of them.
+    """
+    method, contract, unit, plan = (
+        tabular(folder.unit.method),
+        folder.contract,
+        folder.unit,
+        read_plan(folder.run),
+    )
+    method.check(contract, unit)
+    first, last = window_places(
+        contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock()
+    )
+    rows = cache(folder.rows.train)
+
+    @contextmanager
+    def table() -> Iterator[PrivateTable]:
+        yield rows()
+
+    with open_ledger(folder.settings) as ledger:
+        horizons = Horizon.all_of(ledger, contract, unit, folder.settings)
+        releases = [one.release for one in horizons]
+        progress = [
+            one.until(last, last, table, partial(_begun, folder, releases, one.cell))
+            for one in horizons
+        ]
+        note_spending(folder, releases, 0)
+    before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
+    progress = [
+        replace(its, made=len(its.published) - before.get(one.cell.key, len(its.published)))
+        for one, its in zip(horizons, progress, strict=True)
+    ]
+    more = [_of(one.cell) if len(horizons) > 1 else "" for one in horizons]
+    made = [
+        its.sentence(one, first, last, name)
+        for one, its, name in zip(horizons, progress, more, strict=True)
+    ]
+    write_json(folder.path / MADE, made)
+    windows = {
+        one.cell: one.series.window(its.published[:last], first, last)
+        for one, its in zip(horizons, progress, strict=True)
+    }
+    gather(folder, {cell: method.encode(released) for cell, released in windows.items()})
+    return (
+        f"{sum(one.made for one in progress)} periods released now, until "
+        f"{plan.period_of(unit.dataset)}"
+    )
+
+
+def _of(cell: Cell) -> str:
+    """What tells one horizon of a unit from the others."""
+    return f", epsilon {cell.epsilon:g}" + (f", {cell.shots} shots" if cell.shots else "")
+
+
+def _begun(
+    folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int
+) -> None:
+    """Add to what a run was charged, at once: a try that fails later was charged all the same, and
+    made what the next one finds made.
+    """
+    note_spending(folder, releases, 0)
+    noted = read_json(folder.path / SPENDING)
+    known = {cell.key: published} | noted.get(_PUBLISHED, {})
+    write_json(
+        folder.path / SPENDING,
+        {**noted, "charged_now": noted["charged_now"] + is_new, _PUBLISHED: known},
+        replace=True,
+    )
+
+
+MARKS = "private_marks.npz"
+
+
+@cache
+def prepare_stage(name: str) -> Stage:
+    """Mark the rows of a unit whose releases are charged."""
+
+    def prepare(folder: UnitFolder) -> str:
+        cells = list(charged(folder))
+        marks = marked(folder.rows, folder.unit, cells)
+        write_arrays(
+            folder.private / MARKS,
+            {cell.key: one for cell, one in marks.items()},
+            mode=PRIVATE_MODE,
+        )
+        return f"{len(cells)} cells to draw"
+
+    return unit_stage(name, MARKS, private=True)(prepare)
+
+
+@stage("count")
+def count(run: str, unit_key: str, part: int, parts: int) -> str:
+    """Count the batches of one piece of work for every charged release of a unit."""
+    folder = open_unit(run, unit_key)
+    rows, cells = folder.rows, list(charged(folder))
+    batches = counted_batches(rows, folder.unit)
+    assert batches is not None
+    with timed(folder.run, unit_key, "count", f"-{part}"):
+        for number in batches.numbers(part, parts):
+            counted(rows, folder.unit, batches, number, cells)
+    return f"part {part + 1} of {parts}, {len(cells)} releases"
+
+
+@cache
+def draw_stage(name: str) -> Stage:
+    """Draft every release of a unit that is charged."""
+
+    def draw(folder: UnitFolder) -> str:
+        folder.method.check(folder.contract, folder.unit)
+        cells, stored = list(charged(folder)), folder.private / MARKS
+        by_key = read_arrays(stored) if stored.exists() else {}
+        marks = {cell: by_key[cell.key] for cell in cells if cell.key in by_key}
+        write_drafts(folder, drafted(folder.rows, folder.unit, cells, marks) if cells else {})
+        return f"{len(cells)} releases"
+
+    return unit_stage(name, DRAFTS, private=True)(draw)
+
+
+@cache
+def derive_stage(name: str) -> Stage:
+    """Make rows of every release of a unit."""
+
+    def derive(folder: UnitFolder) -> str:
+        contract, unit = folder.contract, folder.unit
+        rows = tabular(unit.method).derive(read_draws(folder), contract, unit, folder.draws)
+        write_arrays(
+            folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()}
+        )
+        return f"{len(rows)} sets of rows"
+
+    return unit_stage(name, ROWS, reads_rows=False)(derive)
+
+
+@stage("generate", "model worker", together=True)
+def generate(run: str, unit_keys: Sequence[str], part: int = 0, parts: int = 1) -> str:
+    """Write what is charged and missing, of units on one data set: of each unit's cells this
+    part.
+    """
+    folders = [open_unit(run, key) for key in unit_keys]
+    wanted = [_missing(folder, part, parts) for folder in folders]
+    begun = [pair for pair in zip(folders, wanted, strict=True) if pair[1]]
+    if begun:
+        first = begun[0][0]
+        with timed(first.run, first.unit.key, "generate", part=str(part)):
+            _write(begun, shows=part == 0)
+    for folder in folders if part == 0 else ():
+        _write_public(folder)
+    return f"{sum(map(len, wanted))} releases of {len(begun)} units now"
+
+
+def _missing(folder: UnitFolder, part: int, parts: int) -> dict[Cell, str]:
+    """Releases by cell that this part has to write: what is in which part follows from the plan,
+    whatever is missing.
+    """
+    missing = charged(folder)
+    if not missing:
+        return {}
+    drafted, mine = read_drafts(folder), shares(plans(folder.texts, folder.unit), parts)[part]
+    return {cell: missing[cell] for cell in mine if cell in missing and cell.key not in drafted}
+
+
+def _write(begun: Sequence[tuple[UnitFolder, dict[Cell, str]]], *, shows: bool) -> None:
+    """Texts of some cells of some units; the first part of a unit shows how far they are."""
+    folders = [folder for folder, _ in begun]
+    first, jobs = folders[0], []
+    for folder, missing in begun:
+        journal = FileJournal(folder.settings, missing, folder.draws, folder.rows.state)
+        jobs.append(few_shot_generation.job_of(folder.texts, folder.unit, journal, list(missing)))
+    progress = progress_writer(folders, "writing demonstrations, token") if shows else None
+    written = few_shot_generation.write(
+        first.rows.train(),
+        first.texts,
+        writer_of(read_plan(first.run).writing_model, first.settings),
+        jobs,
+        progress=progress,
+    )
+    for folder, texts in zip(folders, written, strict=True):
+        numbers = {
+            cell: number
+            for number, cell in enumerate(folder.method.releases(folder.texts, folder.unit))
+        }
+        for cell, demonstrations in texts.items():
+            write_text_drafts(
+                folder, {cell: demonstrations}, DRAFTS_APART.format(number=numbers[cell])
+            )
+
+
+def _write_public(folder: UnitFolder) -> None:
+    """What the model writes from the instruction alone, where queries are asked."""
+    path = folder.path / PUBLIC_TEXTS
+    if not path.exists():
+        writer = writer_of(read_plan(folder.run).writing_model, folder.settings)
+        public = few_shot_generation.write_public(folder.texts, folder.unit, writer)
+        encode = on_texts(folder.unit.method).encode
+        write_json(path, {cell.key: encode(one) for cell, one in public.items()})
+
+
+@unit_stage("consult", DRAFTS, "model worker", private=True)
+def consult(folder: UnitFolder) -> str:
+    """Answer what is charged and missing."""
+    missing, contract, settings = charged(folder), folder.texts, folder.settings
+    if not missing:
+        write_text_drafts(folder, {})
+        return f"0 times {contract.query_count} answers"
+    train, draws, plan = folder.rows.train(), folder.draws, read_plan(folder.run)
+    queries = folder.rows.queries().data.column("text").to_pylist()
+    model = reader_of(plan.writing_model, settings, folder.method.answers.wanted_of(contract))
+    sweep_votes(settings)
+    chosen = {
+        cell: one
+        for cell, one in ensemble_plan_plans(contract, folder.unit).items()
+        if cell in missing
+    }
+    rows = folder.rows.state
+    if contract.privacy.budget.benchmark:  # in one place for all epsilons of a run
+        places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
+    else:  # beside the journals
+        places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
+    embeds = any(one.shape.embeds for one in chosen.values())
+    embedder = open_embedder(plan.embedder) if embeds else None
+    job = AnsweringJob(
+        contract,
+        chosen,
+        draws,
+        FileJournal(settings, missing, draws, rows),
+        KeptVotes.of(settings, places),
+        embedder,
+    )
+    numbered = list(enumerate(queries))
+    try:
+        votes = dp_icl.consult(
+            train, numbered, model, job, progress_writer([folder], "asking ensembles, query")
+        )
+    finally:
+        if isinstance(model, Tallying) and not contract.privacy.budget.benchmark:
+            # a server's count of private prompts: else the next public tally would hold it
+            model.tally((), ())
+    path = folder.path / "public_candidates.json"
+    if not path.exists():
+        write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
+    drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
+    write_text_drafts(folder, drafts)
+    return f"{len(drafts)} times {contract.query_count} answers"

@@ -1,0 +1,308 @@
+"""`dpicl model check`: what a run asks of a model before anything is charged, without a run: on
+public text, through the same code.
+
+Dry runs remember that a run's models answered: asked the same, the same files of models answer
+alike under the same program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+import dpicl
+from dpicl.ground.errors import DpiclError, ModelError
+from dpicl.ground.files import read_json, write_json
+from dpicl.ground.processes import gpus_here
+from dpicl.home.settings import Settings
+from dpicl.methods.public_questions import IN_PROCESS, check_scores, check_votes
+from dpicl.models.asking import public_answer
+from dpicl.models.embedding import embedder_fingerprint
+from dpicl.models.opening import estimated_memory, number_format, open_scorer, open_tabular
+from dpicl.models.requests import CONTINUATIONS, LabelledRows, Scorer, TextGenerator, prompt
+from dpicl.models.spec import ModelSpec
+from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule
+from dpicl.release.readers import fingerprint, public_corpus, settled_model
+from dpicl.runs.probe import questions_digest, tolerance_of
+from dpicl.runs.run_folder import Plan
+
+_EXAMPLE = (
+    "This person is {} years old and works as a clerk. Does this person earn more than $50,000? "
+    "Yes or No? Answer:"
+)
+PROMPTS = [
+    prompt(
+        [_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(shots)],
+        _EXAMPLE.format(41),
+    )
+    for shots in (0, 1, 2)
+]
+PROMPTS += [
+    prompt(
+        [_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(2)],
+        _EXAMPLE.format(63),
+    )
+]
+"""Of several lengths, and two that share a beginning."""
+_BEGUN = (" 1", " 10", " 100")
+_RULE = VoteRule("probability", 30, 1 << 20)
+_NEW_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class CheckedStep:
+    """One thing that was checked: whether it holds, and what there is to know."""
+
+    check: str
+    holds: bool
+    detail: str
+
+
+def check_model(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
+    """The checks one by one; the first that does not hold is the last. Nothing is charged, and no
+    private text is read.
+    """
+    try:
+        yield from _steps(spec, settings)
+    except DpiclError as error:
+        yield CheckedStep("usable", False, str(error))
+    else:
+        yield CheckedStep("usable", True, f"model {spec.name!r} can be used")
+
+
+def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
+    if spec.most_rows:
+        yield from _rows_steps(spec)
+        return
+    if spec.kind not in ("endpoint", "fake"):
+        yield CheckedStep("fits the memory", True, estimated_memory(spec))
+    started = time.monotonic()
+    scorer = _opened(spec, settings)
+    about, seconds = scorer.description, time.monotonic() - started
+    if spec.kind == "endpoint":
+        yield CheckedStep("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
+    else:
+        where = getattr(scorer, "device", "cpu")
+        yield CheckedStep(
+            "loads",
+            True,
+            f"{number_format(spec)} on {where}, {seconds:.1f} "
+            f"s{'' if about.trained else '; random weights'}",
+        )
+    spec, asked = settled_model(spec, settings)
+    if asked:
+        scorer = _opened(spec, settings)
+        yield CheckedStep("asked by its chat template, or by completion", True, asked.sentence)
+    yield _scores(scorer, spec)
+    if spec.kind == "endpoint" or spec.kind in IN_PROCESS:
+        yield _exclusive(scorer, spec)
+    yield from _votes(scorer, spec)
+    if isinstance(scorer, TextGenerator):
+        yield _writes(scorer, spec)
+
+
+def _opened(spec: ModelSpec, settings: Settings) -> Scorer:
+    return public_answer(
+        spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
+    )
+
+
+def _rows_steps(spec: ModelSpec) -> Iterator[CheckedStep]:
+    """Of a model of tables: it answers about a few made-up rows."""
+    started = time.monotonic()
+    model = public_answer(spec.name, lambda: open_tabular(spec))
+    about = model.description
+    yield CheckedStep(
+        "loads",
+        True,
+        f"{about.mode}, {time.monotonic() - started:.1f} "
+        f"s{'' if about.trained else '; random weights'}",
+    )
+    rows = np.arange(64)
+    values = np.stack([rows % 7, rows % 5, rows // 8], axis=1).astype(np.float64)
+    context = LabelledRows(values, rows // 3 % 2, [0])
+
+    def ask(queries: np.ndarray) -> np.ndarray:
+        return public_answer(spec.name, lambda: model.log_probabilities(context, queries, 2))
+
+    alone, together = np.concatenate([ask(values[[place]]) for place in range(3)]), ask(values[:3])
+    check_scores(about, alone, together, tolerance=tolerance_of(spec))
+    yield CheckedStep(
+        "answers rows alike, alone and together",
+        True,
+        f"apart by {np.abs(alone - together).max():.1g} nats",
+    )
+
+
+def _scores(scorer: Scorer, spec: ModelSpec) -> CheckedStep:
+    """Labels told apart, and scored alike alone, in a batch and with a shared beginning."""
+    alone = np.concatenate(
+        [
+            public_answer(spec.name, lambda one=one: scorer.score([one], CONTINUATIONS))  # type: ignore[misc]
+            for one in PROMPTS
+        ]
+    )
+    together = public_answer(spec.name, lambda: scorer.score(PROMPTS, CONTINUATIONS))
+    check_scores(scorer.description, alone, together, tolerance=tolerance_of(spec))
+    tally = getattr(scorer, "tally", None)
+    sent = (
+        f"; {tally(PROMPTS, CONTINUATIONS)['calls'] / len(PROMPTS):.3g} requests a prompt, with "
+        f"those of the probe"
+        if tally
+        else ""
+    )
+    reads = f"; read by {scorer.reads}" if hasattr(scorer, "reads") else ""
+    return CheckedStep(
+        "scores labels alike, alone and together",
+        True,
+        f"apart by {np.abs(alone - together).max():.1g} nats{reads}{sent}",
+    )
+
+
+def _exclusive(scorer: Scorer, spec: ModelSpec) -> CheckedStep:
+    """Of labels of which one begins another only one can be said; a server that cannot be asked for
+    them can be used for others.
+    """
+    check = "scores labels of which one begins another"
+    try:
+        alone = np.concatenate(
+            [
+                public_answer(spec.name, lambda one=one: scorer.score([one], _BEGUN))  # type: ignore[misc]
+                for one in PROMPTS[:2]
+            ]
+        )
+    except ModelError as error:
+        if spec.kind == "endpoint":
+            return CheckedStep(check, True, f"no: {error}")
+        raise
+    check_scores(
+        scorer.description,
+        alone,
+        scorer.score(PROMPTS[:3], _BEGUN)[:2],
+        tolerance=tolerance_of(spec),
+    )
+    return CheckedStep(check, True, "with what ends them")
+
+
+def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
+    """Only a model that runs here reads private texts."""
+    if spec.kind not in IN_PROCESS:
+        return
+    model = cast(GeneratorModel, scorer)
+    public, *voters = (model.leading + model.encode(one) for one in PROMPTS)
+    requests = [VoteRequest(public, tuple(voters), ()), VoteRequest(voters[0], (), ())]
+    for name, kept in (("votes on a text", False), ("votes, with what was read kept", True)):
+        public_answer(spec.name, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]
+        yield CheckedStep(
+            name,
+            True,
+            ""
+            if not kept
+            else "kept"
+            if getattr(scorer, "steps", False)
+            else "nothing can be kept: read anew, slower",
+        )
+
+
+def _writes(scorer: Any, spec: ModelSpec) -> CheckedStep:
+    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
+    return CheckedStep("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
+
+
+FOLDER = "answered"
+"""Below the folder of models, which is made again where it is gone."""
+
+
+def remembered(plan: Plan, settings: Settings) -> Path | None:
+    """Where it is remembered that a plan's models answered, or will be; None where they are asked
+    each time. Nothing is loaded.
+
+    The name is a digest of the questions and the units, of the models' files, of this program and
+    all that is installed beside it, and of the machine.
+    """
+    specs = [
+        plan.model,
+        plan.writing_model,
+        *plan.beside,
+        *([plan.embedder] if plan.embedder else []),
+    ]
+    if any(spec.kind not in IN_PROCESS for spec in specs):
+        return None
+    with suppress(DpiclError):  # a model that is not there is refused where it is opened
+        files = [
+            *map(fingerprint, (plan.model, plan.writing_model, *plan.beside)),
+            embedder_fingerprint(plan.embedder),
+        ]
+        # the longest prompt has as many shots as they ask for
+        units = sorted(map(repr, plan.units.values()))
+        stored = [line for spec in specs for line in _stored(spec.id or "")]
+        parts = [
+            questions_digest(plan, settings),
+            *units,
+            *files,
+            *stored,
+            *_program(),
+            *_machine(),
+        ]
+        return (
+            settings.models
+            / FOLDER
+            / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+        )
+    return None
+
+
+def day_of(place: Path | None) -> str | None:
+    """The day on which the models answered, in UTC; None where it is not remembered."""
+    return str(read_json(place)["utc"]) if place is not None and place.exists() else None
+
+
+def remember(place: Path | None) -> None:
+    """The models have answered."""
+    if place is not None:
+        write_json(place, {"utc": f"{datetime.now(UTC):%Y-%m-%d}"}, replace=True)
+
+
+def _stored(folder: str) -> list[str]:
+    """Every file of a model's folder with its size and time: a fingerprint has those of its weights
+    alone. Nothing of other models.
+    """
+    path = Path(folder).expanduser()
+    files = sorted(path.iterdir()) if folder and path.is_dir() else ()
+    return [f"{file.name} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
+
+
+def _machine() -> list[str]:
+    """Its name, and which of its GPUs may be used."""
+    return [platform.node(), *gpus_here()]
+
+
+def _program() -> list[str]:
+    """Every package that is installed, with its version, and every file of this one with its size
+    and time.
+    """
+    folders = [folder for folder in map(Path, sys.path) if folder.is_dir()]
+    installed = sorted(path.name for folder in folders for path in folder.glob("*.dist-info"))
+    ours = sorted(
+        Path(folder, name)
+        for folder, _, names in os.walk(Path(dpicl.__file__).parent)
+        for name in names
+        if name.endswith(".py")
+    )
+    return [
+        sys.version,
+        *installed,
+        *(f"{path} {(about := path.stat()).st_size} {about.st_mtime_ns}" for path in ours),
+    ]

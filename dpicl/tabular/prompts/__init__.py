@@ -1,1 +1,0 @@
-"""From released rows to the sentences of a prompt, and which of them demonstrate."""
