@@ -92,8 +92,8 @@ $(PEERS)/.ready: lab/benchmarks/peers/requirements.txt
 	@touch $@
 
 schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
-	$(BIN)/python -m dpicl.contract.load > data_contracts/schema.json
-	$(BIN)/python -m dpicl.contract.load text > data_contracts/texts/schema.json
+	$(BIN)/python -c "from dpicl.contract.load import Contract, schema_text; print(schema_text(Contract), end='')" > data_contracts/schema.json
+	$(BIN)/python -c "from dpicl.contract.load import TextContract, schema_text; print(schema_text(TextContract), end='')" > data_contracts/texts/schema.json
 	DPICL_CONTRACTS=data_contracts $(BIN)/python -m tasks.expectations
 
 reference: $(READY) ## write the pages of docs/reference again

@@ -17,6 +17,17 @@ with a delta to spend it is an upper
             more tightly and may lower a total.
 
 An independent bracket around an epsilon: privacy random variables, a second implementation.
+
+Trust       none: pure bookkeeping over public parameters.
+Unit        as the guarantees composed.
+Neighbours  ADD_OR_REMOVE_ONE; replace-one without subsampling, at twice the sensitivity.
+Guarantee   low <= epsilon <= high at the given delta; a budget would be charged `high`.
+Paper       [GLW21] Gopi, Lee and Wutschitz, numerical composition (arXiv 2106.02848), as
+            implemented in Microsoft's prv_accountant.
+Symbols     epsilon in nats.
+Not covered subsampling under replace-one, parallel and approximate events; large costs,
+            whose mesh would not fit into memory; large rates at large costs, whose mesh it rejects
+            itself.
 """
 
 from __future__ import annotations

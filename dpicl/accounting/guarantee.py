@@ -14,6 +14,17 @@ Symbols     epsilon_i cost of part i.
 Not covered adaptive composition beyond pure sums; Gaussian events (see the accountants).
 
 Privacy amplification by Poisson subsampling.
+
+Trust       central: the curator draws the subsample and keeps it secret.
+Unit        as the amplified guarantee's.
+Neighbours  ADD_OR_REMOVE_ONE; the theorem is refused for replace-one.
+Guarantee   equation (1), pure; delta scales by q.
+Paper       [LQS12] Li, Qardaji and Su 2012; DP-TabICL theorem 3 (arXiv 2403.05681).
+
+    (1)  epsilon' = ln(1 + q (e^epsilon - 1)),   delta' = q delta
+
+Symbols     q the public rate at which every row enters the sample on its own.
+Not covered samples of a fixed size; rates that depend on the data.
 """
 
 from __future__ import annotations

@@ -18,8 +18,71 @@ Not covered events with delta > 0: `pld` prices them.
 
 What discrete Gaussian noise on whole numbers costs: by its own law, or by a continuous Gaussian.
 
+Trust       none: pure bookkeeping over public parameters.
+Unit        as the guarantee that carries the event.
+Neighbours  the event states the relation that its sensitivity is for. One stated for
+            add-or-remove-one is priced under replace-one too, at twice the sensitivity; the reverse
+            is refused.
+Guarantee   an upper bound, for adaptive composition too. Never "as the continuous one":
+
+    (1)  variance <= 10,000 and D <= 16, no sampling: the loss distribution is that of the
+         discrete Gaussian itself. A row moves the sums by whole numbers v with |v|^2 <= D.
+         Coordinates are independent, so v costs what shifts of |v_1|, |v_2|, ... cost together;
+         a coordinate more never costs less, so that |v|^2 = D is the worst. The curve is the
+         largest over all ways to write D as a sum of squares.
+    (2)  else, variance > 4: a continuous Gaussian of variance sigma^2 - 4 bounds it.
+
+Paper       [CKS20] Canonne, Kamath and Steinke 2020, section 3. (2) is a case of Peikert's
+            convolution (2010): let X ~ N(m, sigma^2 - s^2), m whole, and Y given X = x be
+            discrete Gaussian around x, of scale s. By Poisson's summation the normaliser
+            of Y given x is s sqrt(2 pi) (1 + c), |c| <= h = 2 sum_k exp(-2 pi^2 s^2 k^2), so that
+            P[Y = y] is the density of N(m, sigma^2) at y, up to factors 1 / (1 + h) .. 1 / (1 - h),
+            and the discrete Gaussian around m is that density up to 1 / (1 + h) .. 1. So noise on
+            d sums is the post-processing Y of continuous noise up to a factor of at most
+            ((1 + h) / (1 - h))^d: it adds less than 8 d h to epsilon, also when composed or on a
+            sample. Here s = 2, h < 2e-34; a million sums add 1e-27, far below the pessimism of
+            any grid in `pld`.
+Symbols     sigma^2 the variance parameter, D the squared l2 sensitivity, both exact.
+Not covered variances below 1/16; what (1) and (2) leave out: multiply sums by a whole number
+            k, their variance by k^2 and D by k^2, and (2) covers them.
+
 What choices of a bounded range cost together: the exact optimum over every adaptive sequence of
 them, on a grid, rounded up.
+
+Trust       none: pure bookkeeping over public parameters.
+Unit        as the guarantee that carries the event.
+Neighbours  the event states the relation that its range is for. One stated for add-or-remove-one is
+            priced under replace-one at twice the range, since the log-ratios of a removal and an
+            addition add up; the reverse is refused.
+Guarantee   an upper bound of delta at every epsilon, for any number of choices of one range,
+            whatever stands between them.
+Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273); [DDR20] Dong, Durfee and
+            Rogers, optimal composition of exponential mechanisms (1909.13830): (1) and (2); [CR21]
+            Cesar and Rogers, rho = r^2 / 8 (2004.07223): (4). The grid of (3) is ours.
+
+    (1)  range r: of neighbours' laws P and Q all log-ratios lie in some [t - r, t], 0 <= t <= r
+    (2)  V_0(x) = max(0, 1 - e^x),   V_n(x) = max_t  p V_(n-1)(x - t) + (1 - p) V_(n-1)(x - t + r),
+         p = (1 - e^(t - r)) / (1 - e^(-r)) is the largest hockey-stick divergence at x of n
+         choices, each chosen after the outcomes of those before
+    (3)  x and t on multiples of h = r / m; an atom between two of them becomes atoms at both, of
+         its P and Q in all
+    (4)  Rényi divergence of order a:  at most a r^2 / 8 and r for each
+
+Why (2): for a given t the two-point pair of log-ratios t and t - r has the largest divergences of
+all pairs within [t - r, t], and p is its P of the first. V is a function of the log-ratio so far,
+so that the worst t is found backwards, choice by choice. The class is symmetric in P and Q: V(-x) =
+1 - e^(-x) + e^(-x) V(x), and half of the line suffices. Why (3) is above (2): V is convex in e^x,
+and an atom that is split in this way is a chord. Within a cell of t the chord's mean is c_0 + c_1 u
++ c_2 / u in u = e^(-t), whose maximum is at an end or at sqrt(c_2 / c_1).
+Sampled at rate q, with y = ln(1 + (e^x - 1) / q):  q V(y) of a row that comes; of one that goes the
+mirror image, which for x >= 0 is (1 - (1 - q) e^x) V(-ln(1 + (e^-x - 1) / q)), and 0 beyond -ln(1 -
+q). Choices of several ranges: the fixed pair of one choice, (1 - e^((x - r) / 2))^2 / (1 - e^(-r)),
+which (2) gives for n = 1; n copies of it lose 13 % against (2), but it does not matter in which
+order what is chosen.
+
+Symbols     r range in nats, n choices, m cells of a range, x and t privacy losses in nats.
+Not covered choices that depend on which of several ranges is left: those are priced by the fixed
+pairs.
 """
 
 from __future__ import annotations

@@ -16,6 +16,11 @@ Guarantee   none spent: a record is mapped, on its own, to one that the contract
 Not covered input that is no CSV, and ids: who answers is no secret.
 
 One client's answer, and what is sent of it.
+
+Trust       Local: both run where the true codes are; what `sent` returns may leave.
+Unit        One client.
+Neighbours  REPLACE_ONE of what that client holds.
+Guarantee   the collection's.
 """
 
 from __future__ import annotations

@@ -354,9 +354,3 @@ def meanings(kind: type) -> dict[str, str]:
 def schema_text(kind: type[Declared] = Contract) -> str:
     """A schema as it stands in the repository."""
     return json.dumps(json_schema(kind), indent=1, sort_keys=True) + "\n"
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(schema_text(TextContract if sys.argv[1:] == ["text"] else Contract))

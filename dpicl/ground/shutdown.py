@@ -75,7 +75,7 @@ def leave(sentence: str, sign: int = signal.SIGINT) -> NoReturn:
     # Back to back, and both without letting another thread run: nobody here sees that the workers
     # are gone.
     for kill in (os.killpg, os.kill) if workers else ():
-        # of a fork server that has only just been started, and has no group yet (`own_group`)
+        # of a fork server that has only just been started, and has no group yet (`process_group`)
         with suppress(ProcessLookupError):
             kill(workers, signal.SIGKILL)
     os.execv(program[0], program)  # noqa: S606 - our own file

@@ -17,6 +17,20 @@ Symbols     m the contract's most rows per person.
 Not covered who answers, which is no secret; correlated attributes of one client.
 
 Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
+
+Trust       Local: only the client sees a true answer.
+Unit        One client, who reports once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
+Neighbours  REPLACE_ONE of what that client holds.
+Guarantee   epsilon-LDP per client and collection; delta = 0.
+
+    all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
+    all others    one question under the whole of epsilon                         the largest of the
+                  laws
+
+Symbols     d reported answers, the label among them where there is one, m the contract's most rows
+            per person.
+Not covered collecting twice from one client: a collection of another design is charged on top.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class LdpTabicl(RowMethod[Collected]):
         }
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, CellCost]:
-        """See `ldp_collection`."""
+        """See `collection`."""
         return releases(contract, unit)
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:

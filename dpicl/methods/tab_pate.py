@@ -284,6 +284,33 @@ def usual_queries(teachers: int, epsilon: float) -> int:
     return int(min(max(_FEWEST, _QUERIES * sqrt(min(epsilon, 1e6) * teachers)), _USUAL_MOST))
 
 
+"""Votes of naive Bayes teachers on disjoint parts of the rows.
+
+Trust       Central: the curator reads every row; only numbers of votes with noise leave.
+Unit        One row; or one person, all of whose rows teach one teacher.
+Neighbours  ADD_OR_REMOVE_ONE: one row (or person) more or less changes one teacher, and so at most
+            one vote on each query.
+Guarantee   epsilon-DP, delta = 0, for the votes on all queries together; as often as a person's
+            teacher changes, not as the person has rows.
+Paper       [PAEGT17] Papernot, Abadi, Erlingsson, Goodfellow and Talwar, PATE (arXiv 1610.05755),
+            with noise for every query alike: no bound that depends on the votes.
+
+    (1)  teacher of a row    by a keyed hash of its content and ordinal among equal rows, or of the
+         person's id          `keyed_subsets`
+    (2)  P_m(y | x)          proportional to  (n_y + 1 / K) prod_i (n_y(x_i) + 1 / s_i) / (n_y + 1),
+         counts n of the rows of teacher m
+    (3)  v_q(y)              #{m: y is the first of the largest P_m(. | x_q)}
+    (4)  released            v_q(y) + Z,   Z discrete Laplace of scale Q s / epsilon;   of two
+         labels v_q of the second, and the rest of M
+
+Every teacher votes on every query, one without rows too, so that M is the sum of the votes on each:
+of two labels one row moves one number by 1 (s = 1), of more it moves two of them (s = 2).
+
+Symbols     M teachers, Q queries, K labels, s_i bins of column i.
+Not covered running time.
+"""
+
+
 def teachers_of(
     codes: np.ndarray, persons: np.ndarray | None, *, teachers: int, key: bytes
 ) -> np.ndarray:

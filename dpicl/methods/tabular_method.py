@@ -2,8 +2,32 @@
 
 Guarantee   none spent: this is about programs, not about rows.
 
-Accuracy on held-out private rows: noisy counts of right answers, and of the rows, as a release of
-its own.
+Accuracy on held-out private rows: noisy counts of right answers, and of the rows, as a release
+of its own.
+
+Trust       Central: the curator asks a local model; only noisy counts leave.
+Unit        One row; or one person, of whom at most m held-out rows are asked.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice, a person m times.
+Guarantee   epsilon-DP, delta = 0, for all cells of a unit together: what the contract's
+            `split.evaluation_epsilon` says, shared equally by all counts.
+Paper       Ghosh, Roughgarden and Sundararajan 2009, the geometric mechanism, by
+            `mechanisms.noisy_count`.
+
+    (1)  r_c = sum over the rows asked of [answer of cell c is right],   n the rows asked
+    (2)  released = (r_1 + Z_1 ... r_C + Z_C, n + Z_0),   Z discrete Laplace of scale (C + 1) t /
+         epsilon
+    (3)  accuracy_c = clip((r_c + Z_c) / max(n + Z_0, 1), 0, 1)       post-processing
+
+What a row is answered depends on the row and on what is released alone: every row is asked with the
+same demonstrations (or the nearest to itself), and by itself, so that no other row's place or
+length enters. One row more is one term more in every sum of (1); where at most N are asked it comes
+for another one, and a count moves by one at most as well.
+
+Symbols     C cells of the unit; t = 1, times 2 under replace-one, times m for persons; epsilon in
+            nats.
+Not covered the time that it takes, which tells about how many rows were asked; a model that keeps
+what it is told; prompts, predictions and
+            AUC, which are not released.
 """
 
 from __future__ import annotations

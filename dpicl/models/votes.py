@@ -2,7 +2,7 @@
 No model needed.
 
 Every voter is a whole prompt that holds some private examples; all of a text are followed by what
-was written so far. `integer_votes` defines a voter's vote and how far one voter moves the sums, and
+was written so far. Below stands a voter's vote and how far one voter moves the sums, and
 `mechanisms.private_token` puts noise on them.
 
 Trust       Sums are private until noise is on them. Candidates follow from the public prompt and
@@ -12,7 +12,37 @@ Not covered that voters are read together: one voter's prompt moves the votes of
 
 From a voter's logits to a vote in whole numbers, for numpy and torch alike.
 
+Everything is computed per voter, from its own logits z at the candidates, in float64:
+
+    (1)  probability   v_j = floor(p_j S),                           p = softmax(z)
+    (2)  relative      v_j = floor(p_j / max p S)
+    (3)  logit         v_j = floor((1 - min(max z - z_j, c) / c) S)
+    (4)  difference    v_j = round(min(max(ln p_j - ln o_j, -c), c) / c S),  o of the public prompt
+         at the same candidates,
+                       beside  u_j = round(ln o_j B S / c)  of the public prompt itself
+
+Whatever the arithmetic does, v_j is a whole number in 0..S, in (4) in -S..S, and of kind (1) their
+sum is at most S: numbers are clamped, and a vote whose sum is larger after all counts nothing. So
+one voter's vote that is exchanged for another, or for none, moves
+
+    (1)  the sums by an l2 norm of at most sqrt(2) S: |u - v|^2 = |u|^2 + |v|^2 - 2 uv <= 2 S^2
+    (2)  the difference of two candidates' sums by at most 2 S
+    (3)  the same
+    (4)  the difference of two candidates' sums by at most 4 S
+
+and a voter that comes or goes moves the sums by an l2 norm of at most S in (1), every sum by 0..S
+and the difference of two by at most S in (2) and (3), and every sum by -S..S in (4). A voter with a
+logit that is not finite votes 0 for all.
+
+Source  (1) and (2) arXiv 2309.11765, algorithm 1; (3) arXiv 2407.12108, clipped logits; (4) arXiv
+        2507.02974, logits there.
+
 A stand-in for a model that writes: it repeats the last example of a prompt, byte by byte.
+
+The last line of a prompt is a cue up to its first colon, such as `Text:`, and what was written
+after it. The last earlier line with the same cue is the example, and after n written bytes the
+likeliest next one is byte n of what follows its cue, and a line break after all of them.
+A prompt without an example repeats `PUBLIC_TEXT`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The certificate of a release: what was promised, to whom and under which assumptions, signed by
 the installation that released.
 
-    statement   what a certificate says, as frozen types, and its one form as JSON
-    issue       from a published release to its certificate
-    signing     the installation's key, and whether a signature is one of a key
-    files       a file with its certificate beside it; whether both hold
-    page        a certificate as one page of HTML
+Here stands what it says, as frozen types, its one form as JSON, and the page that shows it;
+`certificate_issue` makes it of a published release, `certificate_files` signs it and writes a file
+with it.
 
     certificate = certify(contract, unit, settings)                      # of a release that is
     published
@@ -17,11 +15,6 @@ the installation that released.
 Guarantee   none spent: everything in it is public, as the ledger's records are. It holds no number
             of rows and no digest of the rows: what it has of content is the hash of what was
             released.
-
-What a certificate says, as frozen types, and its one form as JSON.
-
-A certificate as one page of HTML, made from the certificate alone; it fetches nothing and runs
-nothing.
 """
 
 from __future__ import annotations

@@ -6,6 +6,12 @@ file is, all is. A crash between the two leaves a certificate alone, and the sam
 completes it. Neither is ever written over another file.
 
 Signatures: Ed25519 under a key of the installation, and whether one is of a key that is trusted.
+
+Trust       who holds `keys/ledger.key` of the state home signs; a certificate proves that its
+            holder says so, and not that the program ran unchanged.
+
+The signing key is derived from the installation's secret key, which is made once, for its owner
+only: of several makers the first wins, and there is one file to back up.
 """
 
 from __future__ import annotations

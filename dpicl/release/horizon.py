@@ -10,8 +10,20 @@ order, each once.
 Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as
             long as each is drawn once from one history: what is frozen decides.
 
-What a period of a series counted, frozen: written once, durably, before anything is drawn from it,
-and read back by whoever draws.
+What a period of a series counted, frozen: written once, durably, before anything is drawn from
+it, and read back by whoever draws.
+
+Trust       Private: exact counts, and keyed hashes of who entered. Sealed with the installation's
+            key under its own horizon and period, for its owner only; gone once the horizon's last
+            period is published.
+Guarantee   none spent. Whatever became of the table, and however often a period is tried, its
+            release is drawn from these counts: the first that were written stand. Each has a random
+            name, which the ledger notes with the period's charge: others are refused from then on.
+
+    series/<horizon>/00031      of the state home: its name and that of the period before; counts,
+                                persons and their rows, one after another
+
+A backup holds none of it: a ledger that came back continues no horizon (`ledger.horizons`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The blocks of a report, as plain text: `html.py` and `markdown.py` render each of them, and
+"""The blocks of a report, as plain text, and how each is rendered as HTML and as Markdown, which
 escape it.
 
 Markdown leaves out figures and tiles, whose contents are in a sentence or table too.

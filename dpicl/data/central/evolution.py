@@ -34,6 +34,19 @@ Not covered persons (the caller pays for their rows); running time.
 
 Candidate rows, how far apart they are, and variations of them: what Tab-PE makes of public
 knowledge and of votes.
+
+    (1)  place of a number's bin      12 i / (bins - 1), rounded, on an axis of its own; a missing
+         one in the middle, 8 away on another
+         place of a category          4 on an axis of its own: two of them are as far apart as bins
+                                      over nearly half of the bounds
+    (2)  distance of two rows         the sum over columns of the squared distance of places: a
+         whole number, which is computed exactly
+    (3)  variation                    of d columns each anew with probability 1 / d: a category any
+         one, a bin the same or one beside it
+
+Guarantee   none spent: public bins and public randomness, and post-processing where candidates are
+            chosen by noisy votes.
+Paper       Weights and variations of Tab-PE (arXiv 2606.08259) on bins.
 """
 
 from __future__ import annotations

@@ -6,6 +6,13 @@ Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every table.
 Guarantee   none by itself; `noisy` is a step of `noisy_steps`.
 
 Public bins of every column: what rows of a central model tell apart.
+
+    category    its categories
+    number      the contract's `bins`; else every whole number where there are at most 16; else the
+                edges that the contract's attributes and sentences make; else eight equal parts of
+                the bounds
+
+Guarantee   none spent: bins come from the contract, never from rows.
 """
 
 from __future__ import annotations

@@ -4,8 +4,18 @@ Guarantee   none spent: the predicates come from the contract; every group is em
             in the same order.
 Paper       DP-TabICL section V-E and table VII.
 
-What noisy averages are made of: exact counts, sums and histograms of every group; they add up over
-batches of a table.
+What noisy averages are made of: exact counts, sums and histograms of every group; they add up
+over batches of a table.
+
+Trust       Central: exact and private; only `aggregate.noised` may make something of them that
+            leaves.
+Guarantee   none spent. Whole numbers: the sums of two batches of rows add up to the sums of both,
+            so that what is released does not depend on how the rows are split. One row more moves a
+            count by one, a histogram by one in one cell, and a sum by at most a grid's sensitivity,
+            or not at all where its value is missing.
+
+Sums of a grid's units are stored as two halves, of the units' upper and lower 32 bits: a sum that
+wraps round at 2^64 would have no bounded sensitivity, and halves of 2^31 rows do not wrap.
 """
 
 from __future__ import annotations

@@ -33,8 +33,15 @@ the cells by one.
 
 Symbols     d columns beside the label, K cells of an answer.
 
-What a collector stores of a questionnaire: how many clients were given each question, and how many
-reports name each cell.
+What a collector stores of a questionnaire: how many clients were given each question, and how
+many reports name each cell.
+
+Trust       `tally` simulates the clients and is the boundary: true codes go in, counts of
+            randomised reports come out.
+Unit        One client, who answers one question once per row that it reports.
+Neighbours  REPLACE_ONE of what that client holds.
+Guarantee   the questionnaire's, per row. Adding reports up is post-processing: the tallies of two
+            batches of clients add up to the tally of both, exactly.
 """
 
 from __future__ import annotations

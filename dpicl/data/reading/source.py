@@ -7,8 +7,32 @@ checked against it and put in canonical order, so that one split fits every way.
 Deliveries: a folder with a file for each period of a horizon, for rows that do not say when they
 arrived.
 
+Trust       as the method that calls it: how many rows a delivery has stays secret; which files
+            there are is public, by the contract's word.
+Unit        One row.
+Neighbours  both: a row belongs to the period of its file, so that one that comes, goes or changes
+            moves no other.
+Guarantee   none spent; stability 1 (`stability`). Only deliveries that are yet to be counted are
+            read: one that is changed or comes after its period was frozen is late, and enters
+            nowhere.
+
+That a file is not there says one thing alone, which the contract states (`source.undelivered`): its
+rows are yet to come, and nothing is released; or nothing arrived. A file without rows says that
+nothing arrived, in either case. So whoever delivers writes a file whether or not there are rows, or
+leaves it out where there are none; and no refusal depends on how many there are.
+
 In which period of a horizon a row arrived: said by the row's own day, or by the file that it was
 delivered in (`deliveries`).
+
+Trust       as the method that calls it: how many rows a period has stays secret.
+Unit        One row.
+Neighbours  both: a row's period depends on that row alone, so that one that comes, goes or changes
+            moves no other.
+Guarantee   none spent; stability 1 (`stability`). A row whose period was counted before it came is
+            late, and enters nowhere: periods that are counted are not read again.
+
+Symbols     periods are counted from 1; rows of days before the first belong to it, those of days
+            after the last to none, 0.
 """
 
 from __future__ import annotations

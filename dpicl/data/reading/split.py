@@ -2,7 +2,7 @@
 
 Trust       the curator holds the key; who stands where stays secret.
 Guarantee   none spent, and of what is no benchmark none lost: stability 1
-            (`dpicl.data.reading.stability`), as far as AES under a secret key cannot be told
+            (`dpicl.tabular.reading.stability`), as far as AES under a secret key cannot be told
             from a random function.
 
 On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of
@@ -23,15 +23,60 @@ table that grows into batches is split as before.
 Symbols     f the contract's `test_fraction`, a its `query_fraction`, N the most queries of a run.
 Not covered a key that is known, or that others' rows are split by.
 
-How many rows of one person enter a release: bounded by chance within the person, before all else.
+How many rows of one person enter a release: bounded by chance within the person, before all
+else.
+
+Trust       as the method that calls it; which rows were drawn stays secret.
+Unit        One person, known by the contract's id column.
+Neighbours  both: a person's rows are drawn by that person's own randomness, so that adding,
+            removing or replacing a person changes no other person's rows.
+Guarantee   none spent. At most m rows of anybody are used, which `accounting.guarantee.to_person`
+            prices; with replacement-one of local reports, exactly m, so that their number tells
+            nothing.
+Paper       [AKMV19] Amin, Kulesza, Munoz and Vassilvitskii 2019: bounding user contributions.
+
+    (1)  contributing   a uniform subset of min(n, m) of the person's n rows
+    (2)  reporting      m rows in a uniform order, starting over where n < m
+
+Symbols     n rows of a person, m the contract's `person.max_rows`.
+Not covered whether two ids are one human being.
 
 Which rows of a person enter a period of a series, given how many have entered before: bounded
 across periods, by nothing but their own rows.
+
+Trust       as the method that calls it; who has entered, and with how many rows, stays secret.
+Unit        One person, known by the contract's id column.
+Neighbours  both: histories in which one person's rows differ, in any periods, admit the same rows
+            of everybody else (stability 1).
+Guarantee   none spent. Of nobody enter more than c rows in a period and k in the horizon: what
+            `continual_counts.Contribution` states.
+
+    (1)  of the rows of a person in period t, the min(c, k - e) with the lowest  h_key(row, ordinal
+         among equal rows)  enter
+    (2)  e <- e + their number
+
+A person's rows are told apart by a keyed hash and not by their place in the table: where rows are
+added, the others stand as before.
+
+Symbols     c the contract's `max_rows`, k its `max_rows_in_horizon`, e how many rows have entered
+            in earlier periods.
+Not covered that a row which takes another one back has one to take back: it enters as any row, if
+there is room for it, whatever it says.
+            Whether two ids are one human being; a row that was replaced by another after it had
+            entered, which counts as two.
 
 Of each place, how many of its kind stand before it.
 
 A digest of rows that adds up: the same for any order of the rows and however they are cut into
 parts.
+
+A row's hash is a parallel MAC of its values under a public key; hashes are added up in two lanes of
+64 bits. Equal multisets of rows have equal sums, others differ but by an accident of 2^-128. The
+key is public, so the digest is private as the rows are, and whoever chooses the rows can find two
+tables that have the same.
+
+    (1)  h(row) = E(E(1, x_1) xor ... xor E(d, x_d)),    E is AES-256 on (column number, value)
+    (2)  digest = sum h(row) mod 2^64, in both lanes
 """
 
 from __future__ import annotations
