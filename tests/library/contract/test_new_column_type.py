@@ -143,3 +143,9 @@ def test_a_pipeline_runs_it(place: Place, added: Path, executor: str) -> None:
     done = place.dpicl(*command, PYTHONPATH=path(added), timeout=300)
     assert done.returncode == 0, done.stderr
     assert (place.run(executor) / "report.html").exists()
+
+
+def test_the_page_for_contributors_shows_it_as_it_is() -> None:
+    page = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text("utf-8")
+    (shown,) = re.findall(r"```python\n(class ClockColumn.*?)```", page, re.DOTALL)
+    assert shown in Path(__file__).with_name("clock.py").read_text("utf-8")
