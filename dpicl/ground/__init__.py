@@ -1,1 +1,1 @@
-"""Opening files of records safely: below the data folder, bounded, CSV as text."""
+"""What everything rests on: files, errors, types, randomness, processes."""

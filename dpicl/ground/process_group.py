@@ -1,7 +1,7 @@
 """Imported first by a fork server: it and its forks are a group of their own, which no signal to
 the program's group reaches.
 
-The program alone is told to stop, and ends them all (`leaving`). A signal that falls into their
+The program alone is told to stop, and ends them all (`shutdown`). A signal that falls into their
 start would end in a traceback.
 """
 

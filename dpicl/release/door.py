@@ -1,5 +1,6 @@
-"""Rows that a program holds or names, with a schema: what a contract in a file says, made in this
-process.
+"""The door to a release, of a table or of texts: made now, unless it was before; or what it would
+cost. Rows may be those of a contract in a file, or a program's own with a schema, which makes the
+contract here.
 
 Rows in memory have no address, so their account is named: `frame:ACCOUNT` is the data asset,
 whatever frame holds it. A file, a folder, an object of a store or a query is the asset that a
@@ -7,9 +8,6 @@ contract's `source` of it would be.
 
 Guarantee   none spent: from public facts to a contract and a cap; rows are only handed on, and no
             message holds any of them.
-
-The door to a release, of a table or of texts: made now, unless it was before; or what it would
-cost.
 """
 
 from __future__ import annotations

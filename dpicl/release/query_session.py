@@ -1,7 +1,12 @@
-"""Queries to private ensembles: finds or opens a release with a free slot, and answers in order.
+"""Queries to private ensembles, one after another: finds or opens a release with a free slot, charged
+once for a number of queries, and answers in order until they are used up.
 
-Queries to a private ensemble, one after another: charged once for a number of queries, then
-answered until they are used up.
+A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
+read for it; asked again it gets the same answer. So no query has two answers, even if processes are
+killed or ask at the same time: a slot's noise belongs to its one query.
+
+State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and
+            encrypted votes; `uses`, see `journal.FileSpending`
 """
 
 from __future__ import annotations

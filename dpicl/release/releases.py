@@ -1,5 +1,6 @@
 """Releases through the ledger: charged before a mechanism reads, published once, read by hash.
 
+    quote     what a release would cost its account
     reserve   every release of a unit is charged, durably, before its mechanism sees a row, and its
               receipt written
     publish   a draw is written whole, its hash is put to the ledger, and the first one wins
@@ -10,10 +11,7 @@ draft whose hash won is found again by its name, any other draft is worth nothin
 under a name that the ledger does not know is a refusal.
 
 Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts; for the ledger see
-`open_ledger`.
-
-What a release would spend, known from contract, period and ledger before any private byte is read;
-and a sentence on what was spent.
+`dpicl.home.accounts`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What is asked for: one release of a contract's rows, in public facts alone.
+"""What is asked for: one release of a contract's rows, in public facts alone; and what is refused
+of it before a row is read, by its contract, its period, and the model that reads.
 
 Guarantee   none spent: nothing here is of a row.
-
-What is refused before a row is read, of every release: by its contract, its period, and the model
-that reads it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """A data set's private rows on their way to a mechanism: read from where the contract says they
-are, checked against its rules, and split into rows to protect and rows to ask.
+are, checked against its rules, split into rows to protect and rows to ask, and drawn from.
 
 Between these steps they are in `held`, this process's memory, where a release is made here alone;
 else in files of `folder`, which is private, for the stages of a run on any host. A large table is
-in batches, which are always files (`batches`).
+in batches, which are always files (`batches`): it is counted batch by batch, exact sums of a
+subsample or what the clients of a batch sent. Every batch's counts stand in a private file, the
+first that is written whole; a batch whose worker died was never seen and is drawn again. They are
+merged where the release is drafted, and noise is drawn.
 
-Guarantee   none spent: rows move, and nothing leaves.
-
-Drawing releases of a table from its rows: the only step that sees them.
+Guarantee   that of the method, for releases that are charged before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""What a run would spend, known from contracts, periods and ledger before any private byte is read:
-every release of its units by the account that pays for it.
-
-How the models of a run's plan are asked where nobody says; `asked` decides of each.
-
-Planning: a pipeline's name and a user's changes become the plan of a run folder.
+"""Planning: a pipeline's name and a user's changes become the plan of a run folder; what it would
+spend, by account, known before any private byte is read; how its models are asked where nobody
+says, which `release.readers` decides of each.
 """
 
 from __future__ import annotations
