@@ -10,8 +10,16 @@ begun, as the same randomness on two tables would compare them.
 
 private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
 
-In which queries of a session each record took part: private, written before an answer is drawn, and
-never shown.
+In which queries of a session each record took part: private, written before an answer is drawn,
+and never shown.
+
+A record is here by a keyed mark. Which records there were is written at the first query, and one
+that came later takes no part: changed from query to query, a row would have uses anew. A query's
+takers stand before the model is asked for it, under a lock, so that of many who ask at once nobody
+counts what another is about to write; asked again, after a kill too, it has the same takers.
+
+State       private/journals/<release>/uses    members: their marks, sorted; <number>.bits: which of
+            them took part in a query
 """
 
 from __future__ import annotations

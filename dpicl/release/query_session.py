@@ -1,5 +1,5 @@
-"""Queries to private ensembles, one after another: finds or opens a release with a free slot, charged
-once for a number of queries, and answers in order until they are used up.
+"""Queries to private ensembles, one after another: finds or opens a release with a free slot,
+charged once for a number of queries, and answers in order until they are used up.
 
 A release has as many slots as it was charged for. A query takes a slot, durably, before a row is
 read for it; asked again it gets the same answer. So no query has two answers, even if processes are
