@@ -11,11 +11,11 @@ AS_THEY_STAND = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md"}
 
 TYPED = {
     "dpicl run few-shot-demo": ("tests/cli/test_text_commands.py", "few-shot-demo"),
-    "dpicl contract new": ("tests/cli/test_contract_ask.py", '"contract", "new"'),
-    "dpicl contract check": ("tests/cli/test_contract_schema.py", '"check"'),
-    "dpicl protect": ("tests/cli/test_protect.py", '"protect"'),
-    "dpicl ask --demos": ("tests/cli/test_ask_demos.py", '"--demos"'),
-    "dpicl ask": ("tests/cli/test_ask_command.py", '"ask"'),
+    "dpicl contract new": ("tests/cli/test_contract_schema.py", "contract new"),
+    "dpicl contract check": ("tests/cli/test_contract_schema.py", "contract check"),
+    "dpicl protect": ("tests/cli/test_protect.py", "protect "),
+    "dpicl ask --demos": ("tests/cli/test_ask_demos.py", "--demos "),
+    "dpicl ask": ("tests/cli/test_ask_command.py", "ask "),
     "python -m dpicl.client": ("tests/cli/test_client.py", "dpicl.client"),
     "make demo": (".ci/run", "make demo"),
     "make test": (".ci/run", "make test"),

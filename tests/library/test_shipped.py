@@ -62,10 +62,10 @@ def test_a_flipped_bit_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_file_too_many_or_too_few_is_refused(tmp_path: Path) -> None:
     copy = _copied("models/bundled", tmp_path)
     (copy / "adapter_config.json").write_text("{}")
-    with pytest.raises(SourceError, match=f"^lm/bundled/adapter_config.json: {REFUSED}"):
+    with pytest.raises(SourceError, match=f"^models/bundled/adapter_config.json: {REFUSED}"):
         checked("models/bundled", copy)
     (copy / "adapter_config.json").rename(copy / "tokenizer.json")
-    with pytest.raises(SourceError, match=f"^lm/bundled/tokenizer.json: {REFUSED}"):
+    with pytest.raises(SourceError, match=f"^models/bundled/tokenizer.json: {REFUSED}"):
         checked("models/bundled", copy)
 
 

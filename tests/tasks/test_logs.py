@@ -31,7 +31,7 @@ def work(run: str, owner: str, part: int = 0) -> str:
         raise ValueError(f"could not convert {CANARY}")
     if owner == "refused":
         raise RunError("a broken rule")
-    logging.getLogger("dpicl.models.endpoint").warning("said inside part %d", part)
+    logging.getLogger("dpicl.endpoint").warning("said inside part %d", part)
     return "5 rows"
 
 
@@ -66,7 +66,7 @@ def test_a_stage_of_a_unit_tells_where_it_was_and_how_long_it_took(
     }
     assert where.items() <= inside.items() and where.items() <= end.items()
     assert (inside["logger"], inside["level"], inside["message"]) == (
-        "dpicl.models.endpoint",
+        "dpicl.endpoint",
         "WARNING",
         "said inside part 2",
     )

@@ -23,13 +23,12 @@ from psycopg.pq import Conninfo
 from sqlalchemy import make_url
 
 from dpicl.contract.declared import Query
-from dpicl.data.reading import database
-from dpicl.data.reading import database as postgresql
+from dpicl.data.reading import database, postgresql
 from dpicl.ground.errors import DpiclError, LedgerRefusedError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
+from dpicl.release import rows as private_rows
 from dpicl.release.releases import check_ledger
-from dpicl.runs import prepare as ingest_module
 from tests.harness import Place, call_main, free_port, said, until
 from tests.ledger.postgres import Server, required_programs, running_postgres, unprivileged
 
@@ -517,16 +516,16 @@ def scans(server: Server) -> int:
 def test_an_address_that_leads_elsewhere_gives_no_row_that_its_account_does_not_pay_for(
     place: Place, capsys: Capture, server: Server, elsewhere: Server, switched: int
 ) -> None:
-    """A balancer goes on to another server after so many connections: 1 and 2 are of the price, 3
-    is of the rows.
+    """A balancer goes on to another server after so many connections: 1 is of the price, 2 is of
+    the rows, 3 of the charge.
     """
     before = scans(elsewhere)
     with relay(*[server.port] * switched, elsewhere.port) as balancer:
         code, sentence = spend(
             place, capsys, asking(place, "second", url_of(server, port=balancer.port))
         )
-        assert balancer.taken >= 3
-    if switched == 2:
+        assert balancer.taken > switched
+    if switched == 1:
         assert (
             code == 2
             and "is not the one that its account was told by" in sentence
@@ -714,8 +713,8 @@ def test_a_mutant_that_does_not_ask_the_connection_that_reads_reads_another_s_ro
     elsewhere: Server,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ingest_module, "check_payer", lambda contract_of, settings, addresses: None)
+    monkeypatch.setattr(private_rows, "check_payer", lambda contract_of, settings, addresses: None)
     before = scans(elsewhere)
-    with relay(server.port, server.port, elsewhere.port, server.port) as balancer:
+    with relay(server.port, elsewhere.port, server.port) as balancer:
         spend(place, capsys, asking(place, "second", url_of(server, port=balancer.port)))
     assert scans(elsewhere) > before

@@ -528,7 +528,7 @@ def refused_as_a_whole(values: Any) -> Any:
 
 
 def test_a_frame_that_is_refused_as_a_whole_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpicl.release.door.texts", refused_as_a_whole)
+    monkeypatch.setattr("dpicl.data.reading.typed_columns.texts", refused_as_a_whole)
     with pytest.raises(DataError):
         test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault("a list", "age")
 

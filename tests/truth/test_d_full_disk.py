@@ -77,6 +77,6 @@ def test_a_full_out_names_its_file(tmp_path: Path) -> None:
 
 def test_mutants_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not named, since the system names none."""
-    monkeypatch.setattr("dpicl.runs.stage._OF_A_DISK", ())
+    monkeypatch.setattr("dpicl.ground.errors._OF_A_DISK", ())
     with pytest.raises(AssertionError):
         test_the_file_is_named_and_nothing_stays(tmp_path, WRITES["text"])

@@ -47,7 +47,7 @@ from dpicl.models.endpoint.protocol import (
 )
 from dpicl.models.spec import ModelSpec
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("dpicl.endpoint")
 T = TypeVar("T")
 ATTEMPTS = 10
 """Of one call, not counting those that the server put off (429)."""

@@ -242,7 +242,7 @@ def test_stages_and_the_ledger_are_seen(world: World) -> None:
         "collect",
         "report",
     ]
-    assert b'INSERT INTO "entries"' in seen["ledger"] and b"TIME" in seen["ledger"]
+    assert b'INSERT INTO "records"' in seen["ledger"] and b"TIME" in seen["ledger"]
     assert unlisted(seen) == []
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the package logs reaches the test, whatever form of logs was chosen in this process
-    before.
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the package logs reaches the test, whatever form of logs was chosen, or quiet asked for,
+    in this process before.
     """
     monkeypatch.setattr(logging.getLogger("dpicl"), "propagate", True)
+    models = logging.getLogger("dpicl.models")
+    before = models.level
+    models.setLevel(logging.INFO)
+    yield
+    models.setLevel(before)
 
 
 @pytest.fixture

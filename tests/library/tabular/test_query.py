@@ -80,7 +80,7 @@ def test_a_database_whose_driver_is_missing_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "dpicl.data.reading.database", raising=False)
+    monkeypatch.delitem(sys.modules, "dpicl.data.reading.postgresql", raising=False)
     assert refusal(asking(SELECT)).endswith(
         ": psycopg is not installed; type `pip install 'dpicl[postgresql]'`"
     )

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from dpicl.data.reading import database
+from dpicl.data.reading import postgresql
 from dpicl.data.reading.database import query_batches
 from dpicl.data.reading.files import BATCH_ROWS
 from dpicl.ground.errors import DpiclError
@@ -213,7 +213,7 @@ def test_a_server_that_stops_amid_rows_is_left_in_time(
 ) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
-    monkeypatch.setattr(database, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(postgresql, "_GRACE_SECONDS", 0.5)
     contract = asking(f"{ENDLESS} SELECT 1 {AS_ROW} FROM n")
     assert contract.source.query is not None
     begun, batches = time.monotonic(), query_batches(contract, contract.source.query, 1000)
