@@ -34,7 +34,7 @@ from pydantic import BaseModel, Field
 from dpicl.contract import Contract, TextContract
 from dpicl.data.reading.checks import rules_of
 from dpicl.data.reading.encode import label_codes
-from dpicl.data.texts.read import text_rules
+from dpicl.data.text_files import text_rules
 from dpicl.ground.errors import DataError, DeclarationError, RunError
 from dpicl.ground.files import PRIVATE_MODE, read_json, write_json, write_text
 from dpicl.ground.printable import tell_holder

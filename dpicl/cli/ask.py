@@ -30,7 +30,7 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.prompts import central_queries, local_queries
 from dpicl.data.reading.encode import encode_queries
 from dpicl.data.reading.queries import read_unlabelled
-from dpicl.data.texts.parse import plain_text
+from dpicl.data.text_records import plain_text
 from dpicl.ground.errors import DataError, ParameterError
 from dpicl.ground.files import write_text
 from dpicl.ground.randomness import Draws

@@ -16,7 +16,7 @@ from dpicl.contract.rules import advice
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.central.exact_counts import bin_count
 from dpicl.data.reading.source import locate
-from dpicl.data.texts.read import FORM_WORDS, find_texts
+from dpicl.data.text_files import FORM_WORDS, find_texts
 from dpicl.ground.errors import DeclarationError, DpiclError
 from dpicl.ground.objects import SCHEME
 from dpicl.ground.yaml_file import read_declaration

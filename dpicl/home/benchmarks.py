@@ -35,8 +35,8 @@ from dpicl.contract.text import PUBLISHED
 from dpicl.data.reading.files import in_batches, rows_digest, survey
 from dpicl.data.reading.source import load_source, query_parts
 from dpicl.data.reading.split import table_digest
-from dpicl.data.texts.parse import parse_texts
-from dpicl.data.texts.read import in_one, receipts, texts_digest
+from dpicl.data.text_files import in_one, receipts, texts_digest
+from dpicl.data.text_records import parse_texts
 from dpicl.ground.cache import PUBLISHED_ROWS, row_digests
 from dpicl.ground.errors import DeclarationError, PrivacyError, SourceError
 from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json, write_text
@@ -44,7 +44,7 @@ from dpicl.ground.records import below
 from dpicl.home.settings import HUB, Settings
 
 if TYPE_CHECKING:
-    from dpicl.data.texts.fetch import FetchedTexts
+    from dpicl.data.text_fetch import FetchedTexts
 
 REGISTRY = "benchmarks.json"
 
@@ -94,7 +94,7 @@ def content_digest(contract: Declared, table: pa.Table) -> str:
     order.
     """
     if not isinstance(contract, Contract):
-        from dpicl.data.texts.read import texts_digest  # of a table it is not needed
+        from dpicl.data.text_files import texts_digest  # of a table it is not needed
 
         return texts_digest(table)
     if contract.privacy.person:
@@ -114,7 +114,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
         )
     parts: Iterable[pa.Table]
     if isinstance(contract, TextContract):
-        from dpicl.data.texts.read import load_texts
+        from dpicl.data.text_files import load_texts
 
         texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         return Content(content_digest(contract, texts), texts.num_rows)
@@ -136,8 +136,8 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     can download it without a name. Raises
     SourceError: it cannot be had, or is not the one that the contract states.
     """
-    from dpicl.data.texts.fetch import fetch_texts
-    from dpicl.data.texts.read import texts_digest
+    from dpicl.data.text_fetch import fetch_texts
+    from dpicl.data.text_files import texts_digest
 
     name = f"{contract.name}:{PUBLISHED}"
     before = _entered(settings).get(name, {})
@@ -255,7 +255,7 @@ def _is_without_rows(contract: Declared, settings: Settings) -> bool:
     ):
         return False
     try:
-        from dpicl.data.texts.read import find_texts
+        from dpicl.data.text_files import find_texts
 
         find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
     except SourceError:

@@ -330,7 +330,7 @@ class Settings:
         Raises RunError: there is none such.
         """
         from dpicl.contract.load import edition, edition_names
-        from dpicl.data.texts.read import edition_at_hand
+        from dpicl.data.text_files import edition_at_hand
 
         chosen = dict(self.editions).get(contract.name)
         if chosen is None:

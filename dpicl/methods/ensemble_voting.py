@@ -52,7 +52,7 @@ from dpicl.data.prompts import (
     asking_query,
     continuations,
 )
-from dpicl.data.texts.parse import PERSON, plain_text
+from dpicl.data.text_records import PERSON, plain_text
 from dpicl.ground.errors import ModelError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import PrivatePrompts, PrivateTable, ReleasedPrompts

@@ -27,7 +27,7 @@ import numpy as np
 from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import example_piece, header_piece, instruction_piece
-from dpicl.data.texts.parse import plain_text
+from dpicl.data.text_records import plain_text
 from dpicl.ground.errors import ModelError
 from dpicl.ground.randomness import Stream
 from dpicl.ground.types import Demonstration, PrivateTable

@@ -312,7 +312,7 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
     if settings.given is not None:
         planned = with_account(planned, settings)
     if METHODS[planned.unit.method].is_series(planned.contract):
-        from dpicl.release.series import window_of
+        from dpicl.release.horizon import window_of
 
         window_of(planned, until=request.period, window=request.window, now=clock())
     else:
@@ -322,7 +322,7 @@ def _planned(request: ReleaseRequest, settings: Settings) -> PlannedRelease | Pu
 
 def _made(planned: PlannedRelease, request: ReleaseRequest, settings: Settings) -> PublishedRelease:
     if planned.writer is None and METHODS[planned.unit.method].is_series(planned.contract):
-        from dpicl.release.series import release_planned
+        from dpicl.release.horizon import release_planned
 
         return release_planned(planned, settings, until=request.period, window=request.window)
     return release_once(planned, settings)

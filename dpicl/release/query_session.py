@@ -22,7 +22,7 @@ from dpicl.contract.periods import ONCE, clock, read_period
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import Classification, TextContract
 from dpicl.data.prompts import asking_prompt, keywords_query
-from dpicl.data.texts.read import load_texts, split_texts, texts_digest
+from dpicl.data.text_files import load_texts, split_texts, texts_digest
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerError
 from dpicl.ground.files import PRIVATE_MODE, locked, read_json, write_json
 from dpicl.ground.types import PrivateTable, ReleasedPrompts

@@ -121,7 +121,7 @@ def check_source(contract: Declared, settings: Settings) -> None:
     SourceError: they are not; DataError: the queries break the contract.
     """
     if isinstance(contract, TextContract):
-        from dpicl.data.texts.read import find_texts  # of a table it is not needed
+        from dpicl.data.text_files import find_texts  # of a table it is not needed
 
         find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
     elif isinstance(contract, Contract):

@@ -85,7 +85,7 @@ class Rows:
         """
         contract, settings = self.contract, self.settings
         if isinstance(contract, TextContract):
-            from dpicl.data.texts.read import load_texts  # of a table it is not needed
+            from dpicl.data.text_files import load_texts  # of a table it is not needed
 
             table = load_texts(
                 contract,
@@ -125,7 +125,7 @@ class Rows:
             return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
         table = self.whole()
         if isinstance(contract, TextContract):
-            from dpicl.data.texts.read import text_rules, text_violations
+            from dpicl.data.text_files import text_rules, text_violations
 
             return text_rules(contract), text_violations(table, contract)
         assert isinstance(contract, Contract)
@@ -155,7 +155,7 @@ class Rows:
                 key = split_key(settings, contract)
                 whole = split_table(table, contract, key=key, most=most, queries=asked)
             else:
-                from dpicl.data.texts.read import split_texts
+                from dpicl.data.text_files import split_texts
 
                 assert isinstance(contract, TextContract)
                 whole = split_texts(table, contract, most=most)

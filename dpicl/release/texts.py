@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dpicl.contract.periods import clock, read_period
 from dpicl.data.prompts import MOST_SHOTS, asking_query
-from dpicl.data.texts.read import Formed, load_public_texts, load_texts, split_texts
+from dpicl.data.text_files import Formed, load_public_texts, load_texts, split_texts
 from dpicl.ground.errors import LedgerError, ParameterError
 from dpicl.home.accounts import one_ledger, open_ledger
 from dpicl.home.benchmarks import check_published, content_digest

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from dpicl.data.texts.read import Formed
+from dpicl.data.text_files import Formed
 from dpicl.ground.errors import DataError, RunError
 from dpicl.ground.yaml_file import validate
 from dpicl.methods.evaluation import results_frame_columns

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from dpicl.contract.periods import ONCE
-from dpicl.data.texts.read import FORM_WORDS, Formed
+from dpicl.data.text_files import FORM_WORDS, Formed
 from dpicl.report import words
 from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock, TableCell
 from dpicl.report.cells import is_released, place_of

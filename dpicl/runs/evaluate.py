@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.pipeline import Cell, asked_by
-from dpicl.data.texts.read import Formed
+from dpicl.data.text_files import Formed
 from dpicl.ground.errors import clean_errors
 from dpicl.ground.files import (
     PRIVATE_MODE,

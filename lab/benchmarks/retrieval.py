@@ -22,7 +22,7 @@ import numpy as np
 from dpicl.contract.pipeline import Cell
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import asking_query
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.randomness import stream
 from dpicl.home.settings import Settings
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES

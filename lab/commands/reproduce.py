@@ -372,7 +372,7 @@ def _absent(dataset: str, settings: Settings) -> str:
     """Why a data set cannot be read here; empty where it can."""
     from dpicl.contract import Contract
     from dpicl.data.reading.source import find_rows
-    from dpicl.data.texts.read import find_texts
+    from dpicl.data.text_files import find_texts
 
     contract = settings.declared(dataset)
     if not contract.privacy.budget.benchmark:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dpicl
-from dpicl.data.texts.read import has_form
+from dpicl.data.text_files import has_form
 from dpicl.ground.errors import DpiclError, ParameterError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 from dpicl.contract import Contract, TextContract
 from dpicl.data.reading.source import load_source
 from dpicl.data.reading.split import fewer, split_table
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.home.settings import Settings
 from dpicl.models.embedding import open_embedder
 from dpicl.models.opening import open_generator, open_scorer

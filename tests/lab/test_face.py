@@ -8,28 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = "accounting contract lm mechanisms methods tabular text"
+LIBRARY = "accounting contract data ground ledger mechanisms methods models"
 """Packages of which all modules may be imported."""
 FACE = """
-checks errors evaluation pipeline processes randomness session types
-certificate.files client.__main__ client.wallet files.same_file
-cli.executors cli.names cli.options cli.planned_run cli.stopping cli.terminal
-engine.artefacts engine.benchmarks engine.collect engine.execute engine.files engine.horizon
-engine.journal engine.models engine.open_ledger engine.pipelines engine.plan
-engine.failures engine.releases engine.rows engine.run_folder engine.running_time
-engine.settings engine.stage
-engine.readers engine.verdicts
-report.blocks report.cells report.decision report.gains report.html report.load report.markdown
-runs.chain report.opening report.sentences report.stages report.tables report.words
+cli.executors cli.options cli.planned_run cli.terminal client.__main__ client.wallet home.accounts
+home.benchmarks home.settings release.certificate_files release.horizon release.journal
+release.pipelines release.readers release.releases release.rows report report.blocks report.cells
+report.decision report.load report.opening report.sentences report.tables report.words
+runs.artefacts runs.chain runs.execute runs.plan runs.probe runs.results runs.run_folder
+runs.stage session
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
-baselines yaml_file certificate.issue certificate.signing cli.app cli.protect
-engine.one_release engine.record_spending engine.request engine.series engine.stages.charge
-engine.stages.consult engine.stages.draw engine.stages.generate engine.stages.score
-engine.state.clean engine.table_files
-files.remote files.visit planning.judge planning.outlook planning.populations planning.simulate
-planning.table_plan
+cli.app cli.ask installation.clean quality.outlook quality.simulate release.certificate_issue
+release.one_release release.request release.table_files runs.draw runs.evaluate
 """
 """Modules besides, that only benchmarks may import."""
 

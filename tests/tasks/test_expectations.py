@@ -15,7 +15,7 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
 from dpicl.data.reading.checks import rules_of, violations
-from dpicl.data.texts.read import text_rules, text_violations
+from dpicl.data.text_files import text_rules, text_violations
 from dpicl.ground.errors import DataError, DeclarationError, DpiclError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings

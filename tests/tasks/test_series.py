@@ -33,12 +33,11 @@ from dpicl.installation.restore import adopt, back_up, restore
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.mst_series import COLUMNS
 from dpicl.release import Release
-from dpicl.release.horizon import FrozenPeriods, Horizon
+from dpicl.release.horizon import FrozenPeriods, Horizon, release_planned
 from dpicl.release.names import PART
 from dpicl.release.one_release import RELEASE_LOCK, PublishedRelease, planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.rows import Rows
-from dpicl.release.series import release_planned
 from dpicl.runs.forecast import series_forecasts
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits

@@ -28,10 +28,9 @@ from dpicl.mechanisms.continual_counts import ContinualCounts
 from dpicl.methods.mst_series import Series
 from dpicl.release import Release
 from dpicl.release.certificate_issue import unit_in_words
-from dpicl.release.horizon import entering_counts
+from dpicl.release.horizon import entering_counts, release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.series import release_planned
 from dpicl.report.quality import series_facts, series_page
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (

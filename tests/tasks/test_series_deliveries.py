@@ -26,11 +26,10 @@ from dpicl.ground.errors import (
 from dpicl.home.accounts import addresses_of, open_ledger
 from dpicl.home.settings import Settings
 from dpicl.release import Release
-from dpicl.release.horizon import Horizon
+from dpicl.release.horizon import Horizon, release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.rows import Rows
-from dpicl.release.series import release_planned
 from dpicl.runs import plan as planning
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (

@@ -23,10 +23,9 @@ from dpicl.home.settings import Settings
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import SUMS
 from dpicl.release import Release
-from dpicl.release.horizon import Horizon
+from dpicl.release.horizon import Horizon, release_planned
 from dpicl.release.one_release import PublishedRelease, planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.series import release_planned
 from dpicl.report import report_steps
 from dpicl.runs.execute import InProcess, run_units
 from dpicl.runs.forecast import series_forecasts

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dpicl
 from dpicl.contract import TextContract
 from dpicl.contract.load import parse_contract
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import (
     BudgetError,
     DataError,

@@ -13,9 +13,9 @@ from dpicl.data.reading import checks
 from dpicl.ground.errors import DataError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
+from dpicl.release.horizon import release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.series import release_planned
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
 from tests.tasks.test_series import declare, put

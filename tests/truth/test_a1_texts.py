@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpicl.contract.pipeline import Cell
-from dpicl.data.texts import read
-from dpicl.data.texts import read as checks
+from dpicl.data import text_files
+from dpicl.data import text_files as checks
 from dpicl.ground.errors import DataError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -199,7 +199,7 @@ def test_every_form_may_hold_none(place: Place, file: str, count: int) -> None:
     install_texts(place, content, b"", lines(records(4)))
     (place.root / "data" / "letters" / file).write_bytes(FORMS[file](MANY[:count]))
     with place.entered():
-        table = read.load_texts(
+        table = text_files.load_texts(
             Settings.from_environment().texts("letters"), data_folder=place.root / "data"
         )
     assert table.column("part").to_pylist().count("train") == count
@@ -215,7 +215,7 @@ def test_a_file_without_a_header_holds_no_texts(place: Place, file: str, data: b
     install_texts(place, content, b"", lines(records(4)))
     (place.root / "data" / "letters" / file).write_bytes(data)
     with pytest.raises(DataError):
-        read.load_texts(
+        text_files.load_texts(
             Settings.from_environment().texts("letters"), data_folder=place.root / "data"
         )
 
@@ -261,6 +261,6 @@ def test_a_bound_that_refuses_would_be_seen(
             raise DataError(contract.name, "breaks label_rows")
         return ()
 
-    monkeypatch.setattr("dpicl.data.texts.read.text_violations", short)
+    monkeypatch.setattr("dpicl.data.text_files.text_violations", short)
     with pytest.raises((DataError, AssertionError), match="label_rows|few"):
         generated(place, TEXTS[name], "few")

@@ -18,7 +18,7 @@ import pytest
 
 from dpicl.contract import TextContract
 from dpicl.data.reading import parse
-from dpicl.data.texts.parse import parse_texts
+from dpicl.data.text_records import parse_texts
 from dpicl.ground.errors import DataError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
@@ -257,7 +257,7 @@ def test_and_bytes_of_no_text_in_parquet(column: str) -> None:
 
 def test_public_texts_are_refused_as_ever(tmp_path: Path) -> None:
     """Nobody is told of by a refusal, and answers stay beside their queries."""
-    from dpicl.data.texts.read import read_part
+    from dpicl.data.text_files import read_part
 
     def queried(content: dict[str, Any]) -> None:
         content["source"]["queries"] = content["source"].pop("test")

@@ -369,7 +369,7 @@ TEXTS: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize(("data", "public", "private"), TEXTS.values(), ids=TEXTS)
 def test_texts_are_refused_in_the_same_way(data: bytes, public: str, private: str) -> None:
-    from dpicl.data.texts.parse import parse_texts
+    from dpicl.data.text_records import parse_texts
     from tests.library.text_contracts import text_contract
 
     def change(content: dict[str, Any]) -> None:

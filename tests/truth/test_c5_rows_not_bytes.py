@@ -20,7 +20,7 @@ import pytest
 
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.load import edition, edition_names
-from dpicl.data.texts.read import load_public_texts, load_texts
+from dpicl.data.text_files import load_public_texts, load_texts
 from dpicl.ground.cache import row_digests
 from dpicl.ground.errors import DpiclError, SourceError
 from dpicl.home.benchmarks import check_published, read_content
@@ -304,7 +304,7 @@ def test_mutant_bytes_are_pinned_is_caught(
     tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault of before: our own gzip files, and no others."""
-    monkeypatch.setattr("dpicl.data.texts.read.row_digests", dict)
+    monkeypatch.setattr("dpicl.data.text_files.row_digests", dict)
     with pytest.raises(SourceError):
         test_the_same_rows_in_another_form_are_the_published_set(
             "mit_director", "gzip, another level", tmp_path, data_folder
@@ -314,7 +314,7 @@ def test_mutant_bytes_are_pinned_is_caught(
 def test_mutant_nothing_is_compared_is_caught(
     tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl.data.texts.read._has_stated_bytes", lambda *_: True)
+    monkeypatch.setattr("dpicl.data.text_files._has_stated_bytes", lambda *_: True)
     with pytest.raises(pytest.fail.Exception):
         test_other_rows_are_refused_in_one_sentence("sroie", "a row less", tmp_path, data_folder)
 
@@ -323,7 +323,7 @@ def test_mutant_only_the_stated_ending_is_looked_for_is_caught(
     tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "dpicl.data.texts.read._forms",
+        "dpicl.data.text_files._forms",
         lambda contract, part: (getattr(contract.source, part).file,),
     )
     with pytest.raises(SourceError):

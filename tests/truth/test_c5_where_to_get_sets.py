@@ -13,8 +13,8 @@ import pytest
 
 from dpicl.contract import TextContract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest, edition
-from dpicl.data.texts.parse import parse_records
-from dpicl.data.texts.read import load_texts, receipts
+from dpicl.data.text_files import load_texts, receipts
+from dpicl.data.text_records import parse_records
 from dpicl.ground.cache import row_digests
 from dpicl.ground.errors import DataError, PrivacyError
 from dpicl.home.benchmarks import check_published, content_digest, fetch_published, read_content

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract import periods
+from dpicl.data import text_files
 from dpicl.data.central.group_vectors import GroupVectors
 from dpicl.data.reading.source import PERIOD, arrival_periods
 from dpicl.data.reading.split import Entered
-from dpicl.data.texts import read
 from dpicl.ground.types import DataRule, PrivateTable, Violation
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods.gdp_series import GroupSeries
@@ -97,7 +97,7 @@ def _long_deliveries(rules_of: Any) -> Any:
     )
 
 
-@mistake("texts of all periods until now", "a text is read in one period", "_delivery", read)
+@mistake("texts of all periods until now", "a text is read in one period", "_delivery", text_files)
 def _texts_until_now(delivery: Any) -> Any:
     """Demonstrations are written from all that has arrived."""
 

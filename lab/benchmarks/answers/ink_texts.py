@@ -19,7 +19,7 @@ from sklearn.naive_bayes import MultinomialNB
 from dpicl.contract.pipeline import Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import instruction_piece
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.types import Demonstration, SplitTable
 from dpicl.home.settings import Settings
 from dpicl.methods import Options, unit_of

@@ -16,9 +16,9 @@ import numpy as np
 import yaml
 
 from dpicl.home.settings import Settings
+from dpicl.release.horizon import release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.series import release_planned
 from lab.benchmarks.figures import Figures, children, sized
 from lab.benchmarks.series.counters import PERIODS
 from tests.harness import Place, new_place

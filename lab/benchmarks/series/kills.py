@@ -33,10 +33,9 @@ import yaml
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.release.horizon import Horizon
+from dpicl.release.horizon import Horizon, release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.series import release_planned
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.fork_server import own_fork_server
 from tests.harness import Place, new_place

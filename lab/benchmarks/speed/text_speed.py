@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from dpicl.contract.text import TextContract
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.randomness import system_stream
 from dpicl.ground.types import PrivateTable
 from dpicl.home.settings import Settings

@@ -29,8 +29,8 @@ from dpicl.data.prompts import (
     header_piece,
     instruction_piece,
 )
-from dpicl.data.texts.parse import parse_texts
-from dpicl.data.texts.read import text_violations
+from dpicl.data.text_files import text_violations
+from dpicl.data.text_records import parse_texts
 from dpicl.ground.errors import DeclarationError, DpiclError, ParameterError
 from dpicl.home.settings import Settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.contract import TextContract
-from dpicl.data.texts.read import load_texts, split_texts, text_violations
+from dpicl.data.text_files import load_texts, split_texts, text_violations
 
 from ..text_contracts import EDITIONS, TEXT_CONTRACTS
 

@@ -13,7 +13,7 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.data.reading.queries import load_queries
 from dpicl.data.reading.split import split_table
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import DataError, SourceError
 from tests.library.examples import private_contract, random_table, small_contract
 from tests.library.text_contracts import lines, records, text_contract, write_files

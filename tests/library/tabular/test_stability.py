@@ -22,7 +22,7 @@ from dpicl.data.reading import batches, files
 from dpicl.data.reading.source import load_source
 from dpicl.data.reading.split import split_table
 from dpicl.data.reading.stability import STEPS
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import DataError, PrivacyError
 from tests.library.examples import small_contract
 from tests.library.text_contracts import lines, text_contract, write_files

@@ -12,8 +12,8 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from dpicl.data.texts.parse import _paragraphs
-from dpicl.data.texts.read import load_texts, split_texts, text_violations, texts_digest
+from dpicl.data.text_files import load_texts, split_texts, text_violations, texts_digest
+from dpicl.data.text_records import _paragraphs
 
 from ..examples import ROOT
 from ..text_contracts import TEXT_CONTRACTS
@@ -66,7 +66,7 @@ def test_they_are_the_same_in_every_process_and_nothing_is_imported_for_them(
 ) -> None:
     program = (
         "import sys; from pathlib import Path; from dpicl.contract import load_contract; from "
-        "dpicl.data.texts.read import *;"
+        "dpicl.data.text_files import *;"
         "table = load_texts(load_contract(Path('data_contracts/texts/docstrings.yaml')), "
         "data_folder=None);"
         "print(texts_digest(table), *{'scipy', 'sklearn'} & set(sys.modules))"

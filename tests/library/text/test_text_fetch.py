@@ -17,8 +17,8 @@ import pytest
 
 from dpicl.contract import TextContract
 from dpicl.contract.load import edition, edition_names
-from dpicl.data.texts.fetch import fetch_texts
-from dpicl.data.texts.read import edition_at_hand, load_texts
+from dpicl.data.text_fetch import fetch_texts
+from dpicl.data.text_files import edition_at_hand, load_texts
 from dpicl.ground.errors import PrivacyError, SourceError
 from dpicl.home.benchmarks import check_published, content_digest, fetch_published
 from dpicl.home.settings import Settings

@@ -6,7 +6,7 @@ import pytest
 
 from dpicl.contract.load import contract_digest
 from dpicl.contract.text import Form
-from dpicl.data.texts.read import Formed, has_form
+from dpicl.data.text_files import Formed, has_form
 from dpicl.report.load import Forms
 from dpicl.report.sentences import formed
 from tests.library.text_contracts import TEXT_CONTRACTS, text_contract

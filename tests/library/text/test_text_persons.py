@@ -11,7 +11,7 @@ import pytest
 
 from dpicl.contract import TextContract
 from dpicl.contract.pipeline import Cell
-from dpicl.data.texts.read import load_texts, split_texts
+from dpicl.data.text_files import load_texts, split_texts
 from dpicl.ground.errors import DataError, PrivacyError
 from dpicl.methods import Options, unit_of
 from dpicl.methods.ensemble_plan import plan_cell

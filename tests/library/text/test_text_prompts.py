@@ -24,7 +24,7 @@ from dpicl.data.prompts import (
     instruction_piece,
     keywords_query,
 )
-from dpicl.data.texts.parse import plain_text
+from dpicl.data.text_records import plain_text
 from dpicl.ground.errors import ParameterError
 
 from ..examples import ROOT

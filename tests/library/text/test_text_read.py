@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
-from dpicl.data.texts.parse import parse_texts, plain_text
-from dpicl.data.texts.read import find_texts, load_texts, texts_digest
+from dpicl.data.text_files import find_texts, load_texts, texts_digest
+from dpicl.data.text_records import parse_texts, plain_text
 from dpicl.ground.errors import DataError, DpiclError, SourceError
 
 from ..text_contracts import (

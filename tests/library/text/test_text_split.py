@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl.data.texts.read import split_texts, text_rules, text_violations, texts_digest
+from dpicl.data.text_files import split_texts, text_rules, text_violations, texts_digest
 from dpicl.ground.errors import DataError
 from dpicl.ground.types import PrivateTable, QueryTable
 

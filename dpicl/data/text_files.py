@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from dpicl.contract.load import accepted, edition, edition_names
 from dpicl.contract.text import PUBLISHED, Form, TextContract, TextFile
 from dpicl.data.reading.files import by_period, check_delivered
-from dpicl.data.texts.parse import (
+from dpicl.data.text_records import (
     JSON_LINES,
     PERSON,
     SUFFIXES,

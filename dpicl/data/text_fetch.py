@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dpicl.contract.load import edition
 from dpicl.contract.text import PUBLISHED, Published, PublishedFile, TextContract
-from dpicl.data.texts.read import TEST, TRAIN, in_one, read_part
+from dpicl.data.text_files import TEST, TRAIN, in_one, read_part
 from dpicl.ground.cache import FetchLimits, Progress, Visit
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.files import locked

@@ -1,1 +1,0 @@
-"""Private texts: finding, reading, checking and splitting them, and putting them into prompts."""
