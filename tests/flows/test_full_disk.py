@@ -65,7 +65,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_the_run_goes_on_with_space(worl
     )
 
 
-@pytest.mark.parametrize("size", ["100k", pytest.param("160k", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("size", ["72k", pytest.param("160k", marks=pytest.mark.exhaustive)])
 def test_a_full_disk_under_ledger_and_runs_charges_a_release_once(
     tmp_path: Path, size: str
 ) -> None:
