@@ -20,7 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpicl.accounting.accountant import Cost, compose, compose_checked, pure_sum
-from dpicl.accounting.events import HORIZON_PART, PERIODS, guarantee_as_json, guarantee_from_json
+from dpicl.accounting.events import (
+    HORIZON_PART,
+    PERIODS,
+    guarantee_as_json,
+    guarantee_from_json,
+    horizon_part,
+)
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.ground.errors import BudgetError, LedgerRefusedError, PrivacyError
@@ -145,7 +151,8 @@ def check_elsewhere(fold: Fold, name: str, others: Iterable[WitnessedAccount]) -
         return
     stated = state.elsewhere
     for other in spent_elsewhere(fold, name, others):
-        if other.epsilon > stated.get(other.key, 0.0):
+        # infinity is a text in a record
+        if other.epsilon > float(stated.get(other.key, 0.0)):
             raise LedgerRefusedError(
                 f"account {name!r}: epsilon={other.epsilon:.6g} was charged for its rows "
                 f"in another ledger of yours, account "
@@ -171,6 +178,11 @@ def check_part(fold: Fold, account: Account, release: ReleaseCharge) -> Spent:
         raise LedgerRefusedError(
             f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to "
             f"{periods}"
+        )
+    if release.guarantee.event != horizon_part(horizon.release_id, index):
+        raise LedgerRefusedError(
+            f"account {account.name!r}: period {index} of this horizon says more than which one it "
+            f"is; expected a part that costs nothing beside the horizon"
         )
     event = json.loads(canonical(guarantee_as_json(release.guarantee)))["event"]
     for charge in fold.charges_of(account.name):

@@ -32,6 +32,14 @@ def part(
     return release(name or f"part {index}", guarantee, account=account, index=index)
 
 
+def said(
+    index: int, more: tuple[tuple[str, int], ...] = (), parts: tuple[Event, ...] = ()
+) -> Event:
+    """The event of a part that says more than which one it is."""
+    plain = horizon_part(HORIZON.release_id, index)
+    return replace(plain, parameters=(*plain.parameters, *more), parts=parts)
+
+
 def priced(index: int, delta: float) -> ReleaseCharge:
     """A part that states a cost of its own."""
     return release(
@@ -90,6 +98,8 @@ def test_a_part_is_paid_whatever_the_cap_is_now(place: Place) -> None:
         (priced(1, 1e-9), "is not charged to it"),
         (part(1, event=horizon_part(HORIZON.release_id, True)), "period True of a horizon of 3"),
         (replace(part(1), mechanism="another"), "is not charged to it"),
+        (part(2, "again", event=said(2, (("note", 2),))), "says more than which one it is"),
+        (part(1, event=said(1, parts=(cost(5.0).event,))), "says more than which one it is"),
     ],
 )
 def test_a_part_without_its_horizon_is_refused(

@@ -19,6 +19,8 @@ import pytest
 
 import dpicl
 import dpicl.home.settings
+from dpicl.accounting.events import approximate
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.ground.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from dpicl.home.accounts import ledger_key, open_ledger, witness_of, write_cap
 from dpicl.home.sealed import read_archive, read_key
@@ -223,6 +225,21 @@ def test_a_stated_cap_is_the_way_on_and_holds_for_what_was_known(settings: Setti
         assert ledger.verify()
         ledger.set_cap("people", 2.0)
     spend(new, "e", people(settings))
+
+
+def test_what_has_no_bound_elsewhere_is_stated_and_held(settings: Settings) -> None:
+    """A cost with a delta, of an account that has none any more."""
+    loose = Guarantee(0.2, 1e-3, ADD, "row", approximate(0.2, 1e-3))
+    with open_ledger(settings) as ledger:
+        account = Account("people", "row", ADD, epsilon_cap=CAP, delta_cap=0.1)
+        ledger.ensure_account(account, [people(settings)])
+        ledger.reserve(replace(release("a", account="people"), guarantee=loose))
+        ledger.set_cap("people", CAP, 0.0)
+    new = at(settings, settings.home.with_name("new"))
+    assert "epsilon=inf was charged" in refusal(new, "b", people(settings))
+    with open_ledger(new) as ledger:
+        ledger.set_cap("people", 1.0)
+    spend(new, "b", people(settings))
 
 
 def test_once_the_other_ledger_is_charged_again_the_statement_is_asked_for_again(
