@@ -196,23 +196,22 @@ def clean_errors(stage: str, function: Callable[P, T]) -> Callable[P, T]:
             raise error.with_traceback(None) from None
         except (DpiclError, StageFailed):
             raise
-        except ImportError as error:
-            raise (
-                RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)
-            ) from None
-        except OSError as error:
-            place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
-            raise StageFailed(
-                f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})"
-            ) from None
-        except MemoryError:
-            raise RunError(f"{stage}: out of memory") from None
         except Exception as error:
-            raise _unforeseen(stage, error) from None
+            rewritten = _rewritten(stage, error)
+        raise rewritten  # out here, where the other one is no context: its frames may hold rows
 
     return clean
 
 
-def _unforeseen(stage: str, error: Exception) -> StageFailed:
+def _rewritten(stage: str, error: Exception) -> Exception:
+    """The same without any value of a row."""
+    if isinstance(error, MemoryError):
+        return RunError(f"{stage}: out of memory")
+    if isinstance(error, ImportError) and (needed := extra_of(error)):
+        return RunError(needed)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
+        words = error.strerror or type(error).__name__
+        return StageFailed(f"{stage}: {place}{words} (errno {error.errno})")
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")

@@ -31,6 +31,7 @@ from dpicl.methods.collection import Collection
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.options import LdpOptions
 from dpicl.methods.row_method import SHOWN
+from dpicl.release.names import ReleaseFacts
 from dpicl.release.one_release import PublishedRelease
 from dpicl.release.release import Release
 
@@ -147,7 +148,7 @@ def collect(
     counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
     unit = _unit(collection, shots)
     published = PublishedRelease(
-        contract, unit, Cell("reports", epsilon), counts.tally, (), settings
+        contract, unit, Cell("reports", epsilon), counts.tally, (), settings, ReleaseFacts(period)
     )
     return CollectedRelease(published, collection, counts.received)
 

@@ -199,17 +199,18 @@ def _made(
     ready(rows, planned.period)
     releases = UnitReleases.of(ledger, contract, unit, settings, planned.facts)
     missing, charged = releases.reserve(ledger)
-    release = releases.named[cell].release_id
+    release, is_ours = releases.named[cell].release_id, False
     if missing:
         if planned.writer is None:
             draft = drafted(rows, unit, [cell], marked(rows, unit, [cell]))[cell]
         else:
             ledger.begin_drawing(release)
             draft = _written(planned, settings, rows, release)
-        releases.publish(ledger, cell, draft)
+        if ledger.published(release) is None:  # else a twin was faster
+            is_ours = releases.publish(ledger, cell, draft)
     content = releases.read(ledger, cell)
     if not contract.privacy.budget.benchmark:
-        note_state(rows, {release}, {release} if missing else set())
+        note_state(rows, {release}, {release} if is_ours else set())
     if planned.writer is not None:
         from dpicl.release.journal import forget
 
@@ -218,7 +219,7 @@ def _made(
 
 
 def ready(
-    rows: Rows, period: str, uncounted: Callable[[Contract], Sequence[int]] = lambda _: ()
+    rows: Rows, period: str, uncounted: Callable[[Contract], Sequence[int]] | None = None
 ) -> None:
     """Read rows, refuse those that break a rule, and hold out what is asked; the arguments are
     those of `Rows.read`. Raises DataError: names column, rule and count.

@@ -192,9 +192,11 @@ def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> As
     for release in [entry.release for entry in sorted(entries, key=lambda one: one.reserved_utc)][
         ::-1
     ]:
-        method = METHODS.get(release.mechanism)
+        method = release.mechanism  # an evaluation, or one that is no longer installed, is none
         votes = (
-            method is not None and method.model_reads_rows and on_texts(method.name).votes_on_tokens
+            method in METHODS
+            and METHODS[method].model_reads_rows
+            and on_texts(method).votes_on_tokens
         )
         if not votes and (
             api := names.get(str(release.parameters.get(WRITER, release.parameters.get("model"))))

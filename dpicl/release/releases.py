@@ -224,24 +224,30 @@ class UnitReleases:
             self.publish(ledger, cell, json.dumps({"periods": periods}, sort_keys=True).encode())
         return answer.is_new
 
-    def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
-        """Offer a draw as the release; if another one has won already, this one is discarded
-        unseen.
+    def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> bool:
+        """Offer a draw as the release, and whether it is; if another one has won already, this one
+        is discarded unseen.
         """
         release = self.named[cell]
         mine = hashlib.sha256(content).hexdigest()
         draft = self._draft(release, mine)
         publish(draft, lambda file: file.write(content), mode=PRIVATE_MODE)
         winner = ledger.publish(release.release_id, mine)
-        if winner == mine:
-            with suppress(FileNotFoundError):  # a reader has renamed it
-                draft.replace(artefact_of(self.settings, release))
-            sync_folder(draft.parent)
+        self._place(release, winner)
         write_receipt(ledger, release, self.settings)
-        published = self._draft(release, winner)
-        for other in published.parent.glob(f"{release.release_id}.*.draft"):
-            if other != published:  # of a late or killed try: a second look at the rows
+        return winner == mine
+
+    def _place(self, release: Release, winner: str) -> None:
+        """Give the winning draft its name, once no other one is left: those of late or killed
+        tries are second looks at the rows.
+        """
+        final, published = artefact_of(self.settings, release), self._draft(release, winner)
+        for other in final.parent.glob(f"{release.release_id}.*.draft"):
+            if other != published:
                 other.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process has renamed it
+            published.replace(final)
+        sync_folder(final.parent)
 
     def read(self, ledger: Ledger, cell: Cell) -> bytes:
         """The published artefact of a release. Raises LedgerError: there is none, or it is gone;
@@ -251,10 +257,9 @@ class UnitReleases:
         winner = ledger.published(release.release_id)
         if winner is None:
             raise LedgerError(f"{self.unit.key}: {cell.key}: nothing is published for this release")
-        final, draft = artefact_of(self.settings, release), self._draft(release, winner)
+        final = artefact_of(self.settings, release)
         if not final.exists():
-            with suppress(FileNotFoundError):
-                draft.replace(final)
+            self._place(release, winner)
         if not final.exists():
             raise LedgerError(
                 f"{self.unit.key}: {cell.key}: the published artefact is gone; its budget "
@@ -282,7 +287,7 @@ class AccountQuote:
 
 
 def quote_release(planned: PlannedRelease, settings: Settings) -> list[AccountQuote]:
-    """The same of one release."""
+    """What the account of one release would be charged; no row is read."""
     with open_ledger(settings) as ledger:
         ledger.verify()
         named = named_releases(ledger, planned.contract, planned.unit, settings, planned.facts)

@@ -34,7 +34,8 @@ class ReleaseRequest:
     Attributes:
         dataset: the name of a contract.
         epsilon: of the release, in nats; `dpicl.contract.pipeline.read_epsilon` reads one that was
-        typed. method: of `dpicl.methods`; the usual one of `trust`, or of texts, if None.
+            typed.
+        method: of `dpicl.methods`; the usual one of `trust`, or of texts, if None.
         trust: who sees true rows: `central`, a curator; `local`, the client alone.
         shots: how many demonstrations a method makes whose release depends on their number; of
             texts, how many texts.

@@ -73,7 +73,9 @@ class Rows:
         """Of a table that was read so; None of one that is whole."""
         return Batches.find(self.contract, self.settings, self.folder)
 
-    def read(self, period: str | None, uncounted: Callable[[Contract], Sequence[int]]) -> str:
+    def read(
+        self, period: str | None, uncounted: Callable[[Contract], Sequence[int]] | None
+    ) -> str:
         """Read the source once, whole or in batches; gives a line of counts.
 
         Args:
@@ -106,6 +108,8 @@ class Rows:
                     )
                 table = typed_table(settings.given.rows, contract, contract.name)
             elif contract.source.deliveries is not None:
+                if uncounted is None:
+                    raise RunError(f"{contract.name}: deliveries are counted by their horizon")
                 table = read_deliveries(contract, settings.data, list(uncounted(contract)))
             elif in_batches(contract) and contract.source.query is not None:
                 return keep_stream(query_parts(contract, check), contract, settings, self.folder)

@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.accounting.accountant import price
+from dpicl.accounting.events import gaussian
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.ground.files import read_json, write_json
+from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
+from dpicl.ledger import Account, ReleaseCharge
 from dpicl.models.asking import public_questions
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.opening import close_scorers
@@ -214,6 +219,24 @@ def test_what_was_charged_is_asked_as_it_was_and_nothing_is_charged_again(
     }
     drafted = plan_for("dp-icl", grid, settings)
     assert settled_plan(drafted, settings)[0].model.api == "completions"
+
+
+def test_charges_that_no_registered_method_made_decide_nothing(
+    here: Place, folders: dict[str, Path]
+) -> None:
+    settings = Settings.current()
+    account = Account("shop", "row", Neighbours.ADD_OR_REMOVE_ONE, 5.0, 1e-5)
+    guarantee = price(
+        gaussian(sigma=20.0), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6
+    )
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(account)
+        for digit, method in enumerate(("evaluation", "no-longer-installed")):
+            parameters = {"model": "another"}
+            ledger.reserve(ReleaseCharge(f"{digit}" * 64, "shop", method, parameters, guarantee))
+    spec = ModelSpec(name="m", kind="transformers", id=str(folders["chat"]))
+    settled, asked_by = settled_model(spec, settings, lambda: [account])
+    assert asked_by is not None and settled.api == "chat"
 
 
 def test_a_model_that_is_on_another_machine_stays_open(here: Place) -> None:

@@ -31,9 +31,11 @@ from dpicl.data.reading.typed_columns import as_arrow
 from dpicl.ground.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
 from dpicl.home.accounts import open_ledger
 from dpicl.ledger import Ledger
+from dpicl.release import one_release, releases
 from dpicl.release.door import given_rows, with_account
 from dpicl.release.one_release import planned_table, release_once
 from dpicl.release.request import ReleaseRequest
+from dpicl.release.rows import drafted
 
 SCHEMA: dict[str, Any] = {
     "columns": {
@@ -232,6 +234,50 @@ def test_changed_rows_get_the_first_release_of_the_period_and_no_notebook_keeps_
         frame(), SCHEMA, epsilon=1, account="customers", period="2030-01", home=home
     )
     assert not anew.table(20).equals(first.table(20)) and spent(home) == {"customers": (2, 2)}
+
+
+ARGUMENTS: dict[str, Any] = {"epsilon": 1, "account": "customers", "budget": 2}
+
+
+def kept(home: Path) -> tuple[list[Path], str]:
+    """What is under `released/`, and the note of the rows that the release was drawn from."""
+    (note,) = (home / "private").rglob("drawn-from/*.json")
+    return sorted((home / "released").rglob("*.*")), note.read_text()
+
+
+def test_who_draws_more_slowly_than_its_twin_offers_nothing_and_notes_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    offer = releases.UnitReleases.publish
+
+    def slow(*arguments: Any) -> Any:
+        draft = drafted(*arguments)
+        subprocess.run([sys.executable, "-c", PROGRAM, str(home), "1"], check=True)
+        seen.append(kept(home))
+        return draft
+
+    def offered(*arguments: Any) -> bool:
+        seen.append("offered")
+        return offer(*arguments)
+
+    monkeypatch.setattr(one_release, "drafted", slow)
+    monkeypatch.setattr(releases.UnitReleases, "publish", offered)
+    dpicl.protect(frame(seed=1), SCHEMA, **{**ARGUMENTS, "budget": 3}, home=home)
+    assert seen == [kept(home)] and spent(home) == {"customers": (1, 1)}
+
+
+def test_no_second_draw_outlives_two_kills(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for owner, step in ((Ledger, "publish"), (releases.UnitReleases, "_place")):
+        with monkeypatch.context() as here, pytest.raises(KeyboardInterrupt):
+            here.setattr(owner, step, killed)
+            dpicl.protect(frame(), SCHEMA, **ARGUMENTS, home=home)
+    assert len([*(home / "released").rglob("*.draft")]) == 2
+    dpicl.protect(frame(), SCHEMA, **ARGUMENTS, home=home)
+    assert not [*(home / "released").rglob("*.draft")] and spent(home) == {"customers": (1, 1)}
 
 
 class Stream:
