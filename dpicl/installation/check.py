@@ -31,7 +31,8 @@ from dpicl.installation.clean import DAY, not_behind_links, orphans, published
 from dpicl.installation.restore import ANCHOR
 from dpicl.ledger import chain
 from dpicl.ledger.database import SCHEMA, other_schema, schema_of
-from dpicl.ledger.keys import KEY_BYTES, Anchor, Head
+from dpicl.ledger.fold import Fold
+from dpicl.ledger.keys import KEY_BYTES, Anchor
 from dpicl.ledger.witness import Witness
 from dpicl.release.one_release import BEGIN_LOCK, RELEASE_LOCK
 from dpicl.runs.run_folder import LOCK
@@ -169,19 +170,19 @@ def _intact(
                 str(error).partition("; ")[0],
                 "restore the newest ledger, or `dpicl ledger adopt`",
             )
-    yield from _witnessed(connection, witness_of(settings, key), end)
-    chain.verify(connection, key, end)
+    fold = chain.verify(connection, key, end)
+    yield from _witnessed(connection, witness_of(settings, key), fold)
     yield _note(place, f"schema {schema}, {end.sequence} records, chain intact")
 
 
-def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[Finding]:
+def _witnessed(connection: Connection, witness: Witness, fold: Fold) -> Iterator[Finding]:
     """What is known outside the state home says no more than the ledger, and is there where
     something was spent.
     """
     path = str(witness.path or "witness")
     try:
         seen = witness.read()
-        chain.check_witness(connection, seen, end)
+        chain.check_witness(connection, seen, fold)
     except LedgerRefusedError as error:
         yield _refused(path, error)
         return
@@ -194,7 +195,7 @@ def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[
         yield _note(
             path, "there is no folder of this user for a witness outside the state home", do
         )
-    elif chain.folded_up_to(connection, None, end).has_spent:
+    elif fold.has_spent:
         yield _note(
             path,
             "there is no witness outside the state home yet",

@@ -113,17 +113,16 @@ def check_seen(
         )
 
 
-def check_witness(connection: Connection, seen: Seen | None, end: Head) -> None:
+def check_witness(connection: Connection, seen: Seen | None, fold: Fold) -> None:
     """The same of what the user's witness has seen, in the state home that was used last. A ledger
-    that was made anew since begins later.
+    that was made anew since begins later, and a record under the key says so.
     """
     if seen is None:
         return
-    begins = connection.execute(_FIRST).scalar()
-    if begins is None or begins <= seen.head.sequence:
-        check_seen(
-            connection, seen.head, end, f"{seen.home} as it was when it was used last{WAY_OUT}"
-        )
+    begins = min(connection.execute(_FIRST).scalar() or 0, fold.anew.sequence)
+    if begins <= seen.head.sequence:
+        way_out = f"{seen.home} as it was when it was used last{WAY_OUT}"
+        check_seen(connection, seen.head, fold.head, way_out)
 
 
 # What the true records say.
@@ -287,8 +286,8 @@ class Chain:
                     if self.witness is not None and self.witness.is_there:
                         hold()
                         witnessed = self.witness.read()
-                    end = self._end(connection, self.anchor.read(), witnessed)
-                    fold, self._fold = self._followed(connection, end), None
+                    fold = self._followed(connection, self._end(connection, self.anchor.read()))
+                    check_witness(connection, witnessed, fold)
                     was_unseen = fold.has_spent and witnessed is None
                     change = Change(
                         connection,
@@ -317,22 +316,23 @@ class Chain:
         seen = self.anchor.read()
         witnessed = None if self.witness is None else self.witness.read()
         with self.database.reading() as connection:
-            end = self._end(connection, seen, witnessed)
+            end = self._end(connection, seen)
             if whole:
-                verify(connection, self.key or b"", end)
+                check_witness(connection, witnessed, verify(connection, self.key or b"", end))
             else:
                 with self._alone:
                     head = Head() if self._fold is None else self._fold.head
                     if hash_at(connection, head.sequence) != head.hash:
                         self._fold = None  # another ledger has come to this address
-                    self._fold = self._followed(connection, end)
+                    fold = self._followed(connection, end)
+                    check_witness(connection, witnessed, fold)
+                    self._fold = fold
         self.anchor.advance(end)
         return end.sequence
 
-    def _end(self, connection: Connection, seen: Head, witnessed: Seen | None) -> Head:
+    def _end(self, connection: Connection, seen: Head) -> Head:
         end = read_end(connection, self.key)
         check_seen(connection, seen, end)
-        check_witness(connection, witnessed, end)
         return end
 
     def _followed(self, connection: Connection, end: Head) -> Fold:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 import dpicl
 import dpicl.home.settings
@@ -27,7 +28,9 @@ from dpicl.home.sealed import read_archive, read_key
 from dpicl.home.settings import Settings
 from dpicl.installation.check import findings
 from dpicl.installation.restore import adopt, back_up, restore
-from dpicl.ledger import Account, witness
+from dpicl.ledger import Account, chain, witness
+from dpicl.ledger.database import records
+from dpicl.ledger.keys import Head
 from dpicl.ledger.witness import Witness
 from tests.harness import complaint, content, install, new_place, shop, shop_rows
 from tests.ledger.workload import ADD, cost, release
@@ -108,6 +111,21 @@ def test_a_copy_of_between_a_charge_and_its_release_is_refused(
     shutil.rmtree(settings.home)
     shutil.copytree(tmp_path / "copy", settings.home)
     assert "was rolled back" in refusal(settings, "a")
+
+
+def test_records_that_are_removed_from_the_beginning_do_not_silence_it(settings: Settings) -> None:
+    """Only a record under the key says that a ledger began anew, and later."""
+    spend(settings, "a")
+    with open_ledger(settings) as ledger, ledger._chain.reading() as fold:
+        connection = ledger._chain.database
+    seen = witness_of(settings, ledger_key(settings)).read()
+    assert seen is not None and fold.head == seen.head
+    elsewhere = replace(seen, head=Head(2, "of another copy"))
+    with connection.writing() as here:
+        here.execute(delete(records).where(records.c.sequence <= 2))
+        with pytest.raises(LedgerRefusedError, match="was rolled back"):
+            chain.check_witness(here, elsewhere, fold)
+    connection.close()
 
 
 def test_a_copy_of_before_a_cap_was_lowered_is_refused(settings: Settings, tmp_path: Path) -> None:
