@@ -7,8 +7,9 @@ given up, so that it is charged again if it is drawn again.
 
 A receipt is a record of the lost chain with the hash before it, so that the key tells a true one.
 The newest receipt of an account says its caps, its addresses and all that it had spent by then,
-releases without a receipt of their own included. What was charged after the newest receipt was
-never drawn: receipts are written first.
+releases without a receipt of their own included. Each names the charge before it, of whatever
+account: one that is lost was perhaps of an account that no later receipt speaks of. What was
+charged after the newest receipt of all was never drawn: receipts are written first.
 
 Records since then name the one that the chain began anew with: they are told from those of a chain
 that went on beside it.
@@ -41,6 +42,7 @@ from dpicl.ledger.database import Database, lock_chain, records
 from dpicl.ledger.fold import (
     AFTER_RESTORE,
     BRANCH,
+    FOLLOWS,
     Account,
     Charge,
     Fold,
@@ -189,6 +191,7 @@ class _Proved:
     last: int = 0
     newest: _Newest = field(default_factory=dict)
     unproved: set[str] = field(default_factory=set)
+    followed: set[int] = field(default_factory=set)
 
     def begin(self, record: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Go by what the first record of an earlier rebuilt ledger says, or that of one restored
@@ -209,7 +212,7 @@ class _Proved:
         """
         rows: dict[str, dict[str, Any]] = {}
         beside: _Newest = {}
-        replaced = set()
+        replaced, numbers = set(), set[int]()
         for one in standing:
             proof = _proved(self.key, one)
             if proof is None:
@@ -217,12 +220,15 @@ class _Proved:
                 continue
             sequence, content, published = proof
             self.last = max(self.last, *(int(record["sequence"]) for record in one.receipt))
+            numbers.add(sequence)
             replaced.add(content.get("in_place_of"))
             rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
             known = self.newest
             if not all(map(self.holds, one.receipt)):  # its cost is in no total of this chain
                 self.unproved.add(one.account)
                 known = beside
+            else:
+                self.followed.add(int(content[FOLLOWS]))
             if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
                 known[one.account] = (sequence, content)
         if not rows:
@@ -230,6 +236,9 @@ class _Proved:
                 "no receipt was written under this installation's key; expected released/ and "
                 "keys/ of the same installation"
             )
+        lost = max(self.followed - numbers, default=0)
+        if lost > self.began:
+            self.unproved |= {name for name, (newest, _) in self.newest.items() if newest < lost}
         self.newest = beside | self.newest  # nothing else says where rows of the others are
         used: set[int] = set()
         entries = [row for name, row in rows.items() if name not in replaced]

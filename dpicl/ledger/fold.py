@@ -141,6 +141,9 @@ with. In that one: that all later ones say so, and the time of the backup that a
 from.
 """
 
+FOLLOWS = "follows"
+"""In a record that charges: the number of the one that charged an account with a cap before."""
+
 
 def now() -> str:
     """The time in UTC, to the millisecond."""
@@ -267,6 +270,8 @@ class Fold:
         anew: the last record that the ledger began anew with, as after a loss.
         restored: number of the last record that says which backup it came from, and the time of
             that; 0 and "" of none.
+        last_charge: number of the last record that charged an account with a cap, which the next
+            one names: where some are lost, it tells.
         stored: up to where the ledger has stored what its records say.
         changed: releases of which a record has said something since `as_json`.
     """
@@ -277,6 +282,7 @@ class Fold:
     charges: dict[str, Charge] = field(default_factory=dict)
     anew: Head = field(default_factory=Head)
     restored: tuple[int, str] = (0, "")
+    last_charge: int = field(default=0, compare=False)
     stored: Head = field(default_factory=Head, compare=False)
     changed: set[str] = field(default_factory=set, compare=False)
 
@@ -348,7 +354,8 @@ class Fold:
             if isinstance(row, str):
                 self.charges.pop(row, None)
             else:
-                self.charges[row[0]] = Charge(row[0], guarantees[row[1]], *row[2:])
+                self._put(Charge(row[0], guarantees[row[1]], *row[2:]))
+        self.changed = set()
 
     def _opened(self, content: dict[str, Any], _after: Head) -> None:
         self.accounts[content["name"]] = account = AccountState(content)
@@ -406,6 +413,8 @@ class Fold:
 
     def _put(self, charge: Charge) -> None:
         self.charges[charge.release_id] = charge
+        if not self.accounts[charge.account].row["benchmark"]:
+            self.last_charge = max(self.last_charge, charge.number)
         self.changed.add(charge.release_id)
 
     def _drop(self, release_id: str) -> None:

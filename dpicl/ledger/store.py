@@ -36,6 +36,7 @@ from dpicl.ledger.chain import Chain
 from dpicl.ledger.database import records
 from dpicl.ledger.fold import (
     ELSEWHERE,
+    FOLLOWS,
     Account,
     Charge,
     Entry,
@@ -494,7 +495,7 @@ class Ledger:
 def _charged(fold: Fold, release: ReleaseCharge) -> dict[str, Any]:
     """What the next record says of a release that it charges."""
     number = {"number": fold.head.sequence + 1, "reserved_utc": now()}
-    return {**terms_of(release), **number, **fold.branch}
+    return {**terms_of(release), **number, FOLLOWS: fold.last_charge, **fold.branch}
 
 
 def _reserved_before(known: Charge, release: ReleaseCharge) -> Reservation:

@@ -197,6 +197,21 @@ HARMS: dict[str, Callable[[Settings], None]] = {
 }
 
 
+def test_a_charge_that_is_lost_before_one_of_another_account_exhausts_whom_it_may_concern(
+    settings: Settings,
+) -> None:
+    """The newest receipt of all is there, and no witness says what the account had spent."""
+    charged(settings)
+    receipt_of(settings, "shop", release("c").release_id).unlink()
+    for witness in (settings.witnesses or settings.home).glob("*.json"):
+        witness.unlink()
+    lose(settings)
+    assert adopt(settings) == (3, ["shop"])
+    with open_ledger(settings) as ledger:
+        assert [one.epsilon_cap for one in ledger.accounts()] == [2.0, 0.0]
+        draw(ledger, settings, "e", account="other")
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, harm: str) -> None:
     charged(settings)
