@@ -81,8 +81,8 @@ def _start(request: BaseHTTPRequestHandler, code: int, headers: dict[str, str]) 
 
 
 def _write(server: HostileServer, request: BaseHTTPRequestHandler, data: bytes) -> None:
+    server.sent += len(data)  # before a client can have read it and looks
     request.wfile.write(data)
-    server.sent += len(data)
 
 
 def good(data: bytes, **headers: str) -> Reply:
