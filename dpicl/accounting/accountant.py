@@ -9,7 +9,7 @@ Guarantee   (epsilon, delta) of everything composed, an upper bound. The rule is
     otherwise                   privacy loss distributions at `delta`      `PLD, interval ...`
     otherwise, delta = 0        infinite: such events have no pure cost    `no delta to spend`
 
-Paper       [DR14] sums; `pld` for the rest. `prv` gives an independent bracket.
+Paper       [DR14] sums; `pld` for the rest. `bracket` is an independent one.
 Symbols     epsilon in nats.
 Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0, and
 with a delta to spend it is an upper

@@ -41,7 +41,7 @@ from dpicl.accounting.events import leaves, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours, amplified_epsilon
 from dpicl.accounting.pure import (
     ADD,
-    KIND,
+    DISCRETE_GAUSSIAN_KIND,
     has_own_price,
     noise_ratio,
     pure_epsilon,
@@ -116,7 +116,8 @@ def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: flo
     ratios = {
         event: noise_ratio(event, neighbours)
         for event in counts
-        if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))
+        if event.kind == "gaussian"
+        or (event.kind == DISCRETE_GAUSSIAN_KIND and not has_own_price(event, neighbours))
     }
     if ratios:
         ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
@@ -156,7 +157,7 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
             [_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)],
             interval,
         )
-    if event.kind == KIND:
+    if event.kind == DISCRETE_GAUSSIAN_KIND:
         return _own_law(event, neighbours, interval)
     if event.kind == pure.BOUNDED_RANGE_KIND:
         reach = pure.range_of(event, neighbours)
@@ -168,7 +169,7 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
 
 def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
     rate, (part,) = sampling_rate(event), event.parts
-    if part.kind in ("gaussian", KIND):
+    if part.kind in ("gaussian", DISCRETE_GAUSSIAN_KIND):
         return _gaussian(noise_ratio(part, ADD), float(rate), neighbours, interval)
     if part.kind == "approximate" and neighbours is ADD:
         epsilon = amplified_epsilon(number(part, "epsilon"), rate)
@@ -260,8 +261,8 @@ def _reach(event: Event, neighbours: Neighbours) -> float:
     """About the largest privacy loss of one event: what the grid's size depends on; infinite
     without any noise.
     """
-    if event.kind in ("gaussian", KIND):
-        if event.kind == KIND:
+    if event.kind in ("gaussian", DISCRETE_GAUSSIAN_KIND):
+        if event.kind == DISCRETE_GAUSSIAN_KIND:
             ratio = math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event))
         else:
             ratio = noise_ratio(event, neighbours) * (1 if neighbours is ADD else 2)

@@ -120,7 +120,7 @@ def _response(event: Event) -> float:
 LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "pure": (None, _stated),
     "public-key": (None, lambda event: 0.0),
-    # paid with its horizon: `ledger.horizons` accepts no other
+    # paid with its horizon: `ledger.budget.check_part` accepts no other
     HORIZON_PART: (
         None,
         lambda event: 0.0,
@@ -199,7 +199,7 @@ def _check_relation(event: Event, stated: object, requested: Neighbours) -> None
         )
 
 
-KIND = "discrete-gaussian"
+DISCRETE_GAUSSIAN_KIND = "discrete-gaussian"
 SMALLEST_VARIANCE = Fraction(1, 16)
 SMOOTHED = 4
 """s^2 of the convolution."""
@@ -218,7 +218,7 @@ def discrete_gaussian(
     if not (isinstance(squared_sensitivity, int) and squared_sensitivity >= 1):
         raise ParameterError("squared_sensitivity", squared_sensitivity, "a whole number >= 1")
     return Event(
-        KIND,
+        DISCRETE_GAUSSIAN_KIND,
         (
             ("variance", str(Fraction(variance))),
             ("squared_sensitivity", squared_sensitivity),
@@ -269,7 +269,7 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
     The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double
     it. Raises PrivacyError: there is no noise, or the variance is not above 4.
     """
-    if event.kind != KIND:
+    if event.kind != DISCRETE_GAUSSIAN_KIND:
         sigma = number(event, "sigma")
         if sigma == 0:
             raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")

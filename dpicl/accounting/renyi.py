@@ -59,7 +59,7 @@ from dpicl.accounting.events import leaves, number, sampling_rate, sequential
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import (
     ADD,
-    KIND,
+    DISCRETE_GAUSSIAN_KIND,
     REPLACE,
     noise_ratio,
     pure_epsilon,
@@ -148,7 +148,7 @@ def _gaussian(event: Event, neighbours: Neighbours) -> Curve:
     """Equation (2); of discrete noise by shifts of whole numbers, coordinates one by one, for every
     variance.
     """
-    if event.kind == KIND:
+    if event.kind == DISCRETE_GAUSSIAN_KIND:
         squares = float(squared_sensitivity_of(event, neighbours) / variance_of(event))
     else:
         squares = (noise_ratio(event, neighbours) * (2 if neighbours is REPLACE else 1)) ** 2
@@ -167,7 +167,7 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     rate, (part,) = sampling_rate(event), event.parts
     if rate == 1:
         return _of_leaf(part, neighbours)
-    if part.kind in ("gaussian", KIND):
+    if part.kind in ("gaussian", DISCRETE_GAUSSIAN_KIND):
         ratio = noise_ratio(part, ADD)
         # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
         rest = (1 - float(rate), 0.0)
@@ -245,7 +245,7 @@ def _composite(event: Event, neighbours: Neighbours) -> Curve:
 
 _KINDS: dict[str, Callable[[Event, Neighbours], Curve]] = {
     "gaussian": _gaussian,
-    KIND: _gaussian,
+    DISCRETE_GAUSSIAN_KIND: _gaussian,
     "approximate": _approximate,
     pure.BOUNDED_RANGE_KIND: _choice,
     "poisson-sampled": _sampled,

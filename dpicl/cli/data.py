@@ -225,9 +225,8 @@ def adopt_releases() -> None:
     say(f"{count} releases are charged as before")
     for name in unproved:
         say(
-            f"account {name}: released/ holds an artefact without a receipt, so nothing more can "
-            f"be charged; "
-            f"`dpicl budget {name} --cap` is yours to decide"
+            f"account {name}: the receipts do not prove all that it spent, so nothing more can be "
+            f"charged; `dpicl budget {name} --cap` is yours to decide"
         )
 
 

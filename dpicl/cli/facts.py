@@ -18,7 +18,7 @@ from pathlib import Path
 from dpicl.ground.errors import DpiclError
 from dpicl.ground.files import read_arrays, read_json
 from dpicl.home.accounts import open_ledger
-from dpicl.home.settings import KEY, LEDGER, Settings
+from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings
 from dpicl.ledger import Ledger
 from dpicl.methods.tabular_answers import AVERAGED
 from dpicl.release.table_files import read_table
@@ -195,7 +195,7 @@ class LedgerReader:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._anchor = settings.home / "ledger.anchor.json"
+        self._anchor = settings.home / ANCHOR
         self._read: tuple[bytes, tuple[AccountFacts, ...]] | None = None
 
     def read(self) -> tuple[bool | None, tuple[AccountFacts, ...]]:

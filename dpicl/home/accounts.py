@@ -39,7 +39,7 @@ from dpicl.ground.errors import (
 )
 from dpicl.ground.files import PRIVATE_MODE, write_json
 from dpicl.ground.objects import SCHEME
-from dpicl.home.settings import KEY, LEDGER, Settings, check_restored
+from dpicl.home.settings import ANCHOR, KEY, LEDGER, Settings, check_restored
 from dpicl.ledger import Account, Ledger, load_key
 from dpicl.ledger import ReleaseCharge as Release
 from dpicl.ledger.database import looking
@@ -63,9 +63,7 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
     key = ledger_key(settings)
     witness = witness_of(settings, key)
     check_not_lost(settings, witness)
-    with Ledger.open(
-        address_of(settings), key, settings.home / "ledger.anchor.json", witness
-    ) as ledger:
+    with Ledger.open(address_of(settings), key, settings.home / ANCHOR, witness) as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 

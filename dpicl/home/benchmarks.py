@@ -144,7 +144,7 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     published = None if contract.edition_of is None else contract.edition_of.stated.source.published
     version = (published and published.revision) or ""
     # of another commit nothing is known
-    pinned = before.get("files", {}) if before.get("revision", version) == version else {}
+    pinned = before.get("files", {}) if before.get("revision") == version else {}
     if published is not None and published.hub and settings.hub.rstrip("/") != HUB:
         for file in (published.train, published.test):
             # else whatever a server says would count as published, and be spent without a budget
@@ -219,7 +219,11 @@ def _entered(settings: Settings) -> dict[str, dict[str, Any]]:
             str(name): {
                 "digest": str(entry["digest"]),
                 "added_utc": str(entry["added_utc"]),
-                **({"files": dict(entry["files"])} if "files" in entry else {}),
+                **(
+                    {"files": dict(entry["files"]), "revision": str(entry["revision"])}
+                    if "files" in entry
+                    else {}
+                ),
             }
             for name, entry in read_json(path).items()
         }

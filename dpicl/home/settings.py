@@ -401,7 +401,7 @@ class Settings:
 _entered: ContextVar[Settings | None] = ContextVar("entered", default=None)
 _LONGEST = 400
 """Bytes of a state home's path; a ledger's may have 512."""
-LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
+LEDGER, KEY, ANCHOR = "ledger.db", Path("keys") / "ledger.key", "ledger.anchor.json"
 RESTORE_LOCK, RESTORING = ".restore.lock", "restoring"
 """Of a home. The latter is there while a backup is being restored: its time, its name and one of
 the attempt.

@@ -26,9 +26,8 @@ import dpicl
 from dpicl.ground.errors import DpiclError, LedgerRefusedError
 from dpicl.ground.files import is_free
 from dpicl.home.accounts import check_not_lost, ledger_file, looked_at, newest, witness_of
-from dpicl.home.settings import KEY, RESTORE_LOCK, Settings, check_restored
+from dpicl.home.settings import ANCHOR, KEY, RESTORE_LOCK, Settings, check_restored
 from dpicl.installation.clean import DAY, not_behind_links, orphans, published
-from dpicl.installation.restore import ANCHOR
 from dpicl.ledger import chain
 from dpicl.ledger.database import SCHEMA, other_schema, schema_of
 from dpicl.ledger.fold import Fold

@@ -35,25 +35,37 @@ from sqlalchemy import URL
 import dpicl
 from dpicl.ground.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
 from dpicl.ground.files import PRIVATE_MODE, locked, publish, sync_folder, write_whole
-from dpicl.home import accounts
 from dpicl.home.accounts import (
     CERTIFICATE,
     DRAFT,
     SUFFIX,
     address_of,
     addresses_of,
+    adopted_of,
+    artefacts,
     cap_of,
     ledger_file,
     ledger_key,
     newest,
     open_ledger,
+    read,
+    read_record,
+    receipt_of,
     released_folder,
     witness_of,
     write_adopted,
 )
 from dpicl.home.benchmarks import REGISTRY
 from dpicl.home.sealed import made_key, read_archive, read_key, write_archive
-from dpicl.home.settings import KEY, LEDGER, RESTORE_LOCK, RESTORING, Settings, check_restored
+from dpicl.home.settings import (
+    ANCHOR,
+    KEY,
+    LEDGER,
+    RESTORE_LOCK,
+    RESTORING,
+    Settings,
+    check_restored,
+)
 from dpicl.ledger import Account, Ledger, load_key
 from dpicl.ledger.anew import Remains, Standing
 from dpicl.ledger.anew import adopt as adopt_ledger
@@ -187,7 +199,6 @@ def ledger_place(settings: Settings) -> str:
     return "server" if ledger_file(settings) is None else "file"
 
 
-ANCHOR = "ledger.anchor.json"
 _ASIDE = "put it aside, with its -wal and -shm, and give the same command again"
 """What to do about a ledger that another process has made while the home was marked."""
 _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
@@ -451,9 +462,9 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
     url, key, folder = (
         address_of(settings),
         ledger_key(settings),
-        accounts.released_folder(settings),
+        released_folder(settings),
     )
-    anchor, witness = settings.home / "ledger.anchor.json", witness_of(settings, key)
+    anchor, witness = settings.home / ANCHOR, witness_of(settings, key)
     if not folder.is_dir():
         raise LedgerRefusedError(
             "nothing stands in released/; expected the folder of the installation whose ledger "
@@ -464,52 +475,53 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         # A rebuild was killed after the ledger was made.
         if (
             record.get("kind") == "adopted"
-            and record["sequence"] > accounts.newest(settings).read().sequence
+            and record["sequence"] > newest(settings).read().sequence
         ):
-            write_adopted(ledger, settings)
-            content = json.loads(record["content"])
-            return len(content["entries"]), sorted(
-                name
-                for name, told in content["accounts"].items()
-                if told["account_row"]["epsilon_cap"] == 0
-            )
+            return _written_down(ledger, settings)
     standing = list(_adopt_standing(settings))
     addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
     for account in addresses:
         with suppress(DpiclError):  # there may be no contract of the account's name
             addresses[account] = addresses_of(settings.declared(account), settings)
-    caps = {path.name: accounts.cap_of(settings, path.name) for path in sorted(folder.iterdir())}
+    caps = {path.name: cap_of(settings, path.name) for path in sorted(folder.iterdir())}
     remains = Remains(
         standing,
         addresses,
-        {name: accounts.read_record(path) for name, path in caps.items() if path.exists()},
-        accounts.read_record(accounts.adopted_of(settings)),
-        accounts.newest(settings).read().sequence,
+        {name: read_record(path) for name, path in caps.items() if path.exists()},
+        read_record(adopted_of(settings)),
+        newest(settings).read(),
     )
-    rebuilt = adopt_ledger(url, key, anchor, remains, witness)
+    adopt_ledger(url, key, anchor, remains, witness)
     with Ledger.open(url, key, anchor, witness) as ledger:
-        write_adopted(ledger, settings)
+        rebuilt = _written_down(ledger, settings)
         ledger.witness_anew(witness)
     return rebuilt
 
 
+def _written_down(ledger: Ledger, settings: Settings) -> tuple[int, list[str]]:
+    """What the record of a rebuilt ledger says, which is kept beside the receipts."""
+    write_adopted(ledger, settings)
+    content = json.loads(ledger.adopted_record()["content"])
+    return len(content["entries"]), content["exhausted"]
+
+
 def _adopt_standing(settings: Settings) -> Iterator[Standing]:
     """Every release of which an artefact, a draft or a receipt stands."""
-    received = sorted(accounts.released_folder(settings).glob(f"*/*{accounts.SUFFIX}"))
+    received = sorted(released_folder(settings).glob(f"*/*{SUFFIX}"))
     files: dict[tuple[str, str], list[Path]] = {
-        (path.parent.name, path.name.removesuffix(accounts.SUFFIX)): [] for path in received
+        (path.parent.name, path.name.removesuffix(SUFFIX)): [] for path in received
     }
-    for path in accounts.artefacts(settings):
+    for path in artefacts(settings):
         files.setdefault((path.parent.name, path.name.split(".")[0]), []).append(path)
     for (account, release_id), paths in files.items():
         final = sorted(path for path in paths if path.name == release_id)
-        drafts = sorted(path for path in paths if path.name.endswith(accounts.DRAFT))
+        drafts = sorted(path for path in paths if path.name.endswith(DRAFT))
         sha256 = hashlib.sha256(final[0].read_bytes()).hexdigest() if final else None
         if sha256 is None and drafts:  # it may have been published, and was not read under its name
-            sha256 = drafts[0].name.removesuffix(accounts.DRAFT).split(".")[-1]
+            sha256 = drafts[0].name.removesuffix(DRAFT).split(".")[-1]
         yield Standing(
             account,
             release_id,
-            accounts.read(accounts.receipt_of(settings, account, release_id)),
+            read(receipt_of(settings, account, release_id)),
             sha256,
         )

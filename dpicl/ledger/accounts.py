@@ -126,10 +126,10 @@ def first_charged(change: Change, stored: Account, declared: Account) -> Account
 
 
 def opened(change: Change, declared: Account) -> Account:
-    """A new account. In a ledger that came from a backup it may be one that was charged since:
-    nothing is, until a command says how much.
+    """A new account. Where charges may be lost, it may be one that was charged: nothing is, until a
+    command says how much.
     """
-    if not declared.benchmark and change.fold.restored[1]:
+    if not declared.benchmark and change.fold.is_incomplete:
         declared = replace(declared, epsilon_cap=0.0)
     change.append("opened", account_row(declared))
     return declared

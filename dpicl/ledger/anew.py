@@ -7,9 +7,11 @@ given up, so that it is charged again if it is drawn again.
 
 A receipt is a record of the lost chain with the hash before it, so that the key tells a true one.
 The newest receipt of an account says its caps, its addresses and all that it had spent by then,
-releases without a receipt of their own included. Each names the charge before it, of whatever
-account: one that is lost was perhaps of an account that no later receipt speaks of. What was
-charged after the newest receipt of all was never drawn: receipts are written first.
+releases without a receipt of their own included. A record that charges names the last one before
+it that charged an account with a cap. If no receipt of that one is left, it may have charged any
+account that no later receipt speaks of: these are exhausted, and one that is opened later has cap
+0. What was charged after the newest receipt that was ever written was never drawn: a receipt is
+written before its draw.
 
 Records since then name the one that the chain began anew with: they are told from those of a chain
 that went on beside it.
@@ -43,6 +45,7 @@ from dpicl.ledger.fold import (
     AFTER_RESTORE,
     BRANCH,
     FOLLOWS,
+    LOST,
     Account,
     Charge,
     Fold,
@@ -118,24 +121,24 @@ class Remains:
         caps: By account, the record of its last cap that was decided by a command.
         adopted: The first record of the lost ledger, if it was itself made anew; or the one that
             says it was restored from a backup.
-        seen: Number of the newest record that a receipt was written for; where it is not among
-            them, nothing is proved.
+        seen: The newest record that a receipt was written for; where it is not among them, or is
+            of another chain, nothing is proved.
     """
 
     standing: Sequence[Standing]
     addresses: Mapping[str, Sequence[str]]
     caps: Mapping[str, Mapping[str, Any]]
     adopted: Mapping[str, Any]
-    seen: int
+    seen: Head
 
 
 def adopt(
     url: str | URL, key: bytes, anchor_file: Path, remains: Remains, witness: Witness
-) -> tuple[int, list[str]]:
+) -> None:
     """Make a lost ledger anew from what remains of it; its chain begins with a number that says
-    what is lost. Gives the number of releases, and the accounts that are exhausted. All releases
-    count as begun: whether their mechanisms have read rows was noted in what is lost. Raises
-    LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+    what is lost, and with a record that says all. All releases count as begun: whether their
+    mechanisms have read rows was noted in what is lost. Raises LedgerRefusedError: the ledger is
+    not empty, or no receipt was written under this key.
     """
     seen, anchor, adopted = witness.read(), Anchor(anchor_file), remains.adopted
     is_anew = adopted.get("kind") in ("adopted", "restored")
@@ -146,7 +149,8 @@ def adopt(
     entries = proved.take_receipts(remains.standing)
     proved.take_caps(remains.caps)
     proved.unproved |= {row["account"] for row in entries} - proved.newest.keys()
-    if remains.seen > proved.last:
+    if remains.seen.hash not in proved.hashes:
+        proved.is_incomplete = True
         proved.unproved |= proved.newest.keys()
     accounts = proved.accounts()
     witnessed = [] if seen is None else seen.accounts
@@ -156,9 +160,12 @@ def adopt(
         if account.has_spent_more_than(accounts.get(account.name, {}).get("spent"))
     }
     addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
-    _exhaust(accounts, proved.unproved, addresses, {row["account"]: row for row in entries})
+    examples = {row["account"]: row for row in entries}
+    exhausted = _exhaust(accounts, proved.unproved, addresses, examples)
     taken_utc = None if begun is None else backup_time(begun)
-    note = {BRANCH: True} | ({} if taken_utc is None else {AFTER_RESTORE: taken_utc})
+    note = {BRANCH: True, "exhausted": exhausted}
+    note |= {} if taken_utc is None else {AFTER_RESTORE: taken_utc}
+    note |= {LOST: True} if proved.is_incomplete else {}
     beyond = 0 if seen is None else seen.head.sequence
     with closing(Database(url)) as database:
         with database.writing() as connection:
@@ -168,36 +175,43 @@ def adopt(
                     f"{database.name}: this ledger holds {end.sequence} records; only an "
                     f"empty one is made anew"
                 )
-            last = max(proved.last, remains.seen, anchor.read().sequence, beyond)
+            last = max(proved.last, remains.seen.sequence, anchor.read().sequence, beyond)
             change = Change(connection, key, Fold(Head(last)))
             content = {"accounts": accounts, "entries": entries, **note, "adopted_utc": now()}
             change.append("adopted", content)
         anchor.advance(change.fold.head)
-    return len(entries), sorted(proved.unproved)
 
 
 @dataclass
 class _Proved:
-    """What true records say of a chain: the last of them, what the newest says of each account, and
-    accounts of which they do not say all.
+    """What true records say of a chain.
 
-    `began` is the record that it began anew with, and `branches` what later ones say of that: what
-    another chain charged beside it is not in its totals.
+    Attributes:
+        began: the record that it began anew with, and `branches` what later ones say of that: what
+            another chain charged beside it is not in its totals.
+        hashes: of its records.
+        last: number of the last record, of any chain.
+        newest: what the newest record says of each account.
+        unproved: accounts of which the records do not say all.
+        is_incomplete: whether a charge is missing, of whatever account.
     """
 
     key: bytes
     began: int = 0
     branches: tuple[str | None, ...] = (None,)
+    hashes: set[str] = field(default_factory=lambda: {""})
     last: int = 0
     newest: _Newest = field(default_factory=dict)
     unproved: set[str] = field(default_factory=set)
-    followed: set[int] = field(default_factory=set)
+    is_incomplete: bool = False
 
     def begin(self, record: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Go by what the first record of an earlier rebuilt ledger says, or that of one restored
         from a backup.
         """
         self.began = self.last = int(record["sequence"])
+        self.hashes.add(record["hash"])
+        self.is_incomplete = LOST in content
         self.branches = (record["hash"], *(() if BRANCH in content else (None,)))
         self.newest = {name: (self.began, told) for name, told in content["accounts"].items()}
 
@@ -212,7 +226,7 @@ class _Proved:
         """
         rows: dict[str, dict[str, Any]] = {}
         beside: _Newest = {}
-        replaced, numbers = set(), set[int]()
+        replaced, mine, followed = set(), set[int](), set[int]()
         for one in standing:
             proof = _proved(self.key, one)
             if proof is None:
@@ -220,7 +234,6 @@ class _Proved:
                 continue
             sequence, content, published = proof
             self.last = max(self.last, *(int(record["sequence"]) for record in one.receipt))
-            numbers.add(sequence)
             replaced.add(content.get("in_place_of"))
             rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
             known = self.newest
@@ -228,7 +241,9 @@ class _Proved:
                 self.unproved.add(one.account)
                 known = beside
             else:
-                self.followed.add(int(content[FOLLOWS]))
+                self.hashes |= {record["hash"] for record in one.receipt}
+                mine.add(sequence)
+                followed.add(int(content[FOLLOWS]))
             if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
                 known[one.account] = (sequence, content)
         if not rows:
@@ -236,8 +251,9 @@ class _Proved:
                 "no receipt was written under this installation's key; expected released/ and "
                 "keys/ of the same installation"
             )
-        lost = max(self.followed - numbers, default=0)
+        lost = max(followed - mine, default=0)
         if lost > self.began:
+            self.is_incomplete = True
             self.unproved |= {name for name, (newest, _) in self.newest.items() if newest < lost}
         self.newest = beside | self.newest  # nothing else says where rows of the others are
         used: set[int] = set()
@@ -265,6 +281,7 @@ class _Proved:
                 content["account_row"] |= terms
             if content:
                 self.last = max(self.last, number)
+                self.hashes |= {record["hash"]} if self.holds(record) else set()
 
     def accounts(self) -> dict[str, dict[str, Any]]:
         """What the newest record says of each account; of an address that two chains have bound to
@@ -326,8 +343,11 @@ def _exhaust(
     names: Iterable[str],
     addresses: Mapping[str, Sequence[str]],
     examples: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Let nothing more be charged to these accounts, nor to others for their rows."""
+) -> list[str]:
+    """Let nothing more be charged to these accounts, nor to others for their rows; gives those that
+    have a cap.
+    """
+    exhausted = []
     bound = {address for told in accounts.values() for address in told["addresses"]}
     for name in sorted(names):
         if name not in accounts:
@@ -341,3 +361,5 @@ def _exhaust(
             bound |= set(free)
         if not accounts[name]["account_row"]["benchmark"]:
             accounts[name]["account_row"]["epsilon_cap"] = 0.0
+            exhausted.append(name)
+    return exhausted

@@ -135,10 +135,10 @@ CONTRACT, ELSEWHERE = "contract", "elsewhere"
 """In the record of a cap: who changed it, where no command did; and what other ledgers had spent
 for the same rows, as the person was told who gave the command.
 """
-BRANCH, AFTER_RESTORE = "branch", "after_restore"
+BRANCH, AFTER_RESTORE, LOST = "branch", "after_restore", "lost"
 """In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew
-with. In that one: that all later ones say so, and the time of the backup that a lost ledger came
-from.
+with. In that one: that all later ones say so, the time of the backup that a lost ledger came from,
+and that the receipts show a charge to be missing.
 """
 
 FOLLOWS = "follows"
@@ -270,8 +270,10 @@ class Fold:
         anew: the last record that the ledger began anew with, as after a loss.
         restored: number of the last record that says which backup it came from, and the time of
             that; 0 and "" of none.
+        is_incomplete: whether charges are known to be lost, or may be: an account that is opened
+            now may be one that was charged.
         last_charge: number of the last record that charged an account with a cap, which the next
-            one names: where some are lost, it tells.
+            one names: where some are lost, it tells. It follows from `charges`.
         stored: up to where the ledger has stored what its records say.
         changed: releases of which a record has said something since `as_json`.
     """
@@ -282,6 +284,7 @@ class Fold:
     charges: dict[str, Charge] = field(default_factory=dict)
     anew: Head = field(default_factory=Head)
     restored: tuple[int, str] = (0, "")
+    is_incomplete: bool = False
     last_charge: int = field(default=0, compare=False)
     stored: Head = field(default_factory=Head, compare=False)
     changed: set[str] = field(default_factory=set, compare=False)
@@ -342,14 +345,15 @@ class Fold:
             name if charge is None else [name, places[charge.guarantee], *charge[2:]]
             for name, charge in zip(sorted(self.changed), charges, strict=True)
         ]
-        anew, self.changed = vars(self.anew), set()
-        return json.dumps([accounts, self.assets, anew, self.restored, guarantees, changed])
+        anew, self.changed = [vars(self.anew), self.restored, self.is_incomplete], set()
+        return json.dumps([accounts, self.assets, anew, guarantees, changed])
 
     def merge(self, after: Head, content: str) -> None:
         """Follow all records up to this head, by their `as_json`."""
-        accounts, self.assets, anew, restored, guarantees, changed = json.loads(content)
+        accounts, self.assets, (anew, restored, lost), guarantees, changed = json.loads(content)
         self.accounts = {name: AccountState(**state) for name, state in accounts.items()}
         self.anew, self.restored, self.head = Head(**anew), (restored[0], restored[1]), after
+        self.is_incomplete = lost
         for row in changed:
             if isinstance(row, str):
                 self.charges.pop(row, None)
@@ -389,6 +393,7 @@ class Fold:
         for release_id in content.get("dropped", ()):
             self._drop(release_id)
         self.anew = after
+        self.is_incomplete |= backup_time(content) is not None or LOST in content
         if (taken_utc := backup_time(content)) is not None:
             self.restored = after.sequence, taken_utc
 

@@ -31,7 +31,6 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.ground.errors import LedgerError, ParameterError, PrivacyError
 from dpicl.ledger import accounts, budget, chain
-from dpicl.ledger import budget as horizons
 from dpicl.ledger.chain import Chain
 from dpicl.ledger.database import records
 from dpicl.ledger.fold import (
@@ -419,14 +418,14 @@ class Ledger:
             if known is not None:
                 # what drew it may have been seen before the ledger came back
                 if is_part and known.artefact_sha256 is None:
-                    horizons.check_goes_on(fold, account, release)
+                    budget.check_goes_on(fold, account, release)
                 return _reserved_before(known, release)
             if not account.benchmark:
                 budget.check_elsewhere(fold, name, change.others())
             if first is not None:  # what is planned next to it may have brought other caps
                 account = accounts.first_charged(change, account, first)
             spent: Spent | None = (
-                horizons.check_part(fold, account, release)
+                budget.check_part(fold, account, release)
                 if is_part
                 else budget.check_cap(fold, name, release.guarantee)
             )
@@ -443,7 +442,7 @@ class Ledger:
         """
         with self._chain.reading() as fold:
             if (horizon := fold.charges.get(release_id)) is not None:
-                horizons.check_kept(fold, horizon)
+                budget.check_kept(fold, horizon)
 
     def begin_drawing(self, release_id: str) -> None:
         """Note, durably, that a release's mechanism is about to read rows; from then on nothing

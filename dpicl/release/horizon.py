@@ -23,7 +23,7 @@ Guarantee   none spent. Whatever became of the table, and however often a period
     series/<horizon>/00031      of the state home: its name and that of the period before; counts,
                                 persons and their rows, one after another
 
-A backup holds none of it: a ledger that came back continues no horizon (`ledger.horizons`).
+A backup holds none of it: a ledger that came back continues no horizon (`ledger.budget`).
 
 A table that grows, released night after night under one budget: what is missing is made in
 order, and any window of it is free.

@@ -212,6 +212,62 @@ def test_a_charge_that_is_lost_before_one_of_another_account_exhausts_whom_it_ma
         draw(ledger, settings, "e", account="other")
 
 
+def test_an_account_of_which_nothing_is_left_is_opened_with_a_cap_of_0(settings: Settings) -> None:
+    """A later charge of another account names the one that is lost."""
+    charged(settings)
+    with open_ledger(settings) as ledger:
+        draw(ledger, settings, "e")
+    shutil.rmtree(settings.home / "released" / "other")
+    shutil.rmtree(settings.witnesses or settings.home)
+    for name in ("other", "third"):  # what is lost stays lost when the ledger is lost again
+        lose(settings)
+        assert adopt(settings) == (4, [])
+        with open_ledger(settings) as ledger:
+            assert ledger.verify() and ledger.find_account(SHOP, [AT]) == SHOP
+            opened = ledger.ensure_account(replace(OTHER, name=name), [f"file:/{name}"])
+            assert opened.epsilon_cap == 0
+            with pytest.raises(BudgetError, match="cap 0"):
+                ledger.reserve(release("f", account=name), first=replace(OTHER, name=name))
+
+
+def test_a_charge_to_a_benchmark_that_is_lost_exhausts_nobody(settings: Settings) -> None:
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        draw(ledger, settings, "a")
+        draw(ledger, settings, "p", account="public")
+        draw(ledger, settings, "b")
+    shutil.rmtree(settings.home / "released" / "public")
+    lose(settings)
+    assert adopt(settings) == (2, [])
+    with open_ledger(settings) as ledger:
+        assert ledger.ensure_account(OTHER, ["file:/other"]) == OTHER
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_benchmark_without_a_receipt_is_not_said_to_be_exhausted(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Nothing of it is closed; and a rebuild that is finished later says the same."""
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        ledger.ensure_account(OTHER, ["file:/other"])
+        ledger.set_cap("other", 0.0)
+        ledger.ensure_account(Account("public", "row", ADD, benchmark=True))
+        draw(ledger, settings, "a")
+        draw(ledger, settings, "p", account="public")
+        draw(ledger, settings, "q", account="public")
+        draw(ledger, settings, "b")
+    receipt_of(settings, "public", release("p", account="public").release_id).unlink()
+    lose(settings)
+    if killed:
+        with monkeypatch.context() as patched:
+            patched.setattr("dpicl.installation.restore.write_adopted", _killed)
+            with pytest.raises(KeyboardInterrupt):
+                adopt(settings)
+    assert adopt(settings) == (3, [])
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_an_account_that_receipts_do_not_prove_is_exhausted(settings: Settings, harm: str) -> None:
     charged(settings)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.ground.errors import DpiclError
+from dpicl.ground.errors import DpiclError, SourceError
+from dpicl.home.benchmarks import Content, declare, fetch_published
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import open_unit, read_plan, settings_of_run
@@ -101,6 +102,27 @@ def test_a_broken_download_is_continued_by_the_command_and_used_from_then_on(
         run = str(make_plan("few-shot-generation", CHANGES, "r"))
         ingest.fn(run, "letters")
         split.fn(run, "letters")  # its content was compared as it was downloaded: it is a benchmark
+
+
+def test_digests_of_a_download_hold_for_the_commit_that_they_are_of(place: Place) -> None:
+    """Without a digest in the contract a mirror is believed for what the hub has said of this
+    commit.
+    """
+    path = place.root / "contracts" / "texts" / "letters.yaml"
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    for part in ("train", "test"):
+        del content["source"]["published"][part]["sha256"]
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    digests = {"train.jsonl": sha256(WHOLE), "test.jsonl": sha256(TEST)}
+
+    def fetched(revision: str) -> None:
+        settings = Settings.from_environment()
+        declare("letters:published", Content("0" * 64, 4), settings, digests, revision)
+        fetch_published(settings.texts("letters"), settings)
+
+    with pytest.raises(SourceError, match="no digest of it is stated"):
+        fetched("b" * 40)
+    fetched(REVISION)
 
 
 def test_a_run_keeps_the_edition_that_it_was_planned_for(place: Place, capsys: Capture) -> None:

@@ -61,6 +61,13 @@ def rebuilt(tmp_path: Path, settings: Settings) -> Settings:
     return home
 
 
+def bring(lost: Settings, home: Settings) -> None:
+    """What lies beside each other of the receipts of two hosts; the second one's marks stay."""
+    for folder in (lost.home / "released").iterdir():
+        if folder.is_dir():
+            shutil.copytree(folder, home.home / "released" / folder.name, dirs_exist_ok=True)
+
+
 def spend(settings: Settings, *names: str) -> None:
     with open_ledger(settings) as ledger:
         for name in names:
@@ -73,10 +80,10 @@ def state_cap(settings: Settings, cap: float) -> None:
         write_cap(ledger, "shop", settings)
 
 
-def is_exhausted(settings: Settings) -> None:
-    """The account that both have charged; the other one is as it was."""
+def is_exhausted(settings: Settings, *others: str) -> None:
+    """The account that both have charged; another one is as it was."""
     lose(settings)
-    assert adopt(settings)[1] == ["shop"]
+    assert adopt(settings)[1] == [*others, "shop"]
     with open_ledger(settings) as ledger:
         assert ledger.verify() and ledger.spent("other").epsilon == 1
         assert not ledger.reserve(release("a")).is_new, "what stands is free"
@@ -98,15 +105,37 @@ def test_an_account_that_two_chains_have_charged_is_exhausted(
     state_cap(home, 7.0)
     spend(home, *"xyz")
     spend(lost, *("b" if first_of_both else "bcefghij"))
-    shutil.copytree(lost.home / "released", home.home / "released", dirs_exist_ok=True)
+    bring(lost, home)
     is_exhausted(home)
+
+
+@pytest.mark.parametrize("lost_last", [False, True], ids=["before another charge", "at the end"])
+def test_receipts_of_the_other_chain_do_not_stand_for_a_lost_charge_of_the_same_number(
+    lost: Settings, tmp_path: Path, lost_last: bool
+) -> None:
+    home = rebuilt(tmp_path, lost)
+    gone = release("gone", account="other")
+    with open_ledger(home) as ledger:
+        for name in ("y", "gone") if lost_last else ("gone", "y"):
+            draw(ledger, home, name, account="other" if name == "gone" else "shop")
+    with open_ledger(lost) as ledger:
+        ledger.set_cap("shop", 50.0)
+        for number in range(20):  # every number that the rebuilt one used
+            draw(ledger, lost, f"b{number}", publish=False)
+    for path in (lost.home / "released" / "shop").glob("*.receipt"):
+        shutil.copy(path, home.home / "released" / "shop")
+    for path in (home.home / "released" / "other").glob(f"{gone.release_id}*"):
+        path.unlink()
+    shutil.rmtree(home.witnesses or home.home)
+    lose(home)
+    assert adopt(home)[1] == ["other", "shop"]
 
 
 def test_the_chain_that_a_cap_is_of_is_told_too(lost: Settings, tmp_path: Path) -> None:
     home = restored(tmp_path, lost)
     spend(lost, *"bcef")
     state_cap(lost, 50.0)
-    shutil.copytree(lost.home / "released", home.home / "released", dirs_exist_ok=True)
+    bring(lost, home)
     for receipt in home.home.glob("released/shop/*.receipt"):
         if receipt.stem != release("a").release_id:
             receipt.unlink()
@@ -124,7 +153,7 @@ def test_lost_again_the_second_chain_is_still_told_from_the_first(
     assert adopt(home) == (4, []), "its own receipts prove all of it"
     spend(home, *"z")
     spend(lost, *"bcefghij")
-    shutil.copytree(lost.home / "released", home.home / "released", dirs_exist_ok=True)
+    bring(lost, home)
     is_exhausted(home)
 
 
@@ -135,7 +164,17 @@ def test_receipts_of_the_second_chain_prove_nothing_without_its_beginning(
     state_cap(home, 7.0)
     spend(home, *"xy")
     (home.home / "released" / "adopted.json").unlink()
-    is_exhausted(home)
+    is_exhausted(home, "other")
+
+
+def test_the_mark_of_the_newest_receipt_says_nothing_of_another_chain(
+    lost: Settings, tmp_path: Path
+) -> None:
+    """Charges at the end of its own may be lost."""
+    home = restored(tmp_path, lost)
+    spend(lost, "b")
+    shutil.copytree(lost.home / "released", home.home / "released", dirs_exist_ok=True)
+    is_exhausted(home, "other")
 
 
 def test_rows_that_two_chains_have_bound_to_two_accounts_pay_for_nothing(
@@ -147,7 +186,7 @@ def test_rows_that_two_chains_have_bound_to_two_accounts_pay_for_nothing(
             ledger.ensure_account(Account(name, "row", ADD, 5.0), ["file:/rows"])
             ledger.set_cap(name, 5.0)
             draw(ledger, settings, name, account=name)
-    shutil.copytree(lost.home / "released", home.home / "released", dirs_exist_ok=True)
+    bring(lost, home)
     lose(home)
     assert adopt(home)[1] == ["mine", "yours"]
     with open_ledger(home) as ledger:
