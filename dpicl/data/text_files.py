@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from dpicl.contract.load import accepted, edition, edition_names
 from dpicl.contract.text import PUBLISHED, Form, TextContract, TextFile
-from dpicl.data.reading.files import by_period, check_delivered
+from dpicl.data.reading.files import check_delivered, delivered
 from dpicl.data.text_records import (
     JSON_LINES,
     PERSON,
@@ -133,7 +133,7 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no
     period is named.
     """
-    named, files = str(contract.source.deliveries), _delivered(contract, data_folder)
+    named, files = str(contract.source.deliveries), delivered(contract, data_folder, SUFFIXES)
     if period is None:
         raise SourceError(
             f"{contract.name}: its texts come in deliveries; expected the release of a period"
@@ -146,18 +146,6 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     content = read_bytes(path, part=True)
     return parse_texts(
         content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}"
-    )
-
-
-def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:
-    named, calendar = str(contract.source.deliveries), contract.releases.calendar
-    return by_period(
-        named,
-        contract.name,
-        data_folder,
-        suffixes=SUFFIXES,
-        is_period=calendar.is_period,
-        example=calendar.periods[0],
     )
 
 
@@ -232,7 +220,7 @@ def find_texts(
     if contract.source.bundled is not None:
         return None
     if contract.is_delivered:
-        _delivered(contract, data_folder)
+        delivered(contract, data_folder, SUFFIXES)
     paths: dict[str, Path] = {}
     for part in _parts(contract):
         folders = [data_folder] if contract.edition_of is None else [data_folder, cache_folder]

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.data.reading.source import PERIOD, delivered, read_deliveries, were_read
+from dpicl.data.reading.files import delivered
+from dpicl.data.reading.source import PERIOD, read_deliveries, were_read
 from dpicl.ground.errors import (
     DataError,
     DeclarationError,
@@ -399,6 +400,6 @@ def test_a_table_says_which_deliveries_it_holds_and_none_are_read_of_an_unread_o
         and were_read(made) == [1]
         and were_read(made.replace_schema_metadata({})) == []
     )
-    assert list(delivered(contract, tmp_path / "data")) == _DAYS[:2] and np.array(
+    assert list(delivered(contract, tmp_path / "data", [".csv"])) == _DAYS[:2] and np.array(
         made.num_rows
     ) == len(of_day(1))

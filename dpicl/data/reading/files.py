@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.data.reading.parse import check_columns, check_distinct, typed_table
 from dpicl.ground.errors import DataError, SourceError
 from dpicl.ground.objects import SCHEME, Stored, names_below
@@ -335,27 +336,19 @@ def names_in(named: str, dataset: str, data_folder: Path | None) -> list[str]:
     return sorted(name for name in every if not name.startswith((".", "_")))
 
 
-def by_period(
-    named: str,
-    dataset: str,
-    data_folder: Path | None,
-    *,
-    suffixes: Sequence[str],
-    is_period: Callable[[str], bool],
-    example: str,
+def delivered(
+    contract: Contract | TextContract, data_folder: Path | None, suffixes: Sequence[str]
 ) -> dict[str, str]:
-    """{period: path of its file below the data folder, or its address}.
-    Raises SourceError: as `names_in`; DataError: something in the folder is not named as deliveries
-    are, or a period has two files.
-
-    Args:
-        is_period: whether the beginning of a name is a period; `example` is one.
+    """{period: path of its file below the data folder, or its address} of the deliveries that are
+    there, of this horizon and of other times; opens none. Raises SourceError: as `names_in`;
+    DataError: something in the folder is not named as deliveries are, or a period has two files.
     """
-    folder, files, others = named.rstrip("/"), dict[str, str](), 0
-    for name in names_in(folder, dataset, data_folder):
+    folder, calendar = str(contract.source.deliveries).rstrip("/"), contract.releases.calendar
+    files, others = dict[str, str](), 0
+    for name in names_in(folder, contract.name, data_folder):
         suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), "")
         period = name.removesuffix(suffix)
-        if not suffix or not is_period(period):
+        if not suffix or not calendar.is_period(period):
             others += 1
         elif period in files:
             raise DataError(f"{folder}/", f"has two files for {period}; expected one")
@@ -365,8 +358,8 @@ def by_period(
         endings = ", ".join(suffixes)
         raise DataError(
             f"{folder}/",
-            f"holds files that are named by no period; expected names such as {example} with "
-            f"{endings}",
+            f"holds files that are named by no period; expected names such as "
+            f"{calendar.periods[0]} with {endings}",
             count=others,
         )
     return files

@@ -58,9 +58,9 @@ from dpicl.data.reading.database import check_address, query_batches
 from dpicl.data.reading.files import (
     BATCH_ROWS,
     SUFFIXES,
-    by_period,
     canonical_order,
     check_delivered,
+    delivered,
     folder_files,
     no_rows,
     place_of,
@@ -175,7 +175,7 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
         folder_files(contract, data_folder)
         return None
     if contract.source.deliveries is not None:
-        delivered(contract, data_folder)
+        delivered(contract, data_folder, SUFFIXES)
         return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:
@@ -334,22 +334,6 @@ _READ = b"dpicl deliveries"
 """Of a table's metadata: the periods whose deliveries were read, rows or none."""
 
 
-def delivered(contract: Contract, data_folder: Path | None) -> dict[str, str]:
-    """{period: file} of the deliveries that are there, of this horizon and of other times, below
-    the data folder or by address; opens none. Raises SourceError: the folder is not at hand;
-    DataError: something in it is not named as deliveries are, or a period has two files.
-    """
-    named, calendar = str(contract.source.deliveries), contract.releases.calendar
-    return by_period(
-        named,
-        contract.name,
-        data_folder,
-        suffixes=SUFFIXES,
-        is_period=calendar.is_period,
-        example=calendar.periods[0],
-    )
-
-
 def read_deliveries(
     contract: Contract, data_folder: Path | None, periods: Iterable[int]
 ) -> pa.Table:
@@ -359,7 +343,7 @@ def read_deliveries(
     """
     names, files, wanted = (
         contract.releases.calendar.periods,
-        delivered(contract, data_folder),
+        delivered(contract, data_folder, SUFFIXES),
         sorted(set(periods)),
     )
     if contract.source.undelivered == "refused":
