@@ -77,16 +77,19 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
         )
     described = [
         {
-            **_deployment(name, one),
+            **_deployment(name, pipeline),
             "entrypoint": "flows.tabicl:sweep",
-            "schedules": [{"cron": one.schedule.cron, "timezone": one.schedule.timezone}]
-            if one.schedule
+            "schedules": [{"cron": pipeline.schedule.cron, "timezone": pipeline.schedule.timezone}]
+            if pipeline.schedule
             else [],
             # `prefect worker` does not prepare its environment
-            "work_pool": {"name": _own_pool(one) or pool, "job_variables": {"env": dict(DEFAULTS)}},
+            "work_pool": {
+                "name": _own_pool(pipeline) or pool,
+                "job_variables": {"env": dict(DEFAULTS)},
+            },
         }
-        for name, one in pipelines.pipelines.items()
-        if _own_pool(one) or pool
+        for name, pipeline in pipelines.pipelines.items()
+        if _own_pool(pipeline) or pool
     ]
     if not described:
         raise RunError(
@@ -113,7 +116,7 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
         RunError: no Prefect server is named, it does not answer, or work pools run everything.
     """
     pipelines = prepare_server(settings, console, notify).pipelines
-    own = {name: one for name, one in pipelines.items() if not _own_pool(one)}
+    own = {name: pipeline for name, pipeline in pipelines.items() if not _own_pool(pipeline)}
     if not own:
         raise RunError(
             "every pipeline names a work pool; expected `dpicl deploy` and workers of these "
@@ -123,14 +126,14 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     with watched, cleaned_daily(settings), _paused_at_the_end(own, console):
         served: list[Any] = [
             sweep.to_deployment(
-                **_deployment(name, one),
-                schedule=Cron(one.schedule.cron, timezone=one.schedule.timezone)
-                if one.schedule
+                **_deployment(name, pipeline),
+                schedule=Cron(pipeline.schedule.cron, timezone=pipeline.schedule.timezone)
+                if pipeline.schedule
                 else None,
                 # workers know the module, and not a file of that name
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
-            for name, one in own.items()
+            for name, pipeline in own.items()
         ]
         serve(*served, limit=MAX_AT_ONCE, pause_on_shutdown=False)
 

@@ -207,7 +207,7 @@ def run_name(plan: Plan) -> str:
 
 
 def _epsilons(pipeline: Pipeline) -> str:
-    finite = [one for one in pipeline.epsilons if one < inf]
+    finite = [epsilon for epsilon in pipeline.epsilons if epsilon < inf]
     ends = "–".join(dict.fromkeys(map(epsilon, (min(finite), max(finite))))) if finite else ""
     return "ε " + ", ".join(
         filter(None, (ends, epsilon(inf) if len(finite) < len(pipeline.epsilons) else ""))
@@ -218,7 +218,7 @@ def tags_of(pipeline: Pipeline, *models: ModelSpec | None) -> list[str]:
     """A tag of each method, model and data set."""
     named = (
         pipeline.methods,
-        [one.name for one in models if one and pipeline.methods],
+        [model.name for model in models if model and pipeline.methods],
         pipeline.datasets,
     )
     return list(

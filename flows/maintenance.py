@@ -440,7 +440,7 @@ def _clean_once(settings: Settings, days: int | None) -> None:
         log.warning("cleaning: %s", type(error).__name__)
         return
     if removed or flow_runs:
-        runs = sum(one.is_run for one in removed)
+        runs = sum(link.is_run for link in removed)
         log.info(
             "cleaned: %d runs, %d leftovers, %d flow runs", runs, len(removed) - runs, flow_runs
         )

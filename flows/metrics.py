@@ -62,9 +62,9 @@ class RunsAndBudgets(Collector):
             pipelines = load_pipelines(self._settings.pipelines).pipelines
             intervals, refused = (
                 {
-                    (name,): longest_gap(one.schedule.cron)
-                    for name, one in pipelines.items()
-                    if one.schedule
+                    (name,): longest_gap(pipeline.schedule.cron)
+                    for name, pipeline in pipelines.items()
+                    if pipeline.schedule
                 },
                 0,
             )
@@ -203,7 +203,9 @@ def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Itera
     elif not accounts:
         return
     by_state = {
-        (one.name, state): count for one in accounts for state, count in one.releases.items()
+        (account.name, state): count
+        for account in accounts
+        for state, count in account.releases.items()
     }
     yield _gauge(
         "dpicl_releases",
@@ -215,14 +217,18 @@ def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Itera
         (
             "spent",
             "Epsilon that an account has spent, in nats.",
-            {(one.name,): one.spent for one in accounts},
+            {(account.name,): account.spent for account in accounts},
         ),
         (
             "cap",
             "Epsilon that an account may spend; none for a benchmark.",
-            {(one.name,): one.cap for one in accounts},
+            {(account.name,): account.cap for account in accounts},
         ),
-        ("left", "Epsilon that an account has left.", {(one.name,): one.left for one in accounts}),
+        (
+            "left",
+            "Epsilon that an account has left.",
+            {(account.name,): account.left for account in accounts},
+        ),
     ):
         yield _gauge(
             f"dpicl_epsilon_{name}",
@@ -234,13 +240,13 @@ def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Itera
         "dpicl_delta_spent",
         "Delta at which the spent epsilon holds.",
         ["account"],
-        {(one.name,): one.delta for one in accounts},
+        {(account.name,): account.delta for account in accounts},
     )
     yield _gauge(
         "dpicl_delta_cap",
         "Delta that an account may spend.",
         ["account"],
-        {(one.name,): one.delta_cap for one in accounts},
+        {(account.name,): account.delta_cap for account in accounts},
     )
 
 

@@ -73,7 +73,7 @@ def show_overview(run: str) -> str:
     """
     folder = Path(run)
     plan = read_plan(folder)
-    period = "".join(f", period {one}" for one in sorted({*plan.periods.values()}))
+    period = "".join(f", period {name}" for name in sorted({*plan.periods.values()}))
     about = f"Pipeline {plan.pipeline_name}, run {plan.run_id}{period}"
     if (folder / MANIFEST).exists():
         shown = overview(load_run(folder), about)
@@ -90,14 +90,14 @@ def show_overview(run: str) -> str:
         )
     key, made = artifact_key("overview", plan.pipeline_name), _artifacts_of_this_flow_run()
     ranks = {
-        one: READ_IN_ORDER.index(begin)
-        for one in made
-        if (begin := one.partition("-")[0]) in READ_IN_ORDER
+        key: READ_IN_ORDER.index(begin)
+        for key in made
+        if (begin := key.partition("-")[0]) in READ_IN_ORDER
     }
     # relative, and so right wherever the pages are
     links = [
-        f"1. [{made[one].description}]({made[one].id})"
-        for one in sorted(ranks, key=lambda one: (ranks[one], one))
+        f"1. [{made[link].description}]({made[link].id})"
+        for link in sorted(ranks, key=lambda key: (ranks[key], key))
     ]
     text = "\n\n".join(
         [to_markdown(shown), *(["## In this order", "\n".join(links)] if links else [])]
@@ -125,7 +125,7 @@ def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
             artifact_filter=ours, sort=ArtifactSort.CREATED_DESC, limit=_PAGE, offset=len(found)
         ):
             found += page
-    return {one.key: one for one in reversed(found) if one.key}
+    return {artifact.key: artifact for artifact in reversed(found) if artifact.key}
 
 
 @_shows("checks", "dataset")
@@ -158,14 +158,14 @@ def show_reports(run: str, dataset: str) -> str:
     counted = counted_of(Path(run), dataset)
     rows = [
         {
-            "collection": one.collection[:12],
-            "epsilon": one.epsilon,
-            "period": one.period,
+            "collection": report.collection[:12],
+            "epsilon": report.epsilon,
+            "period": report.period,
             "kind": kind,
             "reports": number,
         }
-        for one in counted
-        for kind, number in one.received.kinds.items()
+        for report in counted
+        for kind, number in report.received.kinds.items()
     ]
     described = f"Reports of {dataset}: how many of each kind, never who sent them"
     create_table_artifact(key=artifact_key("reports", dataset), table=rows, description=described)

@@ -148,7 +148,7 @@ def checked_suite(contract: Contract | TextContract, settings: Settings) -> tupl
         raise DeclarationError(
             f"{FOLDER}/{file.name}", "", "is not what the contract says now", expected
         )
-    return tuple(Expectation.model_validate(one) for one in wanted["expectations"])
+    return tuple(Expectation.model_validate(expectation) for expectation in wanted["expectations"])
 
 
 def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
@@ -162,8 +162,8 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
     if not file.exists():
         return ()
     own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
-    for number, one in enumerate(own):
-        for key in sorted(one.arguments.keys() & REFUSED):
+    for number, expectation in enumerate(own):
+        for key in sorted(expectation.arguments.keys() & REFUSED):
             raise DeclarationError(
                 f"{FOLDER}/{file.name}",
                 f"expectations.{number}.kwargs.{key}",
@@ -201,8 +201,12 @@ def evaluate(
     )
 
     numbered = [
-        {"type": one.type, "kwargs": dict(one.arguments), "meta": {"number": number}}
-        for number, one in enumerate(expectations)
+        {
+            "type": expectation.type,
+            "kwargs": dict(expectation.arguments),
+            "meta": {"number": number},
+        }
+        for number, expectation in enumerate(expectations)
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, too, which may quote a value
@@ -220,14 +224,16 @@ def evaluate(
             result_format="BOOLEAN_ONLY",
         )
     verdicts: dict[int, Verdict] = {}
-    for one in result.results:
+    for outcome in result.results:
         # of one exception, or of several by the metric that raised it
-        told = one.exception_info or {}
+        told = outcome.exception_info or {}
         raised = any(
             each["raised_exception"]
             for each in ([told] if "raised_exception" in told else told.values())
         )
-        verdicts[one.expectation_config.meta["number"]] = None if raised else bool(one.success)
+        verdicts[outcome.expectation_config.meta["number"]] = (
+            None if raised else bool(outcome.success)
+        )
     # an unknown one would be dropped
     return [verdicts.get(number) for number in range(len(expectations))]
 
@@ -308,11 +314,12 @@ def page(
     from great_expectations.validator.validation_statistics import calc_validation_statistics
 
     configured = [
-        ExpectationConfiguration(type=one.type, kwargs=dict(one.arguments)) for one in expectations
+        ExpectationConfiguration(type=expectation.type, kwargs=dict(expectation.arguments))
+        for expectation in expectations
     ]
     results = [
-        ExpectationValidationResult(success=bool(held), expectation_config=one)
-        for one, held in zip(configured, verdicts, strict=True)
+        ExpectationValidationResult(success=bool(held), expectation_config=expectation)
+        for expectation, held in zip(configured, verdicts, strict=True)
     ]
     statistics = calc_validation_statistics(results)._asdict()
     meta = {
@@ -357,15 +364,19 @@ def check_expectations(run: Path, dataset: str) -> None:
     if batches is None:
         verdicts = evaluate(private.whole(), (*rules, *own), contract)
     else:
-        ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]
-        rules = tuple(one for one in rules if is_row_by_row(one))
+        ours = [held for held, rule in zip(ours, rules, strict=True) if is_row_by_row(rule)]
+        rules = tuple(rule for rule in rules if is_row_by_row(rule))
         verdicts = _all_hold(
             batch_verdicts(batches, number, (*rules, *own)) for number in range(batches.count)
         )
     evaluated = (*rules, *own)
     shown = [
-        {**one.model_dump(by_alias=True), "own": number >= len(rules), "holds": verdicts[number]}
-        for number, one in enumerate(evaluated)
+        {
+            **expectation.model_dump(by_alias=True),
+            "own": number >= len(rules),
+            "holds": verdicts[number],
+        }
+        for number, expectation in enumerate(evaluated)
     ]
     written.write(f"{FOLDER}/{dataset}.json", shown)
     write_text(
@@ -397,20 +408,20 @@ def _suites(
 ) -> tuple[tuple[Expectation, ...], ...]:
     """The contract's and the user's own, which are checked."""
     rules, own = checked_suite(contract, settings), own_expectations(contract.name, settings)
-    for number, one in enumerate(own):
+    for number, expectation in enumerate(own):
         file, key = f"{FOLDER}/{contract.name}.own.json", f"expectations.{number}"
-        if implementation(one) is None:
+        if implementation(expectation) is None:
             raise DeclarationError(
                 file,
                 key,
-                f"Great Expectations has no {one.type} with such kwargs",
+                f"Great Expectations has no {expectation.type} with such kwargs",
                 "one of its gallery",
             )
-        if in_batches and not is_row_by_row(one):
+        if in_batches and not is_row_by_row(expectation):
             raise DeclarationError(
                 file,
                 key,
-                f"{one.type} needs all rows at once",
+                f"{expectation.type} needs all rows at once",
                 "one about single rows: the table is read in batches",
             )
     return rules, own
@@ -431,7 +442,7 @@ def prepare_and_evaluate(run: str, dataset: str, part: int, parts: int) -> str:
 
 
 def _all_hold(parts: Iterable[list[Verdict]]) -> list[Verdict]:
-    return [None if None in one else all(one) for one in zip(*parts, strict=True)]
+    return [None if None in verdict else all(verdict) for verdict in zip(*parts, strict=True)]
 
 
 def batch_verdicts(
@@ -442,7 +453,7 @@ def batch_verdicts(
     """
     file, wanted = (
         batches.place / f"expectations-{number:05}.json",
-        [one.model_dump(by_alias=True) for one in expectations],
+        [expectation.model_dump(by_alias=True) for expectation in expectations],
     )
     stored = read_json(file) if file.exists() else {}
     if stored.get("expectations") != wanted:

@@ -224,7 +224,7 @@ def report(run: str) -> str:
 
 
 TASKS: dict[str, Task[..., str]] = {
-    one.name: one for one in list(globals().values()) if isinstance(one, Task)
+    task.name: task for task in list(globals().values()) if isinstance(task, Task)
 }
 
 

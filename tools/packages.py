@@ -69,10 +69,10 @@ def download(package: Mapping[str, Any]) -> tuple[str, str]:
     """When this version came out, and megabytes of its file for Linux on x86, or for any
     machine.
     """
-    files = [one for one in package.get("wheels", ()) if re.search(_OURS, one["url"])] or [
+    files = [wheel for wheel in package.get("wheels", ()) if re.search(_OURS, wheel["url"])] or [
         package["sdist"]
     ]
-    file = next((one for one in files if "cp311" in one["url"]), files[-1])
+    file = next((file for file in files if "cp311" in file["url"]), files[-1])
     return file["upload-time"][:10], f"{file['size'] / _MEGABYTE:.1f}"
 
 
@@ -97,10 +97,10 @@ def sbom() -> dict[str, Any]:
         came_from = [
             {
                 "type": "distribution",
-                "url": one["url"],
-                "hashes": [{"alg": "SHA-256", "content": one["hash"].removeprefix("sha256:")}],
+                "url": file["url"],
+                "hashes": [{"alg": "SHA-256", "content": file["hash"].removeprefix("sha256:")}],
             }
-            for one in files
+            for file in files
         ]
         stated = {"licenses": [{"license": {"name": said}}]} if said else {}
         components.append(
@@ -129,7 +129,9 @@ def sbom() -> dict[str, Any]:
             }
         },
         "components": components,
-        "dependencies": [{"ref": "dpicl", "dependsOn": [one["bom-ref"] for one in components]}],
+        "dependencies": [
+            {"ref": "dpicl", "dependsOn": [component["bom-ref"] for component in components]}
+        ],
     }
     return content | {"serialNumber": f"urn:uuid:{uuid5(NAMESPACE_URL, json.dumps(content))}"}
 

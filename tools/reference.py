@@ -86,7 +86,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
         list[str]: "text",
     }
     wanted = hints[parameter.name]
-    kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
+    kind = next(kinds[part] for part in (*typing.get_args(wanted), wanted) if part in kinds)
     limits = [
         f"from {parameter.min}" if parameter.min is not None else "",
         f"to {parameter.max}" if parameter.max is not None else "",
@@ -252,7 +252,8 @@ def json_page() -> str:
 def _printed(kind: type, schema: Schema, more: str = "") -> str:
     """The docstring of a type that is printed, and a table of its keys."""
     rows = (
-        [code(key), kind_of(one), meanings(kind)[key]] for key, one in schema["properties"].items()
+        [code(key), kind_of(described), meanings(kind)[key]]
+        for key, described in schema["properties"].items()
     )
     return f"{prose(kind.__doc__)}{more}\n\n" + table(("key", "type", "meaning"), rows)
 
@@ -280,11 +281,11 @@ def leaves_page() -> str:
     for title, entries in leaves.PARTS.items():
         rows = [
             [
-                code(one.pattern),
-                one.what,
-                one.price if one.is_compared else f"{one.price}; not compared",
+                code(entry.pattern),
+                entry.what,
+                entry.price if entry.is_compared else f"{entry.price}; not compared",
             ]
-            for one in entries
+            for entry in entries
         ]
         page += f"## {title}\n\n" + table(
             ("name", "what it is", "price, or why it is public"), rows
@@ -324,7 +325,9 @@ def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
     """
     tree = ast.parse(path.read_text("utf-8"))
     constants = {
-        ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)
+        ast.unparse(statement.targets[0]): statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
     }
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
@@ -419,7 +422,7 @@ def models_page() -> str:
     """What became of every architecture of causal language models."""
     kept = json.loads((ROOT / "lab" / "architectures" / "results.json").read_text("utf-8"))
     page = "# Models that run here" + _WRITTEN.format(source="`python -m lab.architectures`")
-    verdicts = Counter(one["verdict"] for one in kept["findings"])
+    verdicts = Counter(finding["verdict"] for finding in kept["findings"])
     page += (
         f"Every architecture of a causal language model that transformers {kept['transformers']} "
         f"has, and some variants, built small with random "
@@ -435,8 +438,8 @@ def models_page() -> str:
         "than random weights and a small config.\n\n"
     )
     rows = (
-        [code(one["name"]), one["verdict"], one["reads"] or one["sentence"]]
-        for one in kept["findings"]
+        [code(finding["name"]), finding["verdict"], finding["reads"] or finding["sentence"]]
+        for finding in kept["findings"]
     )
     return page + table(("architecture", "verdict", "how it is read, or why not"), rows)
 

@@ -51,7 +51,7 @@ def kind_of(schema: Schema) -> str:
         return f"[{name}](#{name.lower()})"
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(dict.fromkeys(kind_of(one) for one in schema[key]))
+            return " or ".join(dict.fromkeys(kind_of(choice) for choice in schema[key]))
     if "const" in schema or "enum" in schema:
         return ", ".join(
             code(json.dumps(value).strip('"'))

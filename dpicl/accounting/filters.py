@@ -155,11 +155,12 @@ class Spent:
             check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
         # a margin for the sums of a few floats that led here
-        raised = [one * (1 + _QUANTUM) for one in curve.renyi]
+        raised = [bound * (1 + _QUANTUM) for bound in curve.renyi]
         bounds = [
-            math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised
+            math.ceil(bound / _QUANTUM) * _QUANTUM if bound < _MOST else math.inf
+            for bound in raised
         ]
-        sums = [spent + one for spent, one in zip(self.renyi, bounds, strict=True)]
+        sums = [spent + more for spent, more in zip(self.renyi, bounds, strict=True)]
         alike = Alike.of(guarantee.event) if self.sole or not self.count else None
         if alike and self.sole:
             alike = (
@@ -200,7 +201,7 @@ class Spent:
             "count": self.count,
             "epsilon": None if self.epsilon is None else str(self.epsilon),
             "delta": str(self.delta),
-            "renyi": ["inf" if math.isinf(one) else one for one in self.renyi],
+            "renyi": ["inf" if math.isinf(bound) else bound for bound in self.renyi],
             "sole": None
             if self.sole is None
             else {"event": event_as_json(self.sole.event), "times": self.sole.times},
@@ -214,7 +215,7 @@ class Spent:
         """The value of `as_json`. Raises PrivacyError: it was written for another grid of
         orders.
         """
-        renyi = tuple(float(one) for one in content["renyi"])
+        renyi = tuple(float(bound) for bound in content["renyi"])
         if len(renyi) != len(ORDERS):
             raise PrivacyError(
                 f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}"
@@ -242,7 +243,7 @@ class Spent:
 @lru_cache(maxsize=1024)
 def mixture_epsilon(renyi: tuple[float, ...], spent_delta: Fraction, delta: float) -> float:
     """The least epsilon of equation (2), rounded up."""
-    if spent_delta > RESERVE * Fraction(delta) or all(math.isinf(one) for one in renyi):
+    if spent_delta > RESERVE * Fraction(delta) or all(math.isinf(bound) for bound in renyi):
         return math.inf
     sums = np.array(renyi)
     tail = float(MIXTURE) * delta

@@ -120,7 +120,7 @@ def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: flo
         or (event.kind == DISCRETE_GAUSSIAN_KIND and not has_own_price(event, neighbours))
     }
     if ratios:
-        ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
+        ratio = math.sqrt(math.fsum(counts[event] * single**2 for event, single in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
     choices = _together(counts, neighbours)
     if choices is not None:
@@ -193,13 +193,13 @@ def _own_law(event: Event, neighbours: Neighbours, interval: float) -> Any:
     for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
         whole = distributions.identity(interval)
         for root, count in Counter(roots).items():
-            one = distributions.from_discrete_gaussian_mechanism(
+            single = distributions.from_discrete_gaussian_mechanism(
                 sigma,
                 sensitivity=root,
                 value_discretization_interval=interval,
                 use_connect_dots=True,
             )
-            whole = whole.compose(one.self_compose(count))
+            whole = whole.compose(single.self_compose(count))
         curves.append(whole)
     return _largest(curves, interval)
 

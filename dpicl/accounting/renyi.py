@@ -114,7 +114,7 @@ class Curve:
 
     def times(self, count: int) -> Curve:
         """The same, `count` times on the same rows."""
-        return Curve(tuple(count * one for one in self.renyi), count * self.delta)
+        return Curve(tuple(count * bound for bound in self.renyi), count * self.delta)
 
 
 def curve_of(event: Event, neighbours: Neighbours) -> Curve:
@@ -230,8 +230,8 @@ def _composite(event: Event, neighbours: Neighbours) -> Curve:
     if event.kind == "parallel" and neighbours is ADD:
         curves = [curve_of(part, neighbours) for part in dict.fromkeys(event.parts)] or [_sum([])]
         return Curve(
-            tuple(max(ones) for ones in zip(*(one.renyi for one in curves), strict=True)),
-            max(one.delta for one in curves),
+            tuple(max(ones) for ones in zip(*(curve.renyi for curve in curves), strict=True)),
+            max(curve.delta for curve in curves),
         )
     if event.kind == "parallel" or pure_epsilon(event, neighbours) is None:
         raise _unknown(event, neighbours)
@@ -262,7 +262,7 @@ def _unknown(event: Event, neighbours: Neighbours) -> PrivacyError:
 
 def _at_orders(bound: Callable[[float], float]) -> Curve:
     bounds = tuple(bound(order) * (1 + _ROUNDING) for order in ORDERS)
-    return Curve(tuple(math.inf if math.isnan(one) else one for one in bounds))
+    return Curve(tuple(math.inf if math.isnan(bound) else bound for bound in bounds))
 
 
 @lru_cache(maxsize=1024)

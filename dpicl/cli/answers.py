@@ -209,9 +209,14 @@ class Listing:
         """Pipelines by what they are for, models, and schedules."""
         table = new_table("pipeline", "what it runs", "takes", "needs")
         table.columns[0].no_wrap = True
-        groups = ("try", "protect", "reproduce", *(one["group"] for one in self.pipelines))
+        groups = (
+            "try",
+            "protect",
+            "reproduce",
+            *(pipeline["group"] for pipeline in self.pipelines),
+        )
         for group in dict.fromkeys(groups):
-            listed = [one for one in self.pipelines if one["group"] == group]
+            listed = [pipeline for pipeline in self.pipelines if pipeline["group"] == group]
             if listed:
                 table.add_row(f"to {group}" if group else "others", style="bold")
             for one in listed:

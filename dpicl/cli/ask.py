@@ -380,7 +380,7 @@ def answer_rows(
         answered = scores[0] if len(scores) == 1 else tabular_answers.mean_of_draws(scores)
         shown_answers = answers_of(answered, contract.target)
         say(*map(json.dumps, shown_answers))
-        given.update(one["answer"] for one in shown_answers if one["answer"] is not None)
+        given.update(answer["answer"] for answer in shown_answers if answer["answer"] is not None)
         mass += sum(masses(table).sum() / len(scores) for table in scores)
         if isinstance(scorer, Tallying):
             tally = scorer.tally(batch, choices)

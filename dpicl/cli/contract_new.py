@@ -109,7 +109,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
         )
-    note(advice, *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
+    note(advice, *(f"warning: {finding.sentence}" for finding in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
     note(
@@ -125,7 +125,7 @@ def _first_epsilon(draft: Draft) -> float:
     if draft.population is None:
         return draft.epsilon
     contract = draft.contract()
-    return next((one for one in _EPSILONS if not _noise(contract, one)), _EPSILONS[-1])
+    return next((epsilon for epsilon in _EPSILONS if not _noise(contract, epsilon)), _EPSILONS[-1])
 
 
 def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
@@ -393,7 +393,7 @@ def _ask_values(column: DraftColumn) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
             raise typer.BadParameter(f"expected two comma-separated {kind.takes}, the lowest first")
-        values = [typed_value(one) for one in stated] if kind.plain else stated
+        values = [typed_value(value) for value in stated] if kind.plain else stated
         read = validate(kind, {"type": column.type, "bounds": values}, column.name)
         return replace(column, bounds=read.bounds if kind.plain else (stated[0], stated[1]))
 

@@ -106,7 +106,7 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
         *_unreplaced(content),
     )
     _print_derived(contract)
-    say(*(f"warning: {one}" for one in advice(contract)))
+    say(*(f"warning: {sentence}" for sentence in advice(contract)))
 
 
 def _unreplaced(content: bytes) -> list[str]:
@@ -125,7 +125,7 @@ def _unreplaced(content: bytes) -> list[str]:
 def _print_derived(contract: Contract) -> None:
     """Bins, answers, attributes, groups and prompts, and whether they are stated."""
     table, target = new_table("", "", "from the columns, or stated"), contract.target
-    cut = {one.column for one in contract.local}
+    cut = {attribute.column for attribute in contract.local}
     stated = sum(
         name in contract.features and (column.bins is not None or name in cut)
         for name, column in contract.numbers.items()
@@ -141,7 +141,7 @@ def _print_derived(contract: Contract) -> None:
         else _KINDS[target.kind]
     )
     table.add_row("label", "stated" if contract.label else "none", answers)
-    parts = [f"{one.name} {one.part_count}" for one in contract.attributes]
+    parts = [f"{attribute.name} {attribute.part_count}" for attribute in contract.attributes]
     table.add_row(
         "local",
         _origin(bool(contract.local), 1),

@@ -93,8 +93,8 @@ runs = _completing(
 SAME = {
     "account": "contract",
     **{
-        one: f"{one}s"
-        for one in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")
+        name: f"{name}s"
+        for name in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")
     },
 }
 """Names of options by other ones; in a command whose option is called as the other one is, both are

@@ -103,8 +103,8 @@ def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
     """A sentence on the pipelines that take clients' reports, if there are any."""
     names = [
         name
-        for name, one in pipelines.items()
-        if one.schedule and override(one, one.schedule.parameters).reports
+        for name, pipeline in pipelines.items()
+        if pipeline.schedule and override(pipeline, pipeline.schedule.parameters).reports
     ]
     return (
         [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []

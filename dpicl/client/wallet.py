@@ -116,7 +116,7 @@ class Wallet:
                 f"at most this wallet's, {cap:.6g}, or first `python -m dpicl.client cap WALLET "
                 f"--raise-to {requested_cap:.6g}`",
             )
-        allowed = min(one for one in (cap, requested_cap, contract_cap) if one is not None)
+        allowed = min(limit for limit in (cap, requested_cap, contract_cap) if limit is not None)
         if self.spent + epsilon > allowed * (1 + 1e-12):
             raise BudgetError(
                 f"clients: another collection asks epsilon={epsilon:.6g}, and {self.spent:.6g} of "

@@ -80,7 +80,7 @@ class DraftColumn:
         )
         values = f", bounds: [{least}, {most}]"
         if self.is_listed:
-            stated = [value_of(one, self.value_type) for one in self.categories] or None
+            stated = [value_of(category, self.value_type) for category in self.categories] or None
             values = f", categories: {_json(stated)}" if self.type == "category" else ""
         # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual
         # ones.
@@ -162,10 +162,10 @@ class Draft:
         """
         outcome = (*self.positive, "none of these") if self.positive else ("one", "another")
         known = [
-            replace(one, categories=outcome)
-            if one.name == self.label and not one.categories
-            else one
-            for one in self.columns
+            replace(column, categories=outcome)
+            if column.name == self.label and not column.categories
+            else column
+            for column in self.columns
         ]
         filled = replace(self, columns=tuple(column.filled() for column in known))
         contract = parse_contract(
@@ -189,13 +189,14 @@ class Draft:
         marks = [
             MARK
             if self.looked
-            else f"{FILL_IN}{one.note and f'; {one.note}'}"
-            if one.is_open
+            else f"{FILL_IN}{column.note and f'; {column.note}'}"
+            if column.is_open
             else ""
-            for one in self.columns
+            for column in self.columns
         ]
         columns = "\n".join(
-            f"  {one.line}  {mark}".rstrip() for one, mark in zip(self.columns, marks, strict=True)
+            f"  {column.line}  {mark}".rstrip()
+            for column, mark in zip(self.columns, marks, strict=True)
         )
         person = (
             ""
@@ -272,7 +273,7 @@ def assemble(
     if label is not None and positive:
         outcome = by_name[label]
         if outcome.type == "boolean":
-            positive = [BOOLEANS.get(one, one) for one in positive]
+            positive = [BOOLEANS.get(value, value) for value in positive]
         elif outcome.type != "category":
             outcome = by_name[label] = DraftColumn(
                 label, "category", nullable=outcome.nullable, note=outcome.note

@@ -62,11 +62,11 @@ _LONGEST_NOTE = 120
 
 def _as_values(value: Any) -> Any:
     """Values as a row has them; null is no value."""
-    if not isinstance(value, list) or any(isinstance(one, dict | list) for one in value):
+    if not isinstance(value, list) or any(isinstance(item, dict | list) for item in value):
         raise ValueError(
             f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values"
         )
-    return tuple(one for one in value if one is not None)
+    return tuple(item for item in value if item is not None)
 
 
 _Values = Annotated[tuple[Any, ...], BeforeValidator(_as_values)]
@@ -134,13 +134,15 @@ def _without_null(content: Any) -> Any:
         return content
     choices = content.get("anyOf") or content.get("oneOf")
     choices = choices if isinstance(choices, list) else []
-    some = [one for one in choices if isinstance(one, dict) and one.get("type") != "null"]
-    one = {**content, **some[0], "required": False} if len(some) == 1 < len(choices) else content
-    kinds, values = one.get("type"), one.get("enum")
+    some = [
+        choice for choice in choices if isinstance(choice, dict) and choice.get("type") != "null"
+    ]
+    branch = {**content, **some[0], "required": False} if len(some) == 1 < len(choices) else content
+    kinds, values = branch.get("type"), branch.get("enum")
     gaps = (isinstance(kinds, list) and "null" in kinds) or (
         isinstance(values, list) and None in values
     )
-    return {**one, "required": False} if gaps else one
+    return {**branch, "required": False} if gaps else branch
 
 
 class _JsonSchema(_Open):
@@ -201,20 +203,25 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
         ) from None
     keys = content.keys() if isinstance(content, dict) else ()
     if "properties" in keys:
-        for name, one in validate(_JsonSchema, content, path.name).properties.items():
+        for name, described in validate(_JsonSchema, content, path.name).properties.items():
             kinds = (
-                [one.type]
-                if isinstance(one.type, str)
-                else [kind for kind in one.type if kind != "null"]
+                [described.type]
+                if isinstance(described.type, str)
+                else [kind for kind in described.type if kind != "null"]
             )
             kind = (
-                one.format
-                if kinds == ["string"] and one.format in ("date", "date-time")
+                described.format
+                if kinds == ["string"] and described.format in ("date", "date-time")
                 else kinds[0]
                 if len(kinds) == 1
                 else ""
             )
-            yield name, _column(name, kind, one, (FALSE, TRUE), one.description or one.title)
+            yield (
+                name,
+                _column(
+                    name, kind, described, (FALSE, TRUE), described.description or described.title
+                ),
+            )
     elif "fields" in keys or "resources" in keys:
         table = (
             validate(_TableSchema, content, path.name)
@@ -242,9 +249,9 @@ def _resource(content: Any, where: str, file: str) -> _TableSchema:
     """The table whose path ends in the file's name, or the only one."""
     resources = validate(_DataPackage, content, where).resources
     named = [
-        one
-        for one in resources
-        if isinstance(one.path, str) and one.path.rpartition("/")[2] == file
+        resource
+        for resource in resources
+        if isinstance(resource.path, str) and resource.path.rpartition("/")[2] == file
     ]
     (chosen, *more) = resources if len(resources) == 1 else named or (None,)
     if chosen is None or more:
@@ -277,11 +284,11 @@ def _column(
     note, nullable = _printable(meaning), limits.required is False
     if limits.enum or kind in ("string", "boolean"):
         stated = limits.enum or (truth if kind == "boolean" else ())
-        if kind == "boolean" and all(str(as_written(one)) in BOOLEANS for one in stated):
+        if kind == "boolean" and all(str(as_written(value)) in BOOLEANS for value in stated):
             return DraftColumn(
                 name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note
             )
-        kinds, texts = type_of(stated), tuple(str(as_written(one)) for one in stated)
+        kinds, texts = type_of(stated), tuple(str(as_written(value)) for value in stated)
         return DraftColumn(
             name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note
         )
@@ -523,12 +530,12 @@ def _number(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn |
 def _date(filled: pa.ChunkedArray, name: str, nullable: bool) -> DraftColumn | None:
     """Days, or times of days, within whole years; None of what is written otherwise."""
     try:
-        seconds = [moment(one, "datetime") for one in pc.unique(filled).to_pylist()]
+        seconds = [moment(value, "datetime") for value in pc.unique(filled).to_pylist()]
     except ValueError:
         return None
-    kind = "datetime" if any(one % _DAY for one in seconds) else "date"
+    kind = "datetime" if any(second % _DAY for second in seconds) else "date"
     low, high = (
-        date(1970, 1, 1) + timedelta(days=one // _DAY) for one in (min(seconds), max(seconds))
+        date(1970, 1, 1) + timedelta(days=second // _DAY) for second in (min(seconds), max(seconds))
     )
     last = (
         date(high.year + 1, 1, 1)
@@ -550,7 +557,7 @@ def _categories(
     counts = counted.field("counts").to_numpy()
     categories = sorted(set(counted.field("values").to_pylist()) - {MISSING})
     nullable = nullable or len(categories) < len(counts)
-    if any(len(one) > 200 for one in categories):
+    if any(len(category) > 200 for category in categories):
         return "texts of more than 200 letters"
     listed = len(categories) <= _FEW or (
         len(filled) >= _ROWS_EACH * len(counts) and (counts == 1).sum() <= _SINGLE * len(filled)
@@ -560,7 +567,7 @@ def _categories(
     ):
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
-    if all(one in BOOLEANS and one.isalpha() for one in categories):
+    if all(category in BOOLEANS and category.isalpha() for category in categories):
         return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
     return DraftColumn(
         name,

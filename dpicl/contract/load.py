@@ -241,8 +241,8 @@ def edition(contract: TextContract, name: str) -> TextContract:
 def accepted(contract: TextContract) -> str:
     """What a contract accepts as its files, and how to get it; for errors."""
     slices = [
-        f"{name} at {one.train.file} (sha256 {str(one.train.sha256)[:12]})"
-        for name, one in contract.source.slices.items()
+        f"{name} at {slice_.train.file} (sha256 {str(slice_.train.sha256)[:12]})"
+        for name, slice_ in contract.source.slices.items()
     ]
     below = f", or a slice below DPICL_DATA: {', '.join(slices)}" if slices else ""
     return f"the published set, which `dpicl data fetch {contract.name}` downloads{below}"
@@ -254,10 +254,10 @@ def _whole(contract: TextContract) -> TextContract:
     suffix = f".{published.form}" if published.form else ""
     files = {
         name: TextFile(
-            file=f"published/{contract.name}/{published.version}/{one.file}{suffix}",
-            sha256=one.sha256,
+            file=f"published/{contract.name}/{published.version}/{file.file}{suffix}",
+            sha256=file.sha256,
         )
-        for name, one in (("train", published.train), ("test", published.test))
+        for name, file in (("train", published.train), ("test", published.test))
     }
     source = contract.source.model_copy(
         update={**files, "labels": published.labels, "published": None, "slices": {}}
@@ -268,30 +268,33 @@ def _whole(contract: TextContract) -> TextContract:
     )
 
 
-def _slice(contract: TextContract, one: Slice) -> TextContract:
+def _slice(contract: TextContract, slice_: Slice) -> TextContract:
     files: dict[str, object] = {
-        "train": one.train,
-        "test": one.test,
+        "train": slice_.train,
+        "test": slice_.test,
         "published": None,
         "slices": {},
     }
     changed: dict[str, object] = {
         "source": contract.source.model_copy(update=files),
-        "task": _bounded(contract, one),
+        "task": _bounded(contract, slice_),
     }
-    for key, delta in (("generation", one.deltas.generation), ("ensemble", one.deltas.ensemble)):
+    for key, delta in (
+        ("generation", slice_.deltas.generation),
+        ("ensemble", slice_.deltas.ensemble),
+    ):
         sizes = getattr(contract, key)
         if sizes is not None and delta is not None:
             changed[key] = sizes.model_copy(update={"delta": delta})
-    if one.deltas.budget is not None:
-        budget = contract.privacy.budget.model_copy(update={"delta": one.deltas.budget})
+    if slice_.deltas.budget is not None:
+        budget = contract.privacy.budget.model_copy(update={"delta": slice_.deltas.budget})
         changed["privacy"] = contract.privacy.model_copy(update={"budget": budget})
     return contract.model_copy(update=changed)
 
 
-def _bounded(contract: TextContract, one: Slice) -> object:
+def _bounded(contract: TextContract, slice_: Slice) -> object:
     """The task, with the slice's bounds on rows."""
-    task, rows = contract.task, one.bounds
+    task, rows = contract.task, slice_.bounds
     if not isinstance(task, Classification):
         if not isinstance(rows, int):
             raise ValueError(  # noqa: TRY004
@@ -337,10 +340,10 @@ def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
 def meanings(kind: type) -> dict[str, str]:
     """Docstrings of a type's keys, those that it inherits too, one line each."""
     described: dict[str, str] = {}
-    for one in reversed(kind.__mro__):
-        if one in (object, BaseModel):
+    for parent in reversed(kind.__mro__):
+        if parent in (object, BaseModel):
             continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
         for line, after in pairwise(cast(ast.ClassDef, tree).body):
             if (
                 isinstance(line, ast.AnnAssign)

@@ -311,11 +311,11 @@ _ROWS = 1000
 
 def advice(contract: Contract) -> Iterator[str]:
     """One sentence on everything that usually buys noise, by the key that it is about."""
-    for one in contract.attributes:
-        if one.part_count > _PARTS:
+    for attribute in contract.attributes:
+        if attribute.part_count > _PARTS:
             yield (
-                f"columns.{one.column}: clients report one of {one.part_count} values, of which "
-                f"randomised reports tell little; "
+                f"columns.{attribute.column}: clients report one of {attribute.part_count} "
+                f"values, of which randomised reports tell little; "
                 f"expected at most {_PARTS} for local methods: put values together under `local`"
             )
     yield from _bins(contract)
@@ -340,7 +340,7 @@ def advice(contract: Contract) -> Iterator[str]:
 
 
 def _bins(contract: Contract) -> Iterator[str]:
-    cut = {one.column for one in contract.local}
+    cut = {attribute.column for attribute in contract.local}
     for name, column in contract.numbers.items():
         if (
             not column.plain

@@ -231,7 +231,7 @@ class TextSource(Origin):
             )
         if self.slices and self.published is None:
             raise ValueError("slices of no published set; expected `published` beside them")
-        places = [one.train.file for one in self.slices.values()]
+        places = [part.train.file for part in self.slices.values()]
         if len(set(places)) != len(places) or PUBLISHED in self.slices:
             raise ValueError(
                 "slices share a file or are named like the whole; expected a file and a name of "

@@ -273,7 +273,8 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
             for some in sorted(of_labels, key=len, reverse=True)
         ]
         turns = in_turn(
-            np.concatenate([one[:shots] for one in ranked]).tolist(), lambda place: rows[place, -1]
+            np.concatenate([order[:shots] for order in ranked]).tolist(),
+            lambda place: rows[place, -1],
         )
         return np.tile(np.resize(turns, shots), (query_count, 1))
     return _draws(row_count, query_count, shots, cell, draws)

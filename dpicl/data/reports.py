@@ -358,7 +358,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, list) and all(one is None or _is_whole(one) for one in value)
+    return isinstance(value, list) and all(item is None or _is_whole(item) for item in value)
 
 
 _BY_TYPE: dict[pa.DataType, Callable[[object], bool]] = {
@@ -464,12 +464,14 @@ class Checker:
             if left.num_rows
             else pa.array([], left.schema.field("bits").type)
         )
-        has_answer, has_bits = (np.asarray(pc.is_valid(one)) for one in (left["answer"], bits))
+        has_answer, has_bits = (
+            np.asarray(pc.is_valid(column)) for column in (left["answer"], bits)
+        )
         questions = self.questions.questions
         known = (number >= 0) & (number < len(questions))
         number = np.where(known, number, 0)
-        unary = np.array([isinstance(one.law, Unary) for one in questions])[number]
-        sizes = np.array([one.cells for one in questions])[number]
+        unary = np.array([isinstance(question.law, Unary) for question in questions])[number]
+        sizes = np.array([question.cells for question in questions])[number]
         lengths = np.where(unary, np.asarray(pc.fill_null(pc.list_value_length(bits), 0)), 1)
         named = pc.fill_null(bits.flatten(), -1).to_numpy(zero_copy_only=False)
         # what else is listed belongs to no valid answer
@@ -481,7 +483,7 @@ class Checker:
         wrong[1:] |= (rows[1:] == rows[:-1]) & (cells[1:] <= cells[:-1])  # bits rise
         valid = known & np.where(unary, has_bits & ~has_answer, has_answer & ~has_bits)
         valid[rows[wrong]] = False
-        valid &= lengths <= np.array([_most_bits(one) for one in questions])[number]
+        valid &= lengths <= np.array([_most_bits(question) for question in questions])[number]
         return Answers(_lanes(left["who"]), number, lengths, cells), valid
 
 

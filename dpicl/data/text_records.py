@@ -318,7 +318,7 @@ class _Records:
         if (count := sum(is_broken)) and not self.leave_out:
             raise DataError(self.where, rule, count=count)
         self.left_out += count
-        self.keep([not one for one in is_broken])
+        self.keep([not broken for broken in is_broken])
 
     def keep(self, kept: Sequence[bool]) -> None:
         """These records alone."""

@@ -75,7 +75,9 @@ def digests(name: str, path: Path) -> dict[str, str]:
         [path]
         if path.is_file()
         else sorted(
-            one for one in path.rglob("*") if one.is_file() and one.suffix not in (".py", ".pyc")
+            file
+            for file in path.rglob("*")
+            if file.is_file() and file.suffix not in (".py", ".pyc")
         )
     )
     return {

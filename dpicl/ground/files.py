@@ -298,17 +298,17 @@ class LivingPaths:
         self._above: dict[str, list[Node]] = {}
         self._linked: dict[str, frozenset[Node]] = {}
 
-    def overlap(self, one: str, other: str) -> bool:
+    def overlap(self, path: str, other: str) -> bool:
         """Whether both live, and are one thing, or one lies in the other, or they share a file that
         has several names.
         """
-        mine, theirs = self._nodes_above(one), self._nodes_above(other)
+        mine, theirs = self._nodes_above(path), self._nodes_above(other)
         if not mine or not theirs:
             return False
         return (
             mine[0] in theirs
             or theirs[0] in mine
-            or bool((linked := self._files_linked(one)) and linked & self._files_linked(other))
+            or bool((linked := self._files_linked(path)) and linked & self._files_linked(other))
         )
 
     def _nodes_above(self, path: str) -> list[Node]:
@@ -343,6 +343,8 @@ class LivingPaths:
                 )
             except OSError:
                 every = []
-            linked = (one for one in every if stat.S_ISREG(one.st_mode) and one.st_nlink > 1)
-            self._linked[path] = frozenset((one.st_dev, one.st_ino) for one in linked)
+            linked = (
+                status for status in every if stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+            )
+            self._linked[path] = frozenset((status.st_dev, status.st_ino) for status in linked)
         return self._linked[path]

@@ -258,7 +258,8 @@ def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> t
         for column in table.columns
     )
     if has_lines and any(
-        one[1] and _LINE_END.search(one[0].decode("latin-1"), 1) for one in _QUOTED.finditer(data)
+        quoted[1] and _LINE_END.search(quoted[0].decode("latin-1"), 1)
+        for quoted in _QUOTED.finditer(data)
     ):
         raise DataError(where, _NO_CSV)
     return table.slice(0, table.num_rows - 1), ragged

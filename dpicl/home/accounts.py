@@ -453,8 +453,9 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
     for stated, current in ((stated, current) for stated, current in pairs if current is not None):
         with_delta = stated.delta_cap != current.delta_cap
         caps = [
-            f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "")
-            for one in (stated, current)
+            f"{account.epsilon_cap:.12g}"
+            + (f" and delta {account.delta_cap:.12g}" if with_delta else "")
+            for account in (stated, current)
         ]
         delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
         sentences.append(

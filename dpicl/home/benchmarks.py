@@ -244,7 +244,7 @@ def published_digests(settings: Settings) -> dict[str, str]:
         contract = settings.declared(name)
         if isinstance(contract, TextContract) and contract.edition_of is not None:
             stated = contract.edition_of.stated
-            contracts |= {f"{name}:{one}": edition(stated, one) for one in stated.source.slices}
+            contracts |= {f"{name}:{part}": edition(stated, part) for part in stated.source.slices}
         elif not _comes_with_a_package(contract) and not _is_without_rows(contract, settings):
             contracts[name] = contract
     return {name: read_content(contract, settings).digest for name, contract in contracts.items()}

@@ -236,9 +236,9 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
         standing = published(settings)
     now = time.time()
     left = orphans(settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY)
-    for one in not_behind_links(left, settings):
+    for link in not_behind_links(left, settings):
         yield Finding(
-            str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private
+            str(link.path), link.what, "`dpicl state clean` removes it", is_fault=link.is_private
         )
     drafts = (
         path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY

@@ -260,7 +260,7 @@ def expired(settings: Settings, before: float) -> Iterator[Leftover]:
         )
         if (
             (folder / PLAN).is_file()
-            and all(is_older(one, before) for one in (folder, *places))
+            and all(is_older(place, before) for place in (folder, *places))
             and all(map(is_free, locks))
         ):
             for place in places:
@@ -304,7 +304,9 @@ def not_behind_links(found: Iterable[Leftover], settings: Settings) -> Iterator[
         path = leftover.path
         places = (settings.runs, settings.private_home, settings.home)
         root = next(place for place in places if path.is_relative_to(place))
-        between = (one for one in path.parents if one != root and one.is_relative_to(root))
+        between = (
+            parent for parent in path.parents if parent != root and parent.is_relative_to(root)
+        )
         if not any(folder.is_symlink() for folder in between):
             yield leftover
 
@@ -339,8 +341,8 @@ def _changes(path: Path) -> Iterator[float]:
 def size_of(path: Path) -> int:
     """Bytes of all files below a path; none of what it links to."""
     sizes = [0]
-    for one in (path, *(() if path.is_symlink() else path.rglob("*"))):
+    for below in (path, *(() if path.is_symlink() else path.rglob("*"))):
         with suppress(OSError):
-            if one.is_file() and not one.is_symlink():
-                sizes.append(one.lstat().st_size)
+            if below.is_file() and not below.is_symlink():
+                sizes.append(below.lstat().st_size)
     return sum(sizes)

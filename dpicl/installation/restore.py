@@ -266,7 +266,7 @@ def _manifest(source: Path, key: bytes) -> BackupManifest:
     for name, content in read_archive(source, key):
         if name == MANIFEST:
             told = json.loads(content)
-            if told.keys() != {one.name for one in fields(BackupManifest)}:
+            if told.keys() != {field.name for field in fields(BackupManifest)}:
                 by, ours = (
                     f"dpicl {told.get('dpicl_version')}",
                     f"this is dpicl {dpicl.__version__}",
@@ -443,9 +443,9 @@ def _open(settings: Settings, manifest: BackupManifest, attempt: str) -> Restore
         []
         if seen is None
         else [
-            (one.name, one.epsilon)
-            for one in seen.accounts
-            if one.epsilon > spent.get(one.name, 0.0)
+            (account.name, account.epsilon)
+            for account in seen.accounts
+            if account.epsilon > spent.get(account.name, 0.0)
         ]
     )
     return Restored(manifest, int(record["sequence"]), accounts, more)
@@ -479,7 +479,7 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         ):
             return _written_down(ledger, settings)
     standing = list(_adopt_standing(settings))
-    addresses: dict[str, tuple[str, ...]] = {one.account: () for one in standing}
+    addresses: dict[str, tuple[str, ...]] = {release.account: () for release in standing}
     for account in addresses:
         with suppress(DpiclError):  # there may be no contract of the account's name
             addresses[account] = addresses_of(settings.declared(account), settings)

@@ -208,8 +208,10 @@ def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
     """
     known, mine = fold.assets, list(dict.fromkeys(addresses))
     living, sure = LivingPaths(), dict[str, str]()
-    is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
-    for address in (one for one in mine if not (is_identified and one.startswith(PLACE))):
+    is_identified = any(address.startswith(DATABASE) and address in known for address in mine)
+    for address in (
+        address for address in mine if not (is_identified and address.startswith(PLACE))
+    ):
         for bound, account in known.items():
             if account not in sure and (reason := _reason(address, bound, living)) is not None:
                 sure[account] = reason
@@ -233,7 +235,7 @@ def payers_at(fold: Fold, addresses: Iterable[str]) -> Payers:
 def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
     """Whether rows at one of some addresses are, or lie in, what one of others leads to."""
     living = LivingPaths()
-    return any(_reason(one, other, living) is not None for one in mine for other in others)
+    return any(_reason(address, other, living) is not None for address in mine for other in others)
 
 
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
@@ -277,13 +279,13 @@ def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     """
     bound = change.fold.addresses_of(name)
     alive = {
-        inode_address(one.removeprefix(FILE))
-        for one in (*bound, *addresses)
-        if one.startswith(FILE)
+        inode_address(address.removeprefix(FILE))
+        for address in (*bound, *addresses)
+        if address.startswith(FILE)
     } | set(addresses)
     past = sorted(
-        (one for one in bound if one.startswith(INODE) and one not in alive),
-        key=lambda one: int(one.rsplit(":", 1)[1]),
+        (address for address in bound if address.startswith(INODE) and address not in alive),
+        key=lambda address: int(address.rsplit(":", 1)[1]),
     )
     # where inodes are never used again, larger ones are newer
     dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]

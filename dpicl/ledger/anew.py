@@ -91,7 +91,9 @@ def restore(url: str | URL, key: bytes, backup: Mapping[str, Any], seen: Iterabl
         for told in accounts.values():
             if not told["account_row"]["benchmark"]:
                 told["account_row"] = told["account_row"] | {"epsilon_cap": 0.0}
-        dropped = [name for name, one in sorted(fold.charges.items()) if not one.artefact_sha256]
+        dropped = [
+            name for name, charge in sorted(fold.charges.items()) if not charge.artefact_sha256
+        ]
         content = {"accounts": accounts, "backup": backup, "dropped": dropped}
         Change(connection, key, fold).append(
             "restored", {**content, BRANCH: True, "restored_utc": now()}
@@ -227,25 +229,25 @@ class _Proved:
         rows: dict[str, dict[str, Any]] = {}
         beside: _Newest = {}
         replaced, mine, followed = set(), set[int](), set[int]()
-        for one in standing:
-            proof = _proved(self.key, one)
+        for release in standing:
+            proof = _proved(self.key, release)
             if proof is None:
-                self.unproved |= {one.account, *_spoken_of(one)}
+                self.unproved |= {release.account, *_spoken_of(release)}
                 continue
             sequence, content, published = proof
-            self.last = max(self.last, *(int(record["sequence"]) for record in one.receipt))
+            self.last = max(self.last, *(int(record["sequence"]) for record in release.receipt))
             replaced.add(content.get("in_place_of"))
-            rows[one.release_id] = {name: content.get(name) for name in _TERMS} | published
+            rows[release.release_id] = {name: content.get(name) for name in _TERMS} | published
             known = self.newest
-            if not all(map(self.holds, one.receipt)):  # its cost is in no total of this chain
-                self.unproved.add(one.account)
+            if not all(map(self.holds, release.receipt)):  # its cost is in no total of this chain
+                self.unproved.add(release.account)
                 known = beside
             else:
-                self.hashes |= {record["hash"] for record in one.receipt}
+                self.hashes |= {record["hash"] for record in release.receipt}
                 mine.add(sequence)
                 followed.add(int(content[FOLLOWS]))
-            if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
-                known[one.account] = (sequence, content)
+            if "account_row" in content and known.get(release.account, (0, {}))[0] < sequence:
+                known[release.account] = (sequence, content)
         if not rows:
             raise LedgerRefusedError(
                 "no receipt was written under this installation's key; expected released/ and "
@@ -297,21 +299,23 @@ class _Proved:
         return {
             name: {
                 "account_row": content["account_row"],
-                "addresses": [one for one in content["addresses"] if payers[one] == name],
+                "addresses": [
+                    address for address in content["addresses"] if payers[address] == name
+                ],
                 "spent": content["spent"],
             }
             for name, (_, content) in self.newest.items()
         }
 
 
-def _spoken_of(one: Standing) -> Iterator[str]:
+def _spoken_of(release: Standing) -> Iterator[str]:
     """Whose budget a receipt that is not true speaks of."""
-    for record in one.receipt:
+    for record in release.receipt:
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             yield str(json.loads(record["content"])["account"])
 
 
-def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
+def _proved(key: bytes, release: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:
     """Number and content of the record that charged a release, and how it was published, if its
     receipt is of this release and true.
 
@@ -319,23 +323,23 @@ def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, A
     """
     charged = None
     published: dict[str, Any] = (
-        {"artefact_sha256": one.artefact_sha256, "published_utc": now()}
-        if one.artefact_sha256
+        {"artefact_sha256": release.artefact_sha256, "published_utc": now()}
+        if release.artefact_sha256
         else {}
     )
-    for record in one.receipt:
+    for record in release.receipt:
         content = chain.true_content(key, record)
         if (
             content is None
             or record["kind"] not in _RECEIPTS
-            or content["release_id"] != one.release_id
+            or content["release_id"] != release.release_id
         ):
             return None
         if record["kind"] == "published":
             published = {name: content[name] for name in _PUBLISHED}
         else:
             charged = int(record["sequence"]), content
-    return (*charged, published) if charged and charged[1]["account"] == one.account else None
+    return (*charged, published) if charged and charged[1]["account"] == release.account else None
 
 
 def _exhaust(

@@ -431,7 +431,7 @@ class Ledger:
             )
             before = after = None
             if spent is not None:
-                before, after = (canonical(one.as_json()) for one in (state.total, spent))
+                before, after = (canonical(total.as_json()) for total in (state.total, spent))
             told = {**fold.told_of(name), "before": before, "spent": after}
             change.append("reserved", {**_charged(fold, release), **told})
         return Reservation("reserved", None, is_new=True)

@@ -106,7 +106,7 @@ def matrix(periods: int, bits: int = BITS) -> np.ndarray:
         squares += root[length - 1] ** 2
         norm = math.isqrt(squares)
         columns[periods - length :, periods - length] = [
-            ((one << bits) + norm // 2) // norm for one in root[:length]
+            ((entry << bits) + norm // 2) // norm for entry in root[:length]
         ]
     columns.flags.writeable = False
     return columns
@@ -118,7 +118,7 @@ def products(periods: int, bits: int = BITS) -> tuple[int, ...]:
     columns = matrix(periods, bits).astype(np.float64)
     gram = columns.T @ columns
     largest = [int(np.diagonal(gram, distance).max()) for distance in range(periods)]
-    return tuple(int(one) for one in np.maximum.accumulate(largest[::-1])[::-1])
+    return tuple(int(square) for square in np.maximum.accumulate(largest[::-1])[::-1])
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,12 @@ def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream
     `sums`: whole numbers of any size, Python's or numpy's.
     Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
-    exact = [operator.index(one) for one in sums]
+    exact = [operator.index(total) for total in sums]
     if variance is None:
         return exact
     return [
-        one + noise
-        for one, noise in zip(
+        total + noise
+        for total, noise in zip(
             exact, discrete_gaussians(variance, len(exact), stream).tolist(), strict=True
         )
     ]

@@ -100,8 +100,8 @@ class Sequences:
             start, end = (less if j == first else 0), (less if j < first else most)
             taken = sorted(rank for rank in ranks if rank >= start)
             rank = start + stream.below(end - start - len(taken))
-            for one in taken:
-                rank += one <= rank
+            for place in taken:
+                rank += place <= rank
             ranks.append(rank)
         return ranks
 
@@ -155,12 +155,13 @@ def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction | None) 
     bits = _BITS + math.ceil(exponent * errors[-1] * Fraction(3, 2))
     context = Context(prec=_DIGITS, Emin=MIN_EMIN)
     divided = (
-        context.divide(Decimal(-one.numerator), Decimal(one.denominator))
-        for one in (exponent * error for error in errors)
+        context.divide(Decimal(-score.numerator), Decimal(score.denominator))
+        for score in (exponent * error for error in errors)
     )
-    powers = (Fraction(context.exp(one)) for one in divided)  # each up to 10^-50 of it
+    powers = (Fraction(context.exp(quotient)) for quotient in divided)  # each up to 10^-50 of it
     weights = (
-        int((one.firsts[-1] << bits) * power) for one, power in zip(sequences, powers, strict=True)
+        int((sequence.firsts[-1] << bits) * power)
+        for sequence, power in zip(sequences, powers, strict=True)
     )
     return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
 

@@ -61,7 +61,7 @@ def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
     key has not 32 bytes.
     """
     own = _derived(key, b"dpicl marks")
-    marks = b"".join(hashlib.blake2b(one, key=own, digest_size=MARK_BYTES).digest() for one in ids)
+    marks = b"".join(hashlib.blake2b(id_, key=own, digest_size=MARK_BYTES).digest() for id_ in ids)
     return np.frombuffer(marks, dtype=np.uint8).reshape(len(ids), MARK_BYTES)
 
 

@@ -207,9 +207,9 @@ class GaussianBudget(StepBudget):
         if self.amount is None:
             return list(exact)
         sums = discrete_gaussian.noisy_sums(
-            [self._fine * one for one in exact], variance=self._variance, stream=stream
+            [self._fine * total for total in exact], variance=self._variance, stream=stream
         )
-        return sums if self._fine == 1 else [one / self._fine for one in sums]
+        return sums if self._fine == 1 else [total / self._fine for total in sums]
 
     def chosen(self, scores: Iterable[int], *, spread: int, stream: Stream) -> int:
         """See `StepBudget`."""

@@ -44,7 +44,7 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
     if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
     drawn = geometrics(scale, 2 * count, stream)
-    return [one - other for one, other in zip(drawn[:count], drawn[count:], strict=True)]
+    return [up - down for up, down in zip(drawn[:count], drawn[count:], strict=True)]
 
 
 def geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:

@@ -87,8 +87,8 @@ def main() -> None:
         {}
         if is_anew
         else {
-            one["name"]: one
-            for one in json.loads(asked.results.read_text(encoding="utf-8"))["findings"]
+            finding["name"]: finding
+            for finding in json.loads(asked.results.read_text(encoding="utf-8"))["findings"]
         }
     )
     kept |= {finding.name: asdict(finding) for finding in findings}

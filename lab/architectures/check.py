@@ -93,12 +93,13 @@ class Oracle:
 
     def score(self, scorer: TransformersScorer, prompt: str, answer: str) -> float:
         """See `Scorer.score`."""
-        before = scorer.leading + scorer.encode(prompt)
+        before = len(scorer.leading + scorer.encode(prompt))
         tokens = scorer.leading + scorer.encode(prompt + answer)
-        return sum(
-            float(self.after(tokens[:end]).log_softmax(-1)[tokens[end]])
-            for end in range(len(before), len(tokens))
-        )
+        # at once: some turn all positions otherwise from a length on, which may lie in the answer
+        with torch.inference_mode():
+            logits = self._model(input_ids=torch.tensor([tokens[:-1]]), **self._options).logits[0]
+        chances = logits[before - 1 :].float().log_softmax(-1)
+        return float(chances.gather(1, torch.tensor(tokens[before:])[:, None]).sum())
 
     def write(self, scorer: TransformersScorer, prompt: str) -> str:
         """The likeliest tokens, one after another."""
@@ -178,10 +179,12 @@ def _differences(scorer: TransformersScorer, oracle: Oracle) -> Iterator[Callabl
     )
     yield lambda: _session_difference(oracle, scorer.session(requests, RULE), requests)
     prompts = PROMPTS[:4:3]
-    texts = [oracle.write(scorer, one) for one in prompts]
+    texts = [oracle.write(scorer, prompt) for prompt in prompts]
     yield (
         lambda: (
-            float([scorer.generate([one], new_tokens=NEW_TOKENS)[0] for one in prompts] != texts)
+            float(
+                [scorer.generate([prompt], new_tokens=NEW_TOKENS)[0] for prompt in prompts] != texts
+            )
             + float(scorer.generate(prompts, new_tokens=NEW_TOKENS) != texts)
         )
     )

@@ -241,7 +241,7 @@ def _kinds(config: PreTrainedConfig) -> set[str]:
         for key, value in config.to_dict().items()
         if key in ("layer_types", "layers_block_type", "attention_layers")
     )
-    return {str(item) for one in lists if isinstance(one, (list, tuple)) for item in one}
+    return {str(item) for part in lists if isinstance(part, (list, tuple)) for item in part}
 
 
 def _shrunk(usual: PreTrainedConfig, vocabulary: int, layers: int) -> Fields:

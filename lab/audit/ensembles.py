@@ -196,7 +196,7 @@ def _chosen(rule: StableTop, counts: WordCounts, queries: int = 1) -> Trial:
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         words = rule.choose_all([counts[which]] * (count * queries), stream, stream)
-        return np.any(np.array([one == ("a",) for one in words]).reshape(count, queries), axis=1)
+        return np.any(np.array([word == ("a",) for word in words]).reshape(count, queries), axis=1)
 
     return Trial(
         draw,

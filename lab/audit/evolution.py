@@ -71,7 +71,7 @@ def _trial(space: Space, evolved: Evolved) -> Trial:
         the end.
         """
         histograms = evolved(tables[which], space, stream)
-        told = [_told(one, row, space) for one in histograms]
+        told = [_told(histogram, row, space) for histogram in histograms]
         return (
             min(told),
             max(told),

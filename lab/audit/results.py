@@ -330,7 +330,7 @@ def _plot_membership(found: Sequence[Inference], path: Path) -> None:
     at, bounds = [one.epsilon for one in honest], [max(0.0, one.at_least) for one in honest]
     axes.vlines(at, bounds, [one.best.seen for one in honest], color=_BOUND, alpha=0.4)
     axes.scatter(at, bounds, color=_BOUND, label="at least, as it is", zorder=3)
-    at, bounds = [one.epsilon for one in mutants], [one.at_least for one in mutants]
+    at, bounds = [mutant.epsilon for mutant in mutants], [mutant.at_least for mutant in mutants]
     axes.scatter(at, bounds, marker="x", color=_MUTANT, label="at least, mutants", zorder=3)
     axes.set_xlim(0, most)
     axes.set_ylim(0, 1.02)

@@ -86,7 +86,7 @@ def _asked(
             stream.bytes(KEY_BYTES),
             np.array([label == "a" for _, label in tables[which]]),
         )
-        marks = record_marks(identities([f"{one}".encode() for one in tables[which]]), key=key)
+        marks = record_marks(identities([f"{table}".encode() for table in tables[which]]), key=key)
         votes = []
         for query, rows in enumerate(taken[which]):
             places = keyed_subsets(

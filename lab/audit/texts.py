@@ -82,9 +82,9 @@ class EchoingModel:
         """
         words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
         if rule.kind == "difference":
-            return [self._differences(one, rule) for one in words]
+            return [self._differences(word, rule) for word in words]
         return [
-            Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words
+            Votes(np.arange(2), np.array([word.count(0), word.count(1)]) * UNITS) for word in words
         ]
 
     def _differences(self, words: Sequence[int], rule: VoteRule) -> Votes:
@@ -171,7 +171,7 @@ def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
                 Draws(stream.below(1 << 64), "audit", simulated=True)
                 for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))
             ]
-            jobs = [WritingJob({_CELL: plan}, Memory(one)) for one in draws]
+            jobs = [WritingJob({_CELL: plan}, Memory(draw)) for draw in draws]
             hits += [
                 texts[_CELL][0].text == OWN
                 for texts in write(rows, contract, model or EchoingModel(), jobs)

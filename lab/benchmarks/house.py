@@ -260,7 +260,7 @@ def imported_by_string(tree: ast.Module) -> list[str]:
 def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many a caller may give, itself left out."""
     names = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return sum(one.arg not in ("self", "cls") for one in names)
+    return sum(name.arg not in ("self", "cls") for name in names)
 
 
 def takes_anything(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -299,16 +299,18 @@ def count_house(figures: Figures) -> None:
     figures.at_most("product-files", len(house.trees), 280)
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = pyproject["tool"]["importlinter"]["contracts"]
-    layers = next(one["layers"] for one in contracts if one.get("containers") == ["dpicl"])
+    layers = next(
+        contract["layers"] for contract in contracts if contract.get("containers") == ["dpicl"]
+    )
     for title, found, goal in (
         ("floors", layers, 10),
         ("imports-up", house.imports_up(layers), 0),
         (
             "import-circles",
             [
-                " ".join(sorted(one))
-                for one in networkx.strongly_connected_components(house.imports)
-                if len(one) > 1
+                " ".join(sorted(component))
+                for component in networkx.strongly_connected_components(house.imports)
+                if len(component) > 1
             ],
             0,
         ),

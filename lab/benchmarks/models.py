@@ -33,7 +33,8 @@ def architectures(figures: Figures) -> None:
         ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         counts = Counter(
-            one["verdict"] for one in json.loads(results.read_text(encoding="utf-8"))["findings"]
+            finding["verdict"]
+            for finding in json.loads(results.read_text(encoding="utf-8"))["findings"]
         )
     built = counts.total() - counts["not built"]
     print(f"{counts.total()} architectures and variants, {built} built small: {dict(counts)}")

@@ -257,9 +257,11 @@ class Compared:
         for place, epsilon in trials[0].outcomes:
             outlook, outcomes = (
                 _outlook(plan, ways[place], epsilon),
-                [one.outcomes[place, epsilon] for one in trials],
+                [trial.outcomes[place, epsilon] for trial in trials],
             )
-            losses = [made.truth.auc - one.quality.auc for one in outcomes if one.quality]
+            losses = [
+                made.truth.auc - outcome.quality.auc for outcome in outcomes if outcome.quality
+            ]
             assert outlook.auc_loss is not None
             true[place, epsilon] = float(np.mean(losses))
             self.releases.append(
@@ -278,7 +280,7 @@ class Compared:
             )
             if outlook.pairs:
                 columns, pairs = (
-                    np.mean([list(getattr(one, name).values()) for one in outcomes])
+                    np.mean([list(getattr(outcome, name).values()) for outcome in outcomes])
                     for name in ("columns", "pairs")
                 )
                 self.columns.append(outlook.column_error / float(columns) - 1)
@@ -318,9 +320,9 @@ class Compared:
 
 def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     return next(
-        one
-        for one in plan.outlooks
-        if (one.method, one.options, one.shots, one.epsilon)
+        outlook
+        for outlook in plan.outlooks
+        if (outlook.method, outlook.options, outlook.shots, outlook.epsilon)
         == (way.method, way.options, way.shots, epsilon)
     )
 

@@ -257,7 +257,7 @@ def _ratio(taken: dict[str, list[Times]], one: str, other: str) -> float:
 
 def _print(what: str, taken: dict[str, list[Times]]) -> None:
     for who, times in taken.items():
-        wall, processor = (statistics.median(one[clock] for one in times) for clock in CLOCKS)
+        wall, processor = (statistics.median(time[clock] for time in times) for clock in CLOCKS)
         ratios = [
             statistics.median(
                 a[clock] / b[clock] for a, b in zip(times, taken["ours"], strict=True)

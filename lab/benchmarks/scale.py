@@ -149,9 +149,9 @@ def _stage_seconds(run: Path) -> dict[str, float]:
     """
     timings = [json.loads(path.read_text()) for path in sorted(run.glob("timings/*/*.json"))]
     found = [
-        (f"{one['owner'].split('__')[0]} {one['stage']}", one["processor_seconds"])
-        for one in timings
-        if one["stage"] in DATA_STAGES
+        (f"{timing['owner'].split('__')[0]} {timing['stage']}", timing["processor_seconds"])
+        for timing in timings
+        if timing["stage"] in DATA_STAGES
     ]
     return {
         name: sum(seconds for other, seconds in found if other == name)

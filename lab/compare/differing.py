@@ -61,7 +61,7 @@ def _speed(run: Run) -> float:
     private.
     """
     results = run.results
-    asked = [_times_asked(one, run.manifest.grid.draws) for one in results["system"]]
+    asked = [_times_asked(result, run.manifest.grid.draws) for result in results["system"]]
     seconds = float(run.timings.loc[run.timings["stage"].isin(ASKING), "seconds"].sum())
     return (
         float((results["query_count"] * asked).sum()) / seconds
@@ -91,17 +91,17 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     }
     # JSON has no infinity
     yield from _flat(
-        {**pipeline, "epsilons": [words.epsilon(one) for one in plan.pipeline.epsilons]}
+        {**pipeline, "epsilons": [words.epsilon(epsilon) for epsilon in plan.pipeline.epsilons]}
     )
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
     yield from (
         (f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items()
     )
     yield from ((f"queries of {name}", digest[:_SHOWN]) for name, digest in side.queries.items())
-    for one in manifest.reports:
+    for report in manifest.reports:
         yield (
-            f"reports counted, collection {one.collection[:_SHOWN]}",
-            f"{one.received.counted:,}, release {one.release[:_SHOWN]}",
+            f"reports counted, collection {report.collection[:_SHOWN]}",
+            f"{report.received.counted:,}, release {report.release[:_SHOWN]}",
         )
     if manifest.created_utc:
         yield from _versions(manifest)

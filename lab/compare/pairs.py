@@ -180,7 +180,7 @@ def _pairs(
     apart: Container[str],
 ) -> Iterator[Pair]:
     singly = [
-        answers_by_cell(run.values[[one not in apart for one in run.values["dataset"]]], NAME)
+        answers_by_cell(run.values[[value not in apart for value in run.values["dataset"]]], NAME)
         if len(run.values)
         else {}
         for run in (first, second)
@@ -246,7 +246,7 @@ def paired_tests(pairs: Iterable[Pair]) -> Iterator[PairedTest]:
             ways.setdefault(way, {}).setdefault(pair.dataset, []).append(pair.gain.mean)
     for (method, system, shots, metric), sets in ways.items():
         if len(sets) > 1:
-            means = np.array([np.mean(one) for one in sets.values()])
+            means = np.array([np.mean(drawn) for drawn in sets.values()])
             error = float(means.std(ddof=1)) / math.sqrt(len(means))
             statistic = float(means.mean()) / error if error > 0 else math.nan
             p = 2 * float(stdtr(len(means) - 1, -abs(statistic)))

@@ -124,7 +124,7 @@ def _seconds(cell: PrintedCell, side: Side) -> float | str:
     if cell.shots not in shots:
         return _left_out(cell, side)
     if len(shots) > 1:
-        together = words.listing([f"{one:g}" for one in shots])
+        together = words.listing([f"{shot:g}" for shot in shots])
         return (
             f"a run times {together} shots together; expected one with --shots {cell.shots:g} alone"
         )

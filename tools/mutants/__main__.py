@@ -89,7 +89,7 @@ class Known:
     def check(self, copy: Checkout) -> None:
         """Find out which of the tests that caught a mutant pass without it."""
         doubtful = {stored["by"] for stored in self.caught.values() if not stored.get("passes")}
-        tests = sorted(one for one in doubtful - self.passing.keys() if _is_there(one))
+        tests = sorted(test for test in doubtful - self.passing.keys() if _is_there(test))
         while tests:
             outcome = copy.test(tests, _SECONDS_OF_ALL)
             if outcome.code in (PASSED, CAUGHT):
@@ -176,11 +176,11 @@ class Hunt:
                 found = list(pool.map(self.catches, left))
             self._check()
             left = [
-                one
-                for one, is_caught in zip(left, found, strict=True)
-                if is_caught and self.known.misled(one)
+                mutant
+                for mutant, is_caught in zip(left, found, strict=True)
+                if is_caught and self.known.misled(mutant)
             ]
-        return sum(bool(self.known.before(one)) for one in mutants)
+        return sum(bool(self.known.before(mutant)) for mutant in mutants)
 
     def _check(self) -> None:
         copy = self.copies.get()
@@ -216,7 +216,7 @@ def standing(product: Product, mutants: Sequence[Mutant]) -> tuple[list[Mutant],
     gone: list[Mutant] = []
     for mutant in mutants:
         now = [mutant, *([with_heir(mutant, heirs)] if mutant.id in heirs else [])]
-        found = next((one for one in now if len(product.places(one)) == 1), None)
+        found = next((version for version in now if len(product.places(version)) == 1), None)
         (gone if found is None else there).append(found or mutant)
     return there, gone
 

@@ -138,16 +138,16 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield block
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(tree: Any, other: Any) -> bool:
     """Whether two trees say the same; where they stand does not matter."""
-    if isinstance(one, list):
-        alike = isinstance(other, list) and len(one) == len(other)
-        return alike and all(map(_same, one, other))
-    if not isinstance(one, ast.AST):
-        return type(one) is type(other) and bool(one == other)
-    fields = [name for name in one._fields if name not in ("kind", "type_comment")]
-    return type(one) is type(other) and all(
-        _same(getattr(one, name, None), getattr(other, name, None)) for name in fields
+    if isinstance(tree, list):
+        alike = isinstance(other, list) and len(tree) == len(other)
+        return alike and all(map(_same, tree, other))
+    if not isinstance(tree, ast.AST):
+        return type(tree) is type(other) and bool(tree == other)
+    fields = [name for name in tree._fields if name not in ("kind", "type_comment")]
+    return type(tree) is type(other) and all(
+        _same(getattr(tree, name, None), getattr(other, name, None)) for name in fields
     )
 
 

@@ -25,7 +25,7 @@ class BooleanColumn(CategoryColumn):
         if isinstance(content, dict):
             stated = content.get("categories", (FALSE, TRUE))
             if isinstance(stated, list | tuple) and [
-                as_written(one) for one in stated if one != MISSING
+                as_written(value) for value in stated if value != MISSING
             ] != [FALSE, TRUE]:
                 raise ValueError(
                     "a boolean has other categories than false and true; expected no "

@@ -100,9 +100,9 @@ class CategoryColumn(AnyColumn):
         if isinstance(content, dict) and isinstance(
             stated := content.get("categories"), list | tuple
         ):
-            kind = type_of([one for one in stated if one != MISSING])
+            kind = type_of([value for value in stated if value != MISSING])
             if kind != "category":
-                content = {**content, "categories": [as_written(one) for one in stated]}
+                content = {**content, "categories": [as_written(value) for value in stated]}
         column = handler(content)
         if isinstance(content, dict):
             column._value_type = kind
@@ -121,7 +121,7 @@ class CategoryColumn(AnyColumn):
             worded = {MISSING: "unknown", **texts} if isinstance(texts, dict) else texts
             return {
                 **content,
-                "categories": [*(one for one in stated if one != MISSING), MISSING],
+                "categories": [*(value for value in stated if value != MISSING), MISSING],
                 "texts": worded,
             }
         return content
@@ -146,7 +146,8 @@ class CategoryColumn(AnyColumn):
         if info.context != IN_FULL:
             return categories
         return tuple(
-            one if one == MISSING else value_of(one, self.value_type) for one in categories
+            category if category == MISSING else value_of(category, self.value_type)
+            for category in categories
         )
 
     # cells
@@ -374,7 +375,7 @@ class CategoryColumn(AnyColumn):
 
 def type_of(stated: Sequence[Any]) -> ValueType:
     """That in which all of them are written; text where there are several."""
-    kinds = {type(one) for one in stated}
+    kinds = {type(value) for value in stated}
     if kinds == {bool}:
         return "boolean"
     if kinds == {int}:
@@ -417,7 +418,7 @@ def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str 
     if kind == "category" and (time := _TIME.fullmatch(text)):
         spelled = (f"{time[1]}{between}{time[2]}{time[3] or ''}" for between in (" ", "T"))
         day = time[1] if time[2] == "00:00:00" and not time[3] else None
-        return next((one for one in (*spelled, day) if one in categories), None)
+        return next((spelling for spelling in (*spelled, day) if spelling in categories), None)
     return _others(categories).get(text)
 
 
@@ -441,22 +442,22 @@ def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     """{what a column of numbers or booleans has for a category that is written otherwise: the
     category}.
     """
-    stated = [one for one in categories if one != MISSING]
-    truths = {BOOLEANS[one]: one for one in stated if one in BOOLEANS}
+    stated = [category for category in categories if category != MISSING]
+    truths = {BOOLEANS[text]: text for text in stated if text in BOOLEANS}
     meant = (
         {text: truths[truth] for text, truth in BOOLEANS.items()}
         if len(stated) == len(truths) == 2
         else {}
     )
-    floats = [(as_written(float(one)), one) for one in stated if NUMBER.fullmatch(one)]
+    floats = [(as_written(float(number)), number) for number in stated if NUMBER.fullmatch(number)]
     floats += [
-        (text, one)
-        for one in stated
-        if NUMBER.fullmatch(one) and (text := _of_32_bits(one)) != as_written(float(one))
+        (text, number)
+        for number in stated
+        if NUMBER.fullmatch(number) and (text := _of_32_bits(number)) != as_written(float(number))
     ]
     numbers = floats + [
-        (short, one)
-        for text, one in floats
+        (short, number)
+        for text, number in floats
         if (short := _ZERO_OF_EXPONENT.sub(r"\1", text)) != text
     ]
     for text, category in numbers:
@@ -478,7 +479,7 @@ def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: Val
         others = pc.unique(text.filter(codes.is_null()))
         meant = pc.index_in(
             pa.array(
-                [category_of(one, categories, kind) for one in others.to_pylist()], pa.string()
+                [category_of(value, categories, kind) for value in others.to_pylist()], pa.string()
             ),
             value_set=listed,
         )

@@ -52,7 +52,9 @@ class DateColumn(IntegerColumn):
             return content
         kind = content.get("type")
         counted = {
-            key: [moment(one, kind) if isinstance(one, str) else one for one in content[key]]
+            key: [
+                moment(value, kind) if isinstance(value, str) else value for value in content[key]
+            ]
             for key in ("bounds", "bins")
             if isinstance(content.get(key), list | tuple)
         }

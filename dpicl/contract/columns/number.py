@@ -245,7 +245,7 @@ class NumberColumn(AnyColumn):
         edges = list(map(self.worded, cuts))
         texts = (
             f"less than {edges[0]}",
-            *(f"{one} to less than {other}" for one, other in pairwise(edges)),
+            *(f"{low} to less than {other}" for low, other in pairwise(edges)),
             f"{edges[-1]} or more",
             *(("unknown",) if self.nullable else ()),
         )

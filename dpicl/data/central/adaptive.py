@@ -143,8 +143,8 @@ def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list
         variation_of_noise((*sizes[:-1], 1), each.deviation, rows) if counted else [1.0] * features
     )
     return [
-        (few * one + (features - few) * other) / features
-        for one, other in zip(chosen, others, strict=True)
+        (few * mine + (features - few) * other) / features
+        for mine, other in zip(chosen, others, strict=True)
     ]
 
 
@@ -257,7 +257,7 @@ def _able(
 ) -> list[Scope]:
     """Candidates that are not mostly noise, and whose model fits."""
     label = len(sizes) - 1
-    beside = together(label, [one.columns for one in counts])
+    beside = together(label, [count.columns for count in counts])
     clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
     return [
         scope

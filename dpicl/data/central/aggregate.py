@@ -170,7 +170,7 @@ def noised(
                 [int(sums.arrays["rows"][i]) for i in places], epsilon=share, stream=stream
             )
         sums = GroupSums(
-            {name: one for name, one in sums.arrays.items() if not name.startswith("known ")}
+            {name: array for name, array in sums.arrays.items() if not name.startswith("known ")}
             | {"rows": rows}
         )
     columns = {

@@ -261,8 +261,8 @@ def _first(
         columns.append(
             np.concatenate(
                 [
-                    chance.choice(len(likely), size=size, p=one / one.sum())
-                    for size, one in zip(of_each, likely.T, strict=True)
+                    chance.choice(len(likely), size=size, p=chances / chances.sum())
+                    for size, chances in zip(of_each, likely.T, strict=True)
                 ]
             )
         )
@@ -290,12 +290,12 @@ def label_counts(drawn: Sequence[Histogram]) -> np.ndarray:
     """
     count = drawn[0].candidates.max() + 1
     counts, weights = np.zeros(count), np.zeros(count)
-    for one in drawn:
-        labels = one.candidates[:, -1]
+    for generation in drawn:
+        labels = generation.candidates[:, -1]
         weight = 1 / (
-            np.maximum(np.bincount(labels, minlength=count), 1) * max(one.scale, _EXACT) ** 2
+            np.maximum(np.bincount(labels, minlength=count), 1) * max(generation.scale, _EXACT) ** 2
         )
-        counts += weight * np.bincount(labels, weights=one.votes, minlength=count)
+        counts += weight * np.bincount(labels, weights=generation.votes, minlength=count)
         weights += weight
     return np.asarray(np.maximum(counts / weights, 1))
 

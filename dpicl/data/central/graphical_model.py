@@ -132,7 +132,7 @@ def graphical_models(
     at_once, models = max(1, _AT_ONCE // counts[0].tree.starts[-1]), list[GraphicalModel]()
     for first in range(0, len(counts), at_once):
         some = counts[first : first + at_once]
-        models += _fit(some, np.stack([_start(one) for one in some]), steps)
+        models += _fit(some, np.stack([_start(problem) for problem in some]), steps)
     return models
 
 
@@ -165,13 +165,15 @@ class _Counts:
 
     @staticmethod
     def of(sizes: Sequence[int], marginals: Sequence[NoisyMarginal]) -> _Counts:
-        tree = JunctionTree.of(sizes, [one.columns for one in marginals])
+        tree = JunctionTree.of(sizes, [marginal.columns for marginal in marginals])
         rows = row_count(marginals)
         tables = [
-            np.moveaxis(one.counts, -1, 0) if tree.label in one.columns else one.counts
-            for one in marginals
+            np.moveaxis(marginal.counts, -1, 0)
+            if tree.label in marginal.columns
+            else marginal.counts
+            for marginal in marginals
         ]
-        weights = np.array([rows**2 / one.variance for one in marginals])
+        weights = np.array([rows**2 / marginal.variance for marginal in marginals])
         more = np.zeros(tree.starts[-1] - tree.starts[len(tables)])
         return _Counts(
             tree,
@@ -186,28 +188,31 @@ def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     post-processing.
     """
     means: dict[Scope, NoisyMarginal] = {}
-    for one in marginals:
-        other = means.setdefault(one.columns, one)
-        if other is not one and (not one.scale or not other.scale):
-            means[one.columns] = other if not other.scale else one
-        elif other is not one:
-            weight = one.scale**2 / (one.scale**2 + other.scale**2)
-            counts = weight * other.counts + (1 - weight) * one.counts
-            means[one.columns] = replace(
-                one,
+    for marginal in marginals:
+        other = means.setdefault(marginal.columns, marginal)
+        if other is not marginal and (not marginal.scale or not other.scale):
+            means[marginal.columns] = other if not other.scale else marginal
+        elif other is not marginal:
+            weight = marginal.scale**2 / (marginal.scale**2 + other.scale**2)
+            counts = weight * other.counts + (1 - weight) * marginal.counts
+            means[marginal.columns] = replace(
+                marginal,
                 counts=counts,
-                scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)),
+                scale=marginal.scale * other.scale / float(np.hypot(marginal.scale, other.scale)),
             )
     return list(means.values())
 
 
 def row_count(marginals: Sequence[NoisyMarginal]) -> float:
     """The estimate of least variance of how many rows were counted, at least 1."""
-    totals = [one.counts.sum() for one in marginals]
+    totals = [marginal.counts.sum() for marginal in marginals]
     return max(
         1.0,
         float(
-            np.average(totals, weights=[1 / (one.variance * one.counts.size) for one in marginals])
+            np.average(
+                totals,
+                weights=[1 / (marginal.variance * marginal.counts.size) for marginal in marginals],
+            )
         ),
     )
 
@@ -222,10 +227,10 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
         dict[int, GraphicalModel](),
     )
     shares, weights = (
-        np.stack([one.shares for one in counts]),
-        np.stack([one.weights for one in counts]),
+        np.stack([count.shares for count in counts]),
+        np.stack([count.weights for count in counts]),
     )
-    most = np.array([one.most_curved for one in counts])
+    most = np.array([count.most_curved for count in counts])
     z, normaliser = tree.marginals(theta)
     x, total, curvature = z, np.zeros(len(counts)), most / 100
     before, made, left = (
@@ -250,8 +255,8 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
         )
         if not taken.all():
             new = tuple(
-                _where(taken, one, old)
-                for one, old in zip(new, (theta, z, normaliser, x, total), strict=True)
+                _where(taken, fresh, old)
+                for fresh, old in zip(new, (theta, z, normaliser, x, total), strict=True)
             )
         theta, z, normaliser, x, total = new
         made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
@@ -280,7 +285,7 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
                 made,
             )
             left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made = (
-                one[~done] for one in states
+                state[~done] for state in states
             )
     return [models[place] for place in range(len(counts))]
 
@@ -404,10 +409,10 @@ def _given(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0)
 
 
-def _product(one: Factor, other: Factor) -> Factor:
+def _product(factor: Factor, other: Factor) -> Factor:
     """Of two tables whose first axes are the label's."""
-    axes = (*one[1], *(column for column in other[1] if column not in one[1]))
-    return _spread(*one, axes) * _spread(*other, axes), axes
+    axes = (*factor[1], *(column for column in other[1] if column not in factor[1]))
+    return _spread(*factor, axes) * _spread(*other, axes), axes
 
 
 def _spread(table: np.ndarray, axes: Scope, wanted: Scope) -> np.ndarray:

@@ -116,8 +116,8 @@ class GroupCells:
         inverse = [weight**2 / len(places) for places, weight in exact]
         whole = sum(inverse)
         weights = [
-            np.full(len(places), one / whole / weight)
-            for (places, weight), one in zip(exact, inverse, strict=True)
+            np.full(len(places), share / whole / weight)
+            for (places, weight), share in zip(exact, inverse, strict=True)
         ]
         return np.concatenate([places for places, _ in exact]), np.concatenate(weights), 1 / whole
 
@@ -147,14 +147,14 @@ class GroupVectors:
     @property
     def squared_norm(self) -> int:
         """M of (3): from the whole numbers that are added, whatever they should be."""
-        return max(one.squared_norm for one in self.cells)
+        return max(cell.squared_norm for cell in self.cells)
 
     @property
     def signed(self) -> Fraction:
         """Of M, what a row's sums of numbers may have, the only ones that may be negative: the
         largest m w^2 of any group, over M.
         """
-        largest = max(one.squared_sums for one in self.cells)
+        largest = max(cell.squared_sums for cell in self.cells)
         return Fraction(0 if self.origin == "lower" else largest, self.squared_norm)
 
     def exact(self, table: PrivateTable, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -163,19 +163,19 @@ class GroupVectors:
         """
         grids = {
             name: [
-                next((part.grid for part in one.parts if part.column == name), None)
-                for one in self.cells
+                next((part.grid for part in cell.parts if part.column == name), None)
+                for cell in self.cells
             ]
             for name in self.contract.features
             if name in self.contract.numbers
         }
         sums = group_sums(table, rows, members, len(self.groups), self.contract, grids)
         vector = np.zeros(self.size, dtype=np.int64)
-        for number, one in enumerate(self.cells):
-            if one.count is not None:
-                vector[one.count] = one.count_weight * int(sums.arrays["rows"][number])
-            for part in one.parts:
-                vector[part.cells] = _summed(sums, part, number, one.weight)
+        for number, group in enumerate(self.cells):
+            if group.count is not None:
+                vector[group.count] = group.count_weight * int(sums.arrays["rows"][number])
+            for part in group.parts:
+                vector[part.cells] = _summed(sums, part, number, group.weight)
         return vector
 
     def rows(self, noisy: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ class GroupVectors:
         return np.stack(
             [
                 noisy[..., places] @ weights
-                for places, weights, _ in (one.rows for one in self.cells)
+                for places, weights, _ in (cell.rows for cell in self.cells)
             ],
             axis=-1,
         )
@@ -193,17 +193,17 @@ class GroupVectors:
     def averages(self, noisy: np.ndarray) -> ReleasedGroups:
         """Equation (4) of noisy sums of shape (cells,)."""
         rows, released = self.rows(noisy), []
-        for one, count in zip(self.cells, rows.tolist(), strict=True):
+        for group, count in zip(self.cells, rows.tolist(), strict=True):
             found = {
-                part.column: self._average(part, noisy[part.cells], count, one.weight)
-                for part in one.parts
+                part.column: self._average(part, noisy[part.cells], count, group.weight)
+                for part in group.parts
             }
             values = {
-                name: found[name] if name in found else self._stated(name, one.group)
+                name: found[name] if name in found else self._stated(name, group.group)
                 for name in self.contract.features
             }
-            label = int(found[OF_LABEL]) if one.group.label is None else one.group.label
-            released.append(ReleasedGroup(one.group.key, values, label))
+            label = int(found[OF_LABEL]) if group.group.label is None else group.group.label
+            released.append(ReleasedGroup(group.group.key, values, label))
         return ReleasedGroups(tuple(released))
 
     def errors(self, rows: Sequence[float], deviation: float) -> dict[str, float]:
@@ -212,23 +212,23 @@ class GroupVectors:
         group. In the group where it is most, at most 1; nothing of what the key says.
         """
         worst = dict.fromkeys(self.contract.features, 0.0)
-        for one, count in zip(self.cells, rows, strict=True):
+        for group, count in zip(self.cells, rows, strict=True):
             noise = sqrt(2 / np.pi) * deviation / max(count, 1.0)
-            for part in one.parts:
+            for part in group.parts:
                 if part.column in worst:
                     worst[part.column] = min(
-                        1.0, max(worst[part.column], noise * self._spread(one, part))
+                        1.0, max(worst[part.column], noise * self._spread(group, part))
                     )
         return worst
 
-    def _spread(self, one: GroupCells, part: Part) -> float:
+    def _spread(self, group: GroupCells, part: Part) -> float:
         """Of one column's average, where noise of deviation 1 is in every cell, times the group's
         rows.
         """
         if part.grid is None:
-            return 1 / one.weight
-        missing = 1 / one.weight**2 if part.size > 1 else 0.0
-        squares = 1 / one.weight**2 + (one.rows[2] + missing) / 3
+            return 1 / group.weight
+        missing = 1 / group.weight**2 if part.size > 1 else 0.0
+        squares = 1 / group.weight**2 + (group.rows[2] + missing) / 3
         return sqrt(squares) * (1.0 if self.origin == "lower" else 0.5)
 
     def _cells(self, group: Group, start: int) -> GroupCells:
@@ -236,7 +236,7 @@ class GroupVectors:
         numbers, histograms = self._open(group)
         of_count = sqrt(len(numbers) / 3) if numbers else float(not histograms)
         whole = len(numbers) + len(histograms) + of_count
-        weight, count_weight = (floor(2**BITS * sqrt(one / whole)) for one in (1.0, of_count))
+        weight, count_weight = (floor(2**BITS * sqrt(share / whole)) for share in (1.0, of_count))
         place, parts = start + bool(of_count), []
         for name in numbers:
             size = 2 if self.contract.columns[name].nullable else 1
@@ -294,8 +294,8 @@ class GroupVectors:
         return value
 
     @staticmethod
-    def _size(one: GroupCells) -> int:
-        return (one.count is not None) + sum(part.size for part in one.parts)
+    def _size(group: GroupCells) -> int:
+        return (group.count is not None) + sum(part.size for part in group.parts)
 
 
 def _summed(sums: GroupSums, part: Part, group: int, weight: int) -> list[int]:

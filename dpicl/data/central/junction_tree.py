@@ -358,7 +358,7 @@ def _eliminated(sizes: Sequence[int], beside: dict[int, int]) -> list[int]:
             changed |= beside[other]
         costs |= {column: cost(column) for column in _members(changed)}
         clique = near | 1 << first
-        if not any(clique & one == clique for one in cliques):
+        if not any(clique & known == clique for known in cliques):
             cliques.append(clique)
     return cliques
 
@@ -390,7 +390,7 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
             Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns})))
         )
         best = [
-            max(one, (len(other & clique), len(joined) - 1), key=lambda pair: pair[0])
-            for one, other in zip(best, left, strict=True)
+            max(known, (len(other & clique), len(joined) - 1), key=lambda pair: pair[0])
+            for known, other in zip(best, left, strict=True)
         ]
     return tuple(joined)

@@ -147,9 +147,9 @@ def joining_pairs(
         best = choose([0, *(scores[pair] for pair in joining)])
         if best == 0:
             return
-        one, other = joining[best - 1]
-        yield one, other
-        trees = [trees[one] if tree == trees[other] else tree for tree in trees]
+        column, other = joining[best - 1]
+        yield column, other
+        trees = [trees[column] if tree == trees[other] else tree for tree in trees]
 
 
 def _star(exact: ExactCounts, budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
@@ -163,8 +163,10 @@ def pair_scores(
     """Equation (2), for a pair that is counted by the budget `later`: whole numbers, each of which
     one row moves by at most 1.
     """
-    of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
-    given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
+    of_label = np.maximum(np.mean([edge.counts.sum(axis=0) for edge in star], axis=0), 1)
+    given = [
+        np.maximum(edge.counts, 0.5) / np.maximum(edge.counts, 0.5).sum(axis=0) for edge in star
+    ]
     scores = {}
     for i, j in combinations(range(len(star)), 2):
         independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
@@ -189,9 +191,9 @@ def says_little(
     label, rows, counts = model.tree.label, row_count(counts), added(counts)
     noise = np.mean(
         [
-            one.noise * one.counts.size / rows
-            for one in counts
-            if len(one.columns) == 2 and label in one.columns
+            count.noise * count.counts.size / rows
+            for count in counts
+            if len(count.columns) == 2 and label in count.columns
         ]
     )
     if not _CLEAR < noise < _NOISE:
@@ -203,8 +205,8 @@ def says_little(
     for _ in range(AGAIN):
         noisy.append(
             [
-                replace(one, counts=rows * shares[one.columns] + one.noise_again(chance))
-                for one in counts
+                replace(count, counts=rows * shares[count.columns] + count.noise_again(chance))
+                for count in counts
             ]
         )
         luck.append(model.tree.luck(_ROWS, chance))

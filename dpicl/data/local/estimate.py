@@ -285,7 +285,7 @@ def _is_asked(observed: Observed | Reported, columns: tuple[int, ...]) -> bool:
     if prod(observed.sizes[column] for column in columns) > TREE_MOST_CELLS:
         return False
     return isinstance(observed, Reported) or any(
-        {*columns[:2]} <= {*one.columns} for one in observed.reports
+        {*columns[:2]} <= {*report.columns} for report in observed.reports
     )
 
 
@@ -304,7 +304,7 @@ def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     which is its own parent.
     """
     joined = sorted(
-        ((one, other) for pair in pairs for one, other in (pair, pair[::-1])),
+        ((column, other) for pair in pairs for column, other in (pair, pair[::-1])),
         key=lambda pair: (pair[1] < pair[0], pair[1]),
     )
     parents: dict[int, int] = {}
@@ -314,7 +314,7 @@ def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
             queue = [root]
             for column in queue:
                 children = [
-                    other for one, other in joined if one == column and other not in parents
+                    other for parent, other in joined if parent == column and other not in parents
                 ]
                 parents.update(dict.fromkeys(children, column))
                 queue += children

@@ -62,13 +62,13 @@ class Observed:
     @cached_property
     def count(self) -> float:
         """Reports in all."""
-        return float(sum(one.counts.sum() for one in self.reports))
+        return float(sum(report.counts.sum() for report in self.reports))
 
     @cached_property
     def covered(self) -> np.ndarray:
         """Whether some question has all columns of a moment: shape `sizes`."""
         covered = np.zeros(prod(self.sizes), dtype=bool)
-        for columns in {one.columns for one in self.reports}:
+        for columns in {report.columns for report in self.reports}:
             covered[places(columns, self.sizes)] = True
         return covered.reshape(self.sizes)
 
@@ -78,13 +78,13 @@ class Observed:
         moments stand, attenuation and counts, each (questions, *shape).
         """
         by_shape = []
-        for some in _alike(self.reports, lambda one: (one.counts.shape, one.agreement)):
+        for some in _alike(self.reports, lambda report: (report.counts.shape, report.agreement)):
             where = np.stack(
-                [places(one.columns, self.sizes).reshape(one.counts.shape) for one in some]
+                [places(report.columns, self.sizes).reshape(report.counts.shape) for report in some]
             )
             arrays = (
-                np.stack([one.attenuation for one in some]),
-                np.stack([one.counts for one in some]),
+                np.stack([report.attenuation for report in some]),
+                np.stack([report.counts for report in some]),
             )
             by_shape.append((some[0].agreement, where, *arrays))
         return by_shape
@@ -115,10 +115,12 @@ class Observed:
         numbers[list(columns)] = np.arange(len(columns))
         pooled: dict[tuple[tuple[int, ...], bytes, bool], ColumnReports] = {}
         for agreement, old_columns, counts, attenuation in self._by_law:
-            for one in _restricted(numbers[old_columns], counts, attenuation, agreement):
-                same = (one.columns, one.attenuation.tobytes(), agreement)
+            for report in _restricted(numbers[old_columns], counts, attenuation, agreement):
+                same = (report.columns, report.attenuation.tobytes(), agreement)
                 pooled[same] = (
-                    replace(one, counts=one.counts + pooled[same].counts) if same in pooled else one
+                    replace(report, counts=report.counts + pooled[same].counts)
+                    if same in pooled
+                    else report
                 )
         return Observed(tuple(self.sizes[column] for column in columns), tuple(pooled.values()))
 
@@ -129,13 +131,17 @@ class Observed:
         """
         by_law = _alike(
             self.reports,
-            lambda one: (one.attenuation.shape, one.attenuation.tobytes(), one.agreement),
+            lambda report: (
+                report.attenuation.shape,
+                report.attenuation.tobytes(),
+                report.agreement,
+            ),
         )
         return [
             (
                 some[0].agreement,
-                np.array([one.columns for one in some]),
-                np.stack([one.counts for one in some]),
+                np.array([report.columns for report in some]),
+                np.stack([report.counts for report in some]),
                 some[0].attenuation,
             )
             for some in by_law
@@ -147,8 +153,8 @@ def _alike(
 ) -> Iterable[list[ColumnReports]]:
     """Reports of one kind together, kinds as they come."""
     alike = defaultdict(list)
-    for one in reports:
-        alike[kind(one)].append(one)
+    for report in reports:
+        alike[kind(report)].append(report)
     return alike.values()
 
 

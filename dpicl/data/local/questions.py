@@ -112,7 +112,8 @@ class Questionnaire:
     def guarantee(self) -> Guarantee:
         """To a client, who does not know beforehand which question comes."""
         return max(
-            (question.law.guarantee() for question in self.questions), key=lambda one: one.epsilon
+            (question.law.guarantee() for question in self.questions),
+            key=lambda guarantee: guarantee.epsilon,
         )
 
     def choose(self, clients: int, chance: Stream) -> np.ndarray:
@@ -175,9 +176,9 @@ def questionnaire(
     if design == "agreement":
         bit = response(epsilon=epsilon, categories=2)
         questions += [
-            Question(one.columns, one.sizes, bit, agreement=True)
-            for one in questions
-            if _halves(one.sizes)
+            Question(question.columns, question.sizes, bit, agreement=True)
+            for question in questions
+            if _halves(question.sizes)
         ]
     return Questionnaire(sizes, tuple(questions))
 

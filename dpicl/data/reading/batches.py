@@ -59,10 +59,12 @@ class Facts:
         every, broken = list(parts), Counter[int]()
         for one in every:
             broken.update(one.broken)
-        labels = map(sum, zip_longest(*(one.labels for one in every), fillvalue=0))
-        lanes = zip((0, 0, 0, 0), *((*one.hashes, *one.all_hashes) for one in every), strict=True)
+        labels = map(sum, zip_longest(*(part.labels for part in every), fillvalue=0))
+        lanes = zip(
+            (0, 0, 0, 0), *((*part.hashes, *part.all_hashes) for part in every), strict=True
+        )
         first, second, all_first, all_second = (sum(lane) % 2**64 for lane in lanes)
-        rows, train_rows = sum(one.rows for one in every), sum(one.train_rows for one in every)
+        rows, train_rows = sum(part.rows for part in every), sum(part.train_rows for part in every)
         return Facts(
             rows, train_rows, tuple(labels), dict(broken), (first, second), (all_first, all_second)
         )
@@ -110,9 +112,9 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     protected = np.flatnonzero(train)
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {
-        places[one.rule]: one.count
-        for one in violations(table, contract)
-        if one.rule.rule not in _BY_ROWS
+        places[violation.rule]: violation.count
+        for violation in violations(table, contract)
+        if violation.rule.rule not in _BY_ROWS
     }
     labels = label_counts(table, contract).tolist()
     whole = added(hashes).tolist()

@@ -243,15 +243,15 @@ class Survey:
             folder,
             tuple(
                 (
-                    one["name"],
+                    file["name"],
                     Footer(
-                        one["size"],
-                        one["modified_ns"],
-                        tuple(one["groups"]),
-                        one.get("version", ""),
+                        file["size"],
+                        file["modified_ns"],
+                        tuple(file["groups"]),
+                        file.get("version", ""),
                     ),
                 )
-                for one in content
+                for file in content
             ),
         )
 
@@ -322,7 +322,7 @@ def names_in(named: str, dataset: str, data_folder: Path | None) -> list[str]:
             # by a link, rows would be another account's too, or of two periods
             linked = any(not path.resolve().is_relative_to(folder) for path in paths)
             linked = linked or len(
-                {(one.st_dev, one.st_ino) for one in (path.stat() for path in paths)}
+                {(status.st_dev, status.st_ino) for status in (path.stat() for path in paths)}
             ) < len(paths)
         except OSError as error:
             raise SourceError(

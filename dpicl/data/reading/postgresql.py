@@ -215,7 +215,7 @@ def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor) -> pa.A
     row changed the words and ids of others.
     """
     loaders = Transformer.from_context(cursor)
-    loader, of_text = (loaders.get_loader(one, Format.TEXT) for one in (oid, _TEXT))
+    loader, of_text = (loaders.get_loader(number, Format.TEXT) for number in (oid, _TEXT))
     with suppress(pa.ArrowInvalid):
         values = pa.array(texts, pa.binary()).cast(pa.string())
         if (

@@ -134,7 +134,8 @@ def _objects(data: bytes, contract: Contract, where: str) -> pa.Table:
     values = {name: [row.get(name, "") for row in rows] for name in contract.features}
     texts = {
         name: [
-            one if isinstance(one, str) else "" if one is None else json.dumps(one) for one in some
+            value if isinstance(value, str) else "" if value is None else json.dumps(value)
+            for value in some
         ]
         for name, some in values.items()
     }

@@ -374,7 +374,7 @@ def read_deliveries(
 
 def were_read(table: pa.Table) -> Sequence[int]:
     """The periods whose deliveries a table has the rows of."""
-    return [int(one) for one in json.loads((table.schema.metadata or {}).get(_READ, b"[]"))]
+    return [int(period) for period in json.loads((table.schema.metadata or {}).get(_READ, b"[]"))]
 
 
 def _of_period(table: pa.Table, period: int) -> pa.Table:

@@ -349,10 +349,10 @@ class Entered:
         """Equation (2) over several periods."""
         all_parts = [Entered.nobody(), *parts]
         persons, places = np.unique(
-            np.concatenate([one.persons for one in all_parts]), return_inverse=True
+            np.concatenate([part.persons for part in all_parts]), return_inverse=True
         )
         rows = np.zeros(len(persons), dtype=np.int64)
-        np.add.at(rows, places, np.concatenate([one.rows for one in all_parts]))
+        np.add.at(rows, places, np.concatenate([part.rows for part in all_parts]))
         return Entered(persons, rows)
 
     def of(self, persons: np.ndarray) -> np.ndarray:

@@ -158,15 +158,19 @@ class Row:
     predicted: Mapping[int, tuple[tuple[int, int], ...]]
 
 
-def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens]) -> list[Row]:
+def rows_of(
+    prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens], mode: ReadingMode
+) -> list[Row]:
     """The rows that score these continuations: one per distinct forced part that begins no
-    other.
+    other which the model reads in the same way.
     """
     longest: dict[Tokens, Tokens] = {}
     for forced in sorted({tokens[:-1] for tokens in continuations}, reverse=True):
         # what a part begins stands after it in this order's reverse
         following = next(reversed(longest.values()), ())
-        longest[forced] = following if following[: len(forced)] == forced else forced
+        is_apart, other = (mode.is_apart(len(prompt_tokens + part)) for part in (forced, following))
+        begins = following[: len(forced)] == forced and is_apart == other
+        longest[forced] = following if begins else forced
     predicted: dict[Tokens, dict[int, tuple[tuple[int, int], ...]]] = {}
     last = len(prompt_tokens) - 1
     for index, tokens in enumerate(continuations):

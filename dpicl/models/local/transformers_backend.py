@@ -319,12 +319,12 @@ class TransformersScorer:
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
             if self._chat:
-                rows += rows_of(index, *self._chat.label_tokens(prompt, continuations))
+                rows += rows_of(index, *self._chat.label_tokens(prompt, continuations), self.mode)
                 continue
             key = prompt_ending(prompt), line_end(prompt)
             if key not in cut:
                 cut[key] = self._exclusive(*key, continuations)
-            rows += rows_of(index, self._prompt_tokens(prompt.rstrip()), cut[key])
+            rows += rows_of(index, self._prompt_tokens(prompt.rstrip()), cut[key], self.mode)
         return rows
 
     def _exclusive(self, ending: str, end: str, continuations: Sequence[str]) -> list[Tokens]:

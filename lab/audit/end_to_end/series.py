@@ -308,7 +308,7 @@ def _noised(
             sums: Sequence[int] | np.ndarray, *, variance: Any, stream: Any
         ) -> list[int]:
             noised.append((float(variance), np.array(sums, dtype=np.float64)))
-            return [int(one) for one in sums]
+            return [int(total) for total in sums]
 
         return noisy_sums
 

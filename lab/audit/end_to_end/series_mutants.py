@@ -104,7 +104,7 @@ def _texts_until_now(delivery: Any) -> Any:
     def texts(contract: Any, data_folder: Any, period: Any) -> pa.Table:
         names = contract.releases.calendar.periods
         return pa.concat_tables(
-            [delivery(contract, data_folder, one) for one in names[: names.index(period) + 1]]
+            [delivery(contract, data_folder, name) for name in names[: names.index(period) + 1]]
         )
 
     return texts
@@ -176,8 +176,8 @@ def _unpriced_sums(squared_norm: Any) -> Any:
 
     def unpriced(vectors: GroupVectors) -> int:
         return int(squared_norm.fget(vectors)) - max(
-            sum(part.grid is not None for part in one.parts) * one.weight**2
-            for one in vectors.cells
+            sum(part.grid is not None for part in cell.parts) * cell.weight**2
+            for cell in vectors.cells
         )
 
     return property(unpriced)

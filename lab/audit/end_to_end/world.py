@@ -247,7 +247,7 @@ class World:
             queries = [{"city": "north", "body": "who is there?"}]
             for part, records in (("train", rows), ("queries", queries)):
                 (place / f"{part}.jsonl").write_text(
-                    "".join(json.dumps(dict(one)) + "\n" for one in records)
+                    "".join(json.dumps(dict(record)) + "\n" for record in records)
                 )
         else:
             place.mkdir(exist_ok=True)

@@ -297,7 +297,7 @@ class Inference:
         """Whether a method stays within what is allowed, or a mutant does not."""
         if self.mutant:
             return self.at_least > self.allowed
-        return all(one.holds(self.epsilon, self.delta, self.tried) for one in self.attacks)
+        return all(attack.holds(self.epsilon, self.delta, self.tried) for attack in self.attacks)
 
 
 def attack(

@@ -216,10 +216,10 @@ class TextScene:
                 Draws(chance.below(1 << 64), "membership", simulated=True)
                 for _ in range(min(_AT_ONCE, runs - len(found)))
             ]
-            jobs = [WritingJob({self.plan.cell: self.plan}, Memory(one)) for one in draws]
+            jobs = [WritingJob({self.plan.cell: self.plan}, Memory(draw)) for draw in draws]
             written = write(self.tables[which], self.target.contract, self.model, jobs)
             found += [
-                (job, tuple(tuple(one.text.split()) for one in texts[self.plan.cell]))
+                (job, tuple(tuple(text.text.split()) for text in texts[self.plan.cell]))
                 for job, texts in zip(jobs, written, strict=True)
             ]
         return found

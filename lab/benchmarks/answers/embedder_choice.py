@@ -59,7 +59,7 @@ def share_of_the_way(embedder: Embedder, path: Path) -> tuple[float, float, floa
         chosen = nearest(
             points, EmbeddingNoise(None).release(vectors, stream(0, "", "", "")), centre
         )
-        rouge = [scorer.score(reference, one)["rouge1"].fmeasure for one in candidates]
+        rouge = [scorer.score(reference, candidate)["rouge1"].fmeasure for candidate in candidates]
         means.append((np.mean(rouge), rouge[chosen], max(rouge)))
     random, taken, best = (float(mean) for mean in np.mean(means, axis=0))
     return random, taken, best, (taken - random) / (best - random)

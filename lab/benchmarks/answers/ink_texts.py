@@ -79,7 +79,7 @@ def accuracy(texts: tuple[Demonstration, ...], split: SplitTable, words: Sequenc
     """
     counts = CountVectorizer(vocabulary=words)
     learned = MultinomialNB().fit(
-        counts.fit_transform([one.text for one in texts]), [one.label for one in texts]
+        counts.fit_transform([text.text for text in texts]), [text.label for text in texts]
     )
     tests = split.test.data
     answers = learned.predict(counts.transform(tests.column("text").to_pylist()))

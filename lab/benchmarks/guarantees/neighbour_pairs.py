@@ -256,7 +256,7 @@ def counters(rng: np.random.Generator) -> Fraction:
             for period in range(1, periods + 1)
         ]
     )
-    return Fraction(sum(int(one) ** 2 for one in releases), exact.squared_sensitivity)
+    return Fraction(sum(int(release) ** 2 for release in releases), exact.squared_sensitivity)
 
 
 def difference(rng: np.random.Generator) -> Fraction:

@@ -75,7 +75,8 @@ class Run:
             slow: Queue() for slow in (False, True)
         }
         known = {
-            (one["system"], one["table"], one["epsilon"], one["seed"]) for one in read_results()
+            (result["system"], result["table"], result["epsilon"], result["seed"])
+            for result in read_results()
         }
         seeds = int(os.environ.get("DPICL_PEERS_SEEDS", SEEDS))
         for system, table, epsilon, seed in _grid(seeds):

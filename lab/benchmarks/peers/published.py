@@ -188,11 +188,11 @@ def mirror_descent(
     **_: Any,
 ) -> Model:
     """The model that explains noisy counts best."""
-    counts = [one.marginal(domain) for one in measurements]
+    counts = [measurement.marginal(domain) for measurement in measurements]
     fitted = graphical_model(
         tuple(domain.sizes.values()), counts, earlier=potentials.fitted if potentials else None
     )
-    return Model(domain, fitted, row_count(counts), [one.columns for one in counts])
+    return Model(domain, fitted, row_count(counts), [count.columns for count in counts])
 
 
 def hypothetical_model_size(domain: Domain, cliques: Sequence[Scope]) -> float:

@@ -30,7 +30,7 @@ def report(results: Sequence[Result], figures: Figures) -> None:
         shown = [one for one in SYSTEMS if one.local == local]
         for epsilon in EPSILONS:
             if means := _means(results, epsilon, {one.name for one in shown}, THE):
-                at = [one for one in results if one["epsilon"] == epsilon]
+                at = [result for result in results if result["epsilon"] == epsilon]
                 _summary(
                     epsilon,
                     shown,
@@ -48,9 +48,9 @@ def _means(results: Sequence[Result], epsilon: float, systems: set[str], kind: s
     there.
     """
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in results:
-        if one["epsilon"] == epsilon and one["system"] in systems:
-            found[one["table"]][one["system"]].append(one.get(kind, np.nan))
+    for result in results:
+        if result["epsilon"] == epsilon and result["system"] in systems:
+            found[result["table"]][result["system"]].append(result.get(kind, np.nan))
     means = {
         table: {name: float(np.mean(scores)) for name, scores in of_table.items()}
         for table, of_table in found.items()
@@ -64,9 +64,9 @@ def _means(results: Sequence[Result], epsilon: float, systems: set[str], kind: s
 
 def _reasons(results: Sequence[Result]) -> dict[str, str]:
     reasons: dict[str, set[str]] = defaultdict(set)
-    for one in results:
-        if "missing" in one:
-            reasons[one["system"]].add(f"{one['table']}: {one['missing']}")
+    for result in results:
+        if "missing" in result:
+            reasons[result["system"]].add(f"{result['table']}: {result['missing']}")
     return {name: "; ".join(sorted(of_system)) for name, of_system in reasons.items()}
 
 
@@ -86,7 +86,10 @@ def ranks(means: Means, ours: str) -> dict[str, float]:
 def _summary(
     epsilon: float, shown: Sequence[System], means: Means, linear: Means, results: Sequence[Result]
 ) -> None:
-    reasons, fits = _reasons(results), Counter(one["system"] for one in results if THE in one)
+    reasons, fits = (
+        _reasons(results),
+        Counter(result["system"] for result in results if THE in result),
+    )
     own = {one.name: ranks(means, one.name) for one in shown if one.ours}
     among = next(iter(own.values()))
     print(

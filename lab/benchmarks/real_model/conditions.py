@@ -207,7 +207,7 @@ def _averaged(place: Place) -> Place:
 
 
 def _digits(line: Answered) -> np.ndarray:
-    return np.array([int(one) for one in line.answers[1:]])
+    return np.array([int(answer) for answer in line.answers[1:]])
 
 
 def _right(lines: Sequence[Answered], truth: np.ndarray) -> np.ndarray:

@@ -78,13 +78,13 @@ def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     said, others, most = (
         directions(found),
         other_models(lines, MODEL),
-        max(one.queries or 0 for one in abouts),
+        max(about.queries or 0 for about in abouts),
     )
     parts = [
         HEAD,
         *first_sentences(found),
         _papers(said),
-        _RULE.format(count=len(found), others=words.listing([_name(one) for one in others])),
+        _RULE.format(count=len(found), others=words.listing([_name(other) for other in others])),
     ]
     parts += [
         part
@@ -244,10 +244,10 @@ def _of_system(one: Direction) -> str:
 
 def _made(abouts: Sequence[About]) -> str:
     return "\n".join(
-        f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, "
-        f"commit {one.commit}: {one.hours:g} h of processor "
-        f"time. {' '.join(one.left_out)}".rstrip()
-        for one in abouts
+        f"- {about.pipeline}, {_name(about.model)} (digest {about.digest[:12]}), dpicl "
+        f"{about.version}, commit {about.commit}: {about.hours:g} h of processor time. "
+        f"{' '.join(about.left_out)}".rstrip()
+        for about in abouts
     )
 
 
@@ -309,7 +309,7 @@ def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
         [
             (
                 f"With {NAMES[MODEL]}, a small real model "
-                f"({words.listing([one.commit for one in abouts])}):"
+                f"({words.listing([about.commit for about in abouts])}):"
             ),
             _table(head, rows),
             " ".join(ways),

@@ -109,7 +109,7 @@ def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
         manifest["left_out"],
     )
     table, said = (folder / f"{plan.pipeline_name}.{model}.{ending}" for ending in ("csv", "json"))
-    names = [one.name for one in fields(Answered)]
+    names = [field.name for field in fields(Answered)]
     write_csv(
         table, names, ({name: _written(getattr(line, name)) for name in names} for line in lines)
     )

@@ -224,7 +224,7 @@ def _together(
     for one in processes:
         one.join(_PATIENCE_SECONDS)
         one.kill()
-    return [one.exitcode for one in processes]
+    return [process.exitcode for process in processes]
 
 
 def make_night(

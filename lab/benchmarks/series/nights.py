@@ -40,7 +40,7 @@ def _rows(chance: np.random.Generator) -> np.ndarray:
 def _counts(rows: np.ndarray) -> np.ndarray:
     """In all cells."""
     codes = [(rows[:, one] * BINS + rows[:, other]) * 2 + rows[:, -1] for one, other in PAIRS]
-    return np.concatenate([np.bincount(one, minlength=CELLS) for one in codes])
+    return np.concatenate([np.bincount(code, minlength=CELLS) for code in codes])
 
 
 class Nights:
@@ -106,7 +106,7 @@ def measure(figures: Figures) -> None:
             Nights(year(CONTRIBUTIONS["any day"], MARGINALS, periods), Path(folder))
             for periods, folder in ((SHORT, short), (PERIODS, long))
         ]
-        early, late = best_of([one.night for one in nights], ROUNDS, time.process_time)
+        early, late = best_of([night.night for night in nights], ROUNDS, time.process_time)
     for one in nights:
         print(
             f"night {one.counters.periods}: "

@@ -100,7 +100,7 @@ def _answers(codes: np.ndarray, question: Question, secret: Stream) -> Iterator[
     else:
         for start in range(0, len(cells), 10_000):
             bits = report(cells[start : start + 10_000], question.law, secret)
-            yield from ({"bits": np.flatnonzero(one).tolist()} for one in bits)
+            yield from ({"bits": np.flatnonzero(bit).tolist()} for bit in bits)
 
 
 def _codes(clients: int, contract: Contract) -> np.ndarray:

@@ -62,7 +62,10 @@ def measure(figures: Figures) -> None:
     figures.exactly("commands of the list without --json", len({*JSON} - taken), 0)
     figures.exactly(
         "commands without --quiet",
-        sum(all("--quiet" not in one.opts for one in command.params) for command in known.values()),
+        sum(
+            all("--quiet" not in param.opts for param in command.params)
+            for command in known.values()
+        ),
         0,
     )
     figures.exactly(

@@ -151,8 +151,8 @@ def _outcome(place: Place) -> tuple[dict[str, bytes], list[str], list[tuple[str,
         ledger.verify()
         entries = [entry for account in ledger.accounts() for entry in ledger.entries(account.name)]
     charges = sorted(
-        (one.release.account, str(one.release.guarantee), one.artefact_sha256 is not None)
-        for one in entries
+        (entry.release.account, str(entry.release.guarantee), entry.artefact_sha256 is not None)
+        for entry in entries
     )
     return artefacts, results, charges
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.models.local.padded_reader import pad_left, plan_batches, rows_of
+from dpicl.models.local.padded_reader import ReadingMode, pad_left, plan_batches, rows_of
 
 unhurried = settings(deadline=None)
 lengths_strategy = st.lists(st.integers(1, 50), max_size=60)
@@ -43,12 +43,21 @@ def test_batches_have_the_same_lengths_in_any_order(
 
 
 @unhurried
-@given(tokens_strategy, st.lists(tokens_strategy, min_size=1, max_size=3))
+@given(
+    tokens_strategy,
+    st.lists(tokens_strategy, min_size=1, max_size=3),
+    st.none() | st.integers(1, 12),
+)
 def test_every_step_predicts_the_token_that_follows_its_position(
-    prompt: tuple[int, ...], answers: list[tuple[int, ...]]
+    prompt: tuple[int, ...], answers: list[tuple[int, ...]], apart: int | None
 ) -> None:
+    """In a row that the model reads as it would read the answer alone."""
     seen: dict[int, list[int]] = {}
-    for row in rows_of(0, prompt, answers):
+    mode = ReadingMode(apart=apart)
+    for row in rows_of(0, prompt, answers, mode):
+        for answer in {answer for told in row.predicted.values() for answer, _ in told}:
+            alone = len(prompt) + len(answers[answer]) - 1
+            assert mode.is_apart(len(row.tokens)) == mode.is_apart(alone)
         for position in sorted(row.predicted):
             for answer, token in row.predicted[position]:
                 told = seen.setdefault(answer, [])
