@@ -69,22 +69,22 @@ _SendingEpsilon = Annotated[
 _Period = Annotated[
     str,
     typer.Option(
-        help="Count the reports for this period, such as 2026-12-01; those before it are counted "
-        "as late."
+        help="The period whose reports are counted, such as 2026-12-01; reports for earlier "
+        "ones count as late."
     ),
 ]
 _Close = Annotated[
     Path | None,
     typer.Option(
-        help="Close the period: a file that is written once. When it is there, its counts stand "
-        "and others are late."
+        help="Close the period: its counts are written to this file, once, and are final; "
+        "reports that come later count as late."
     ),
 ]
 _Estimator = Annotated[
     str | None,
     typer.Option(
-        help="What makes rows of the counts: log-linear, em or tree. Default: by the number of "
-        "cells."
+        help="How rows are estimated from the counts: log-linear, em or tree. Default: by "
+        "the number of cells."
     ),
 ]
 
@@ -107,8 +107,8 @@ def collect(
     estimator: _Estimator = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since
-    each client's own wallet paid.
+    """Make rows or demonstrations of clients' reports. Nothing is charged here: each client's own
+    wallet paid.
     """
     from dpicl.cli.ask import without_pandas
     from dpicl.release.collected import collect as collected

@@ -47,13 +47,13 @@ def new_contract(
     ] = False,
     label: Annotated[
         str | None,
-        typer.Option(help="The column to predict. Default: none, or the answer to --ask."),
+        typer.Option(help="The column to predict. Default: none; with --ask, what is answered."),
     ] = None,
     positive: Annotated[
         str | None,
         typer.Option(
-            help=f"Its values that count as Yes, {MANY}. Default: every value is a class, a number "
-            f"is predicted as one."
+            help=f"Values of the label that count as positive, {MANY}. Default: each value is a "
+            "class of its own, and a number is predicted as a number."
         ),
     ] = None,
     epsilon: Annotated[

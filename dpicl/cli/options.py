@@ -110,7 +110,7 @@ ContractName = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="A method on tables. Default: the one whose released rows are best, for --trust.",
+        help="A method for tables. Default: the recommended one for --trust.",
         autocompletion=methods,
     ),
 ]
@@ -141,8 +141,7 @@ Window = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Of a table with a horizon: the number of its last periods that rows are made of. "
-        "Default: all.",
+        help="For a table with a horizon: use only its last periods, this many. Default: all.",
     ),
 ]
 DryRun = Annotated[
@@ -168,8 +167,8 @@ ModelDtype = Annotated[
 Embedder = Annotated[
     str | None,
     typer.Option(
-        help="What places texts, to compare or retrieve them: a folder or hub id of a sentence "
-        "encoder, or an endpoint's entry. Default: hashed n-grams.",
+        help="The encoder that measures how similar texts are: a folder or hub id of a "
+        "sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
         autocompletion=models,
     ),
 ]
@@ -180,8 +179,9 @@ TextContract = Annotated[
 AnsweringModel = Annotated[
     str | None,
     typer.Option(
-        help="A model that may see the rows; required unless they are a benchmark's. With --demos, "
-        "any model.",
+        help="The model that answers. It is shown private rows and must be trusted with "
+        "them, unless they are a benchmark's; with --demos it sees released ones, and "
+        "any model will do.",
         autocompletion=models,
     ),
 ]
@@ -195,22 +195,23 @@ Aggregation = Annotated[
 Similarity = Annotated[
     float | None,
     typer.Option(
-        help="Retrieve the texts whose cosine similarity to the query is at least this, by the "
-        "embedder. Default: sample texts."
+        help="Put into prompts only texts whose cosine similarity to the query, by "
+        "--embedder, is at least this. Default: a random sample of all texts."
     ),
 ]
 Participations = Annotated[
     int | None,
     typer.Option(
-        help="With --similarity: number of queries that one text takes part in at most. Default: 8."
+        help="With --similarity: maximum number of queries that one text is used for. Default: 8."
     ),
 ]
 ModelApi = Annotated[
     str | None,
     typer.Option(
         "--api",
-        help="How --model is queried: completions, or chat by its template. Default: as public "
-        "questions decide of a model with a template.",
+        help="How --model is queried: completions, or chat with its chat template. Default: "
+        "chat if the model has a template and does no worse with it on public "
+        "questions.",
     ),
 ]
 ReportsPlace = Annotated[
@@ -218,8 +219,8 @@ ReportsPlace = Annotated[
     typer.Option(
         "--reports",
         metavar="PLACE",
-        help="Count the clients' reports of a folder, file or address s3://… in the place of rows; "
-        "charges no account.",
+        help="Count clients' reports, in a folder, a file or at an address s3://…, in place "
+        "of rows; no account is charged.",
     ),
 ]
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 _Calibrate = Annotated[
     bool | None,
     typer.Option(
-        help="Calibrate each prompt's label by texts without content behind its own rows. Default: "
-        "as the contract says."
+        help="Contextual calibration: correct each prompt's answer by what the model says to "
+        "queries without content after the same rows. Default: as the contract says."
     ),
 ]
 _Shots = Annotated[
@@ -53,8 +53,8 @@ _Shots = Annotated[
     typer.Option(
         min=1,
         max=512,
-        help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations "
-        "in a prompt, drawn at random. Default: all.",
+        help="Number of private rows in a prompt, by default 4; with --demos, number of "
+        "demonstrations in a prompt, drawn at random, by default all.",
     ),
 ]
 _Draws = Annotated[
@@ -62,8 +62,8 @@ _Draws = Annotated[
     typer.Option(
         min=1,
         max=64,
-        help="With --demos and --shots: ask each query so often, with shots drawn anew, and "
-        "average the answers.",
+        help="With --demos and --shots: number of times that each query is asked, each with "
+        "demonstrations drawn anew; the answers are averaged.",
     ),
 ]
 Quality = Annotated[
@@ -88,7 +88,7 @@ def protect(
             "--texts",
             min=1,
             max=10_000,
-            help="Number of demonstrations, of a set of texts also called texts.",
+            help="Number of demonstrations; of a set of texts, number of texts.",
         ),
     ] = 4,
     form: Annotated[
@@ -106,8 +106,8 @@ def protect(
     generator: Annotated[
         str | None,
         typer.Option(
-            help="Of texts: the model on this machine that reads the private ones and writes. Left "
-            "out, only what was released is exported.",
+            help="For texts: the local model that reads the private texts and writes new ones. "
+            "Default: none, and only what was released before is exported.",
             autocompletion=options.models,
         ),
     ] = None,
@@ -259,7 +259,8 @@ def ask(
     aggregation: Aggregation = None,
     embedder: Embedder = None,
     subsets: Annotated[
-        int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")
+        int | None,
+        typer.Option(help="Number of prompts (voters) for each query. Default: the contract's."),
     ] = None,
     similarity: Similarity = None,
     participations: Participations = None,
@@ -341,7 +342,7 @@ def series(
     shots: Annotated[
         int,
         typer.Option(
-            min=1, help="Number of demonstrations, where each number is a horizon of its own."
+            min=1, help="Number of demonstrations, for a method that has a horizon for each number."
         ),
     ] = 4,
     option: MethodOptions = None,
@@ -349,13 +350,14 @@ def series(
         int,
         typer.Option(
             min=1,
-            help="Number of last periods that are judged by themselves, and compared with those "
-            "before.",
+            help="Number of last periods whose quality is shown by itself, beside that of the "
+            "periods before.",
         ),
     ] = 30,
 ) -> None:
-    """Write a page over all periods of a series. It has how good each period's rows or averages
-    are, the budget, rows with their noise, and which columns drift; no private row is read.
+    """Write a page about all periods of a series. It shows how good the rows or averages of each
+    period are, the budget, how many rows came, with their noise, and which columns drift. No
+    private row is read.
     """
     from dpicl.cli.ask import chosen_options
     from dpicl.contract.pipeline import read_epsilon

@@ -70,8 +70,9 @@ _Draws = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Ask each query so often, with shots drawn anew from released rows, and average the "
-        "answers. Default: 4 where free, else 1.",
+        help="Number of times that each query is asked, each with demonstrations drawn anew "
+        "from what is released; the answers are averaged. Default: 4 where that costs "
+        "nothing, else 1.",
     ),
 ]
 
@@ -79,8 +80,8 @@ _Within = Annotated[
     float | None,
     typer.Option(
         metavar="HOURS",
-        help="Of benchmarks: begin no further seed of a data set after so many hours of running, "
-        "in all sittings.",
+        help="On benchmarks: start no further seed of a data set once the run, all its "
+        "sittings together, has taken this many hours.",
     ),
 ]
 
