@@ -11,7 +11,6 @@ throughout, no text.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -162,70 +161,6 @@ class Tallying(Protocol):
         Without continuations, of the texts that these prompts got in the last `generate` that
         held them. No text, nothing of a single prompt.
         """
-
-
-@dataclass(frozen=True)
-class HashScorer:
-    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do
-    the letters of a text.
-    """
-
-    name: str = "fake"
-    trust: Trust = "local"
-
-    @property
-    def description(self) -> ModelDescription:
-        """Says that nothing was trained and nothing was read."""
-        return ModelDescription(
-            name=self.name,
-            kind="fake",
-            revision="1",
-            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
-            trained=False,
-            trust=self.trust,
-            note="fake: scores are hashes of the prompt, for tests and wiring only",
-        )
-
-    def score(
-        self,
-        prompts: Sequence[str],
-        continuations: Sequence[str],
-        *,
-        progress: Progress | None = None,
-    ) -> np.ndarray:
-        """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
-
-        def score(prompt: str, continuation: str) -> float:
-            digest = hashlib.sha256(prompt_digest(prompt) + continuation.encode()).digest()
-            return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
-
-        scores = [
-            [score(prompt, continuation) for continuation in continuations] for prompt in prompts
-        ]
-        if progress is not None:
-            progress(len(prompts))
-        return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
-        """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
-
-        def text(prompt: str, sample: str) -> str:
-            digest = hashlib.sha256(prompt_digest(prompt) + b"text" + sample.encode()).digest()
-            return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
-
-        samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
-        return [
-            before_stop(text(prompt, sample)[:new_tokens], stop)
-            for prompt, sample in zip(prompts, samples, strict=True)
-        ]
 
 
 LEAST_LIKELY = -50.0

@@ -26,7 +26,8 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ModelError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
-from dpicl.models.endpoint.protocol import check_address
+from dpicl.models.kinds import KINDS, KindName, kinds_with
+from dpicl.models.kinds.base import ModelKind
 from dpicl.models.local.gguf_file import PACKAGED, is_gguf
 from dpicl.models.local.model_files import HUB_ID, is_checkpoint, is_model_folder
 from dpicl.models.requests import ModelDescription, Progress, Scorer, TextGenerator, Trust
@@ -34,8 +35,6 @@ from dpicl.models.requests import ModelDescription, Progress, Scorer, TextGenera
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
 Wanted = Literal["scores", "text"]
 """What a model is opened for."""
-ROWS_IN_CONTEXT = 2048
-"""Most released rows that a tabular model reads, where its entry does not say."""
 _CHANGES = re.compile(r"(.+)\?((?:dtype|api)=\w+(?:&(?:dtype|api)=\w+)*)")
 
 
@@ -52,7 +51,7 @@ class ModelSpec(BaseModel):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """Name in reports; an entry of `models` omits it and is named by its key."""
-    kind: Literal["bundled", "tiny", "transformers", "endpoint", "tabular", "fake"]
+    kind: KindName
     """What kind of model it is."""
     id: str | None = None
     """A folder with config.json, a GGUF file, or `org/name` on the hub; for an endpoint, the
@@ -99,48 +98,57 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _endpoints_are_remote(cls, given: Any) -> Any:
-        return (
-            {"trust": "remote", **given}
-            if isinstance(given, dict) and given.get("kind") == "endpoint"
-            else given
-        )
+    def _trusted_as_its_kind(cls, entry: Any) -> Any:
+        kind = KINDS.get(str(entry.get("kind"))) if isinstance(entry, dict) else None
+        return {"trust": kind.trust, **entry} if kind else entry
 
     @model_validator(mode="after")
     def _fits_kind(self) -> ModelSpec:
-        if bool(self.id) != (self.kind in ("transformers", "endpoint", "tabular")):
+        keys = self.of_kind.keys
+        if bool(self.id) != ("id" in keys):
             raise ValueError(
-                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers, "
-                f"endpoint and tabular, and none for the others"
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds "
+                f"{kinds_with('id')}, and none for the others"
             )
-        if self.kind == "tabular" and self.trust != "local":
+        if self.rows is not None and "rows" not in keys:
             raise ValueError(
-                "kind tabular with trust remote; expected trust local: it runs in this process"
+                f"kind {self.kind} with rows; expected rows for kind {kinds_with('rows')} only"
             )
-        if self.rows is not None and self.kind != "tabular":
-            raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
-        if (self.url is not None) != (self.kind == "endpoint"):
+        if (self.url is not None) != ("url" in keys):
             raise ValueError(
                 f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a "
-                f"url for kind endpoint only"
+                f"url for kind {kinds_with('url')} only"
             )
-        if self.dtype != "auto" and self.kind in ("endpoint", "tabular", "fake"):
+        if self.dtype != "auto" and "dtype" not in keys:
             raise ValueError(
                 f"kind {self.kind} with dtype; expected one for local language models only: a "
                 f"server has its own"
             )
-        if self.api != "auto" and self.kind in ("tabular", "fake"):
+        if self.api != "auto" and "api" not in keys:
             raise ValueError(f"kind {self.kind} with api; expected one for language models only")
-        if self.url is not None:
-            check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
+        self.of_kind.check(self)
         return self
+
+    @property
+    def of_kind(self) -> ModelKind:
+        """What its kind says of it."""
+        return KINDS[self.kind]
 
     @property
     def most_rows(self) -> int | None:
         """Most released rows in the context of a tabular model; None of others, which read
         demonstrations.
         """
-        return (self.rows or ROWS_IN_CONTEXT) if self.kind == "tabular" else None
+        return self.of_kind.most_rows and (self.rows or self.of_kind.most_rows)
+
+    @property
+    def number_format(self) -> str:
+        """See `ModelKind.number_format`."""
+        return self.of_kind.number_format(self)
+
+    def fingerprint(self, corpus: Sequence[str]) -> str:
+        """See `ModelKind.fingerprint`."""
+        return self.of_kind.fingerprint(self, corpus)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""

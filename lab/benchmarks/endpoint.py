@@ -21,7 +21,8 @@ from dpicl.models.endpoint.client import Client, Usage
 from dpicl.models.endpoint.protocol import RequestMode
 from dpicl.models.endpoint.replies import LabelRequest, LabelRequester
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import CONTINUATIONS
 from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, bench, sized
 from tests.library.endpoint_server import Habits, serving

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 
 LABELS = ("No", "Yes")
 WORDS = tuple(f"word{number}" for number in range(18))

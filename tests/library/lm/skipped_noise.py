@@ -21,7 +21,7 @@ from dpicl.ground.types import (
     ReleasedPrompts,
     ReleasedRows,
 )
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.spec import generate_texts, score_prompts
 
 

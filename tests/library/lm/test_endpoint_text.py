@@ -16,7 +16,8 @@ from dpicl.models.endpoint import protocol
 from dpicl.models.endpoint.protocol import GarbledError, Outcome, read_reply
 from dpicl.models.endpoint.replies import MOST_STOPS, read_text
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import HashScorer, Tallying, before_stop
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Tallying, before_stop
 from dpicl.models.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing

@@ -14,7 +14,8 @@ from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
-from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import CONTINUATIONS
 from dpicl.models.spec import ModelSpec, check_egress, generate_texts, prompts_of, score_prompts
 from dpicl.release.pipelines import Pipeline, units_of
 from tests.library.examples import private_contract, small_contract

@@ -34,15 +34,9 @@ from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Memory
 from dpicl.models.asking import isolated_votes
 from dpicl.models.embedding import HashedNGrams
-from dpicl.models.requests import HashScorer, Tokens
-from dpicl.models.votes import (
-    EchoGenerator,
-    FreshSession,
-    VoteRequest,
-    VoteRule,
-    Votes,
-    VotingSession,
-)
+from dpicl.models.kinds.fake import EchoGenerator, HashScorer
+from dpicl.models.requests import Tokens
+from dpicl.models.votes import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
 

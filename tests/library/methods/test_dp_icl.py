@@ -29,7 +29,8 @@ from dpicl.methods.ensemble_voting import Placement, Public, Voters, words_of
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
-from dpicl.models.requests import HashScorer, ModelDescription
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import ModelDescription
 from tests.direct import run_texts
 from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
 

@@ -30,8 +30,7 @@ from dpicl.methods.few_shot_generation import (
 from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of
 from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingPrompts
 from dpicl.methods.text_method import Memory
-from dpicl.models.requests import HashScorer
-from dpicl.models.votes import PUBLIC_TEXT, EchoGenerator
+from dpicl.models.kinds.fake import PUBLIC_TEXT, EchoGenerator, HashScorer
 from lab.benchmarks.guarantees.subset_prompts import moved
 from tests.direct import run_texts
 from tests.library.methods.test_few_shot_plan import unit
