@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from os.path import commonprefix
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -32,8 +32,10 @@ from dpicl.models.endpoint.protocol import (
     MOST_TOKENS,
     PATHS,
     Answer,
+    Api,
     GarbledError,
     GaveUpError,
+    Limit,
     Outcome,
     Reply,
     Request,
@@ -383,21 +385,47 @@ def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
 
 @dataclass
 class Requester(Generic[R]):
-    """One model, asked in one mode.
+    """One model, asked in one way and mode.
 
     `public` is a request of no private content; `context` the model's length in tokens, where it is
-    known.
+    known; `tokens` a label's tokens after a prompt's ending, of which those that are known are not
+    asked for again.
     """
 
+    asks: ClassVar[str]
+    """What is asked for, in words."""
+    probe: ClassVar[Any]
+    """The public request by which a server is tried."""
     client: Client
     mode: RequestMode
     public: R
     context: int | None = field(default=None, kw_only=True)
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     attempts: int = field(default=ATTEMPTS, kw_only=True)
     served_name: str = field(default="", kw_only=True)
     fingerprint: str = field(default="", kw_only=True)
     """The server's own name for the model, and its mark for how it is run; of the last reply."""
     _rejected: int = field(default=0, kw_only=True)
+
+    @classmethod
+    def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:
+        """In which modes of an interface a server may be asked in this way, best first."""
+        return [RequestMode(api, cls.asks, limit=limit)]
+
+    @classmethod
+    def faster(cls, mode: RequestMode) -> list[RequestMode]:
+        """What is worth a try once a server can be asked in this mode, best first."""
+        return []
+
+    @classmethod
+    def is_allowed(cls, spec: ModelSpec) -> bool:
+        """Whether a model's entry allows this way."""
+        return True
+
+    @staticmethod
+    def repeats(answers: Sequence[Answer]) -> str:
+        """How far answers to one request agree, in words."""
+        raise NotImplementedError
 
     async def prepare(self, requests: Sequence[R]) -> None:
         """Find out what these requests' answers are read with."""

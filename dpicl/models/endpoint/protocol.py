@@ -60,15 +60,14 @@ class GarbledError(Exception):
 
 @dataclass(frozen=True)
 class RequestMode:
-    """How one server is asked: for scores in one of the ways of `labels`, or for a text,
-    `bare-text` without seed and stop strings.
+    """How one server is asked in one of the `ways`.
 
-    `top` is the number of likeliest tokens that are requested, of `echo` too where the server does
-    both; `limit` the parameter with the number of new tokens, whose name newer chats have changed.
+    `asks` says for what, in words; `top` is the number of likeliest tokens that are requested;
+    `limit` the parameter with the number of new tokens, whose name newer chats have changed.
     """
 
     api: Api
-    kind: Literal["echo", "top-logprobs", "choice", "generated", "text", "bare-text"]
+    asks: str
     top: int = 0
     limit: Limit = "max_tokens"
 
@@ -77,12 +76,8 @@ class RequestMode:
         """As manifests and messages name it: `completions echo`,
         `completions top-20 logprobs, else echo`, `chat top-20 logprobs`.
         """
-        listed = f"top-{self.top} logprobs" if self.top else self.kind
         renamed = "" if self.limit == "max_tokens" else f" ({self.limit})"
-        return (
-            f"{self.api} "
-            f"{listed}{', else echo' if self.top and self.kind == 'echo' else ''}{renamed}"
-        )
+        return f"{self.api} {self.asks}{renamed}"
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,10 @@ import numpy as np
 from pydantic import SecretStr
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.endpoint.client import Client, R, Requester, T, Usage
+from dpicl.models.endpoint.client import Client, R, T, Usage
 from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
-from dpicl.models.endpoint.replies import (
-    PUBLIC_TEXT_REQUEST,
-    LabelRequest,
-    LabelRequester,
-    TextRequest,
-    TextRequester,
-)
+from dpicl.models.endpoint.ways import PUBLIC_TEXT_REQUEST, LabelRequest, TextRequest
 from dpicl.models.requests import ModelDescription, Progress, prompt_digest
 from dpicl.models.spec import ModelSpec, Wanted
 
@@ -108,18 +102,9 @@ class EndpointScorer:
                 context; answers so far are kept for the next call.
         """
         labels = tuple(continuations)
-        public, requests = (
-            LabelRequest.public(labels),
-            [LabelRequest(prompt, labels) for prompt in prompts],
-        )
-
-        def requester(client: Client, can: Capabilities) -> LabelRequester:
-            return LabelRequester(
-                client, can.mode, public, context=can.context, tokens=self._label_tokens
-            )
-
+        requests = [LabelRequest(prompt, labels) for prompt in prompts]
         with self._turn:
-            answers = self._answer("scores", requests, requester, progress)
+            answers = self._answer("scores", requests, LabelRequest.public(labels), progress)
         return np.array([answer.scores for answer in answers], dtype=np.float64).reshape(
             len(prompts), len(labels)
         )
@@ -153,12 +138,8 @@ class EndpointScorer:
             )
             for place, prompt in enumerate(prompts)
         ]
-
-        def requester(client: Client, can: Capabilities) -> TextRequester:
-            return TextRequester(client, can.mode, PUBLIC_TEXT_REQUEST, context=can.context)
-
         with self._turn:
-            answers = self._answer("text", requests, requester)
+            answers = self._answer("text", requests, PUBLIC_TEXT_REQUEST)
             outcomes: dict[bytes, list[Outcome]] = {}
             for prompt, answer in zip(prompts, answers, strict=True):
                 outcomes.setdefault(prompt_digest(prompt), []).append(answer.outcome)
@@ -195,7 +176,7 @@ class EndpointScorer:
         self,
         wanted: Wanted,
         requests: Sequence[R],
-        requester: Callable[[Client, Capabilities], Requester[R]],
+        public: R,
         progress: Progress | None = None,
     ) -> list[Answer]:
         """The answer to each request, in order; a failure of one of these is raised, the first in
@@ -218,8 +199,11 @@ class EndpointScorer:
 
         if missing:
             can = self._can(wanted)
+
             self._failed |= self._run(
-                lambda client: requester(client, can).answer_all(missing, keep)
+                lambda client: can.way(
+                    client, can.mode, public, context=can.context, tokens=self._label_tokens
+                ).answer_all(missing, keep)
             )
         keys = [request.key for request in requests]
         for key in keys:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dpicl.ground.errors import ModelError
 from dpicl.models.endpoint import protocol
 from dpicl.models.endpoint.protocol import GarbledError, Outcome, read_reply
-from dpicl.models.endpoint.replies import MOST_STOPS, read_text
 from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.endpoint.ways import MOST_STOPS, read_text
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import Tallying, before_stop
 from dpicl.models.spec import ModelSpec
