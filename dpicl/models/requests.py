@@ -1,11 +1,8 @@
-"""What a language model is asked: the scores of a few continuations after each prompt, or the text
-that follows it.
+"""What models are asked, and what they answer.
 
-A model's `description` says which one answered, so that a run can record it. `HashScorer` answers
-without a model, for tests and wiring.
-
-What a tabular in-context learner is asked: rows to label, beside rows with labels; numbers
-throughout, no text.
+A language model is asked for the scores of a few continuations after each prompt, or for the text
+that follows it; a tabular in-context learner to label rows beside rows with labels, numbers
+throughout. A model's `description` says which one answered, so that a run can record it.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ def overlap(answers: Iterable[Answer]) -> bool:
     less likely. So all answers of such a set are scored with what ends them; all, since an end
     costs each of them about as much. Other sets need none, and are scored without.
     """
-    return any(two[: len(one)] == one for one, two in pairwise(sorted(answers)))
+    return any(longer[: len(answer)] == answer for answer, longer in pairwise(sorted(answers)))
 
 
 def line_end(prompt: str) -> str:

@@ -1,6 +1,5 @@
-"""Which model a run uses: a name in the registry, a folder, a hub id, or a server's address.
-
-What may be sent to which model: released demonstrations to any, true rows to local ones only.
+"""Which model a run uses, by its entry or by what a user types, and what may be sent to it:
+released demonstrations to any model, true rows to local ones only.
 """
 
 from __future__ import annotations
@@ -177,7 +176,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         spec = resolve_model(changed[1], registry)
         try:
             return ModelSpec.model_validate(
-                {**spec.model_dump(), **dict(one.split("=") for one in changed[2].split("&"))}
+                {**spec.model_dump(), **dict(change.split("=") for change in changed[2].split("&"))}
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
@@ -187,8 +186,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         )
     named = {
         **{
-            one.name: ModelSpec(name=one.name, kind="transformers", id=one.id)
-            for one in PACKAGED.values()
+            model.name: ModelSpec(name=model.name, kind="transformers", id=model.id)
+            for model in PACKAGED.values()
         },
         **registry,
     }

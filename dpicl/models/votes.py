@@ -1,18 +1,15 @@
-"""A text that many prompts write together, token by token: the voters, their rule, and the votes.
-No model needed.
+"""A text that many prompts write together, token by token: the voters, their rule, and from a
+voter's logits to a vote in whole numbers, for numpy and torch alike. No model is needed.
 
 Every voter is a whole prompt that holds some private examples; all of a text are followed by what
-was written so far. Below stands a voter's vote and how far one voter moves the sums, and
-`mechanisms.private_token` puts noise on them.
+was written so far. `mechanisms.private_token` puts noise on the sums of votes.
 
 Trust       Sums are private until noise is on them. Candidates follow from the public prompt and
             what was written, and whether a request has voters at all must be public too.
 Not covered that voters are read together: one voter's prompt moves the votes of others by what
             rounding does, in float32 by a few units of 2^20, in bfloat16 by far more.
 
-From a voter's logits to a vote in whole numbers, for numpy and torch alike.
-
-Everything is computed per voter, from its own logits z at the candidates, in float64:
+A vote is computed from the voter's logits z at the candidates alone, in float64:
 
     (1)  probability   v_j = floor(p_j S),                           p = softmax(z)
     (2)  relative      v_j = floor(p_j / max p S)
@@ -36,13 +33,6 @@ logit that is not finite votes 0 for all.
 
 Source  (1) and (2) arXiv 2309.11765, algorithm 1; (3) arXiv 2407.12108, clipped logits; (4) arXiv
         2507.02974, logits there.
-
-A stand-in for a model that writes: it repeats the last example of a prompt, byte by byte.
-
-The last line of a prompt is a cue up to its first colon, such as `Text:`, and what was written
-after it. The last earlier line with the same cue is the example, and after n written bytes the
-likeliest next one is byte n of what follows its cue, and a line break after all of them.
-A prompt without an example repeats `PUBLIC_TEXT`.
 """
 
 from __future__ import annotations
@@ -79,7 +69,7 @@ class VoteRequest:
 
 @dataclass(frozen=True)
 class VoteRule:
-    """What a vote is; see `integer_votes.whole_votes`.
+    """What a vote is; see `whole_votes`.
 
     Args:
         candidates: K: so many of the public prompt's likeliest tokens; None: the whole vocabulary.

@@ -1,11 +1,8 @@
-"""Calls to one server: the one retry layer, its deadline, its limit of calls at once, its counts.
+"""Calls to one server, and asking it for many answers: the one layer of retries with its deadline,
+how many calls are under way at once, what is counted, and when a server is beyond help.
 
 Every request goes to the address that the model's entry names: no redirect is followed, no
 key, cookie or login from elsewhere is sent. Nothing that was sent or received is logged.
-
-How many calls are under way at once, and when a server has failed for good.
-
-Asking one model, whatever for: what no answer means, and when a server is beyond help.
 """
 
 from __future__ import annotations
@@ -84,11 +81,8 @@ class Client:
     """
 
     def __init__(self, spec: ModelSpec, key: SecretStr, usage: Usage, start: float) -> None:
-        self.spec, self.usage, self.limiter = (
-            spec,
-            usage,
-            AdaptiveLimiter(spec.max_connections, start),
-        )
+        self.spec, self.usage = spec, usage
+        self.limiter = AdaptiveLimiter(spec.max_connections, start)
         self._url = httpx.URL(str(spec.url).rstrip("/"))
         headers = {
             "User-Agent": f"dpicl/{__version__}",
@@ -350,9 +344,11 @@ def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
     groups, ordered = _groups(requests, None), list[tuple[int, R, R]]()
     for start in range(0, len(groups), at_once):
         some = [
-            one for group in groups[start : start + at_once] for one in _waiting(group, None, 0)
+            waiting
+            for group in groups[start : start + at_once]
+            for waiting in _waiting(group, None, 0)
         ]
-        ordered += sorted(some, key=lambda one: one[0])
+        ordered += sorted(some, key=lambda waiting: waiting[0])
     return [(request, first) for _, request, first in ordered]
 
 
@@ -361,8 +357,14 @@ def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int,
     them.
     """
     leader = group[0]
-    rest = [one for some in _groups(group[1:], leader) for one in _waiting(some, leader, depth + 1)]
-    return [(depth, leader, first or leader), *rest]
+    return [
+        (depth, leader, first or leader),
+        *(
+            waiting
+            for some in _groups(group[1:], leader)
+            for waiting in _waiting(some, leader, depth + 1)
+        ),
+    ]
 
 
 def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
@@ -477,10 +479,8 @@ class Requester(Generic[R]):
             ModelError: it answers nothing any more.
         """
         await self.prepare(requests)
-        failed, answered = (
-            dict[tuple[Any, ...], ModelError](),
-            defaultdict[R, asyncio.Event](asyncio.Event),
-        )
+        failed = dict[tuple[Any, ...], ModelError]()
+        answered = defaultdict[R, asyncio.Event](asyncio.Event)
         rest = iter(in_order(requests, self.client.spec.max_connections))
 
         async def in_turn() -> None:

@@ -1,9 +1,8 @@
-"""A `Scorer` and `TextGenerator` for one model behind an OpenAI-compatible server.
+"""One model behind an OpenAI-compatible server: a `Scorer` and `TextGenerator`, or an `Embedder` by
+the server's `/embeddings`.
 
-Each request is sent once: its answer is kept for as long as the process lives. Calls of
+A request for an answer is sent once: the answer is kept for as long as the process lives. Calls of
 several threads take turns, each with up to `max_connections` requests at once.
-
-Points of texts from a server's `/embeddings`, in the form of OpenAI's.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class EndpointScorer:
         *,
         progress: Progress | None = None,
     ) -> np.ndarray:
-        """See `Scorer.score`; what the scores mean follows from the description's mode (`labels`).
+        """See `Scorer.score`; what the scores mean follows from the description's mode (`ways`).
 
         A prompt that the server does not answer because of its content gets equal scores.
 
@@ -278,8 +277,8 @@ class EndpointEmbedder:
 def _read(reply: Any) -> np.ndarray:
     """A point of norm 1. Raises GarbledError: the reply is of another shape."""
     try:
-        (one,) = reply["data"]
-        point = np.array(one["embedding"], dtype=np.float64)
+        (entry,) = reply["data"]
+        point = np.array(entry["embedding"], dtype=np.float64)
         length = float(np.linalg.norm(point))
     except (KeyError, TypeError, ValueError):
         raise GarbledError("the reply holds no embedding") from None

@@ -1,13 +1,10 @@
 """Attention over a prefix tree: one packed row without padding, shared beginnings read once.
 
-Registered with transformers as the attention `dpicl_tree`; outside of `reading` it is plain
-scaled-dot-product attention.
-
-Attention of a packed row on a CPU: small products, whose parts stay in its cache.
-
-Attention of a packed row on a GPU: one call for each layer, which leaves out what no query may see.
-
-A Llama's pass over a packed row on a CPU, by its own weights, without what nobody asks for.
+It is registered with transformers as the attention `dpicl_tree`, and outside of `reading` it is
+plain scaled-dot-product attention. On a CPU a row attends by blocks, in small products whose parts
+stay in its cache (`ByBlocks`); on a GPU in one call for each layer, which leaves out what no query
+may see (`ByMask`). A Llama on a CPU is read by its weights alone, without what nobody asks for
+(`LlamaPass`).
 """
 
 from __future__ import annotations
@@ -91,10 +88,11 @@ def _attend(
     return output, logs
 
 
-def _merged(one: Pair, other: Pair) -> Pair:
-    """Equation (1)."""
-    share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1).to(one[0].dtype)
-    return torch.lerp(one[0], other[0], share), torch.logaddexp(one[1], other[1])
+def _merged(attended: Pair, more: Pair) -> Pair:
+    """What is attended to in two parts of the bank, from what is attended to in each."""
+    (output, logs), (other, other_logs) = attended, more
+    share = torch.sigmoid(other_logs - logs).unsqueeze(-1).to(output.dtype)
+    return torch.lerp(output, other, share), torch.logaddexp(logs, other_logs)
 
 
 NAME = "dpicl_tree"
@@ -408,7 +406,7 @@ def _normed(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
 def _turned(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """R: the halves of every head turned against each other."""
     turned, half = torch.empty_like(states), states.shape[-1] // 2
-    one, other = states[..., :half], states[..., half:]
-    torch.mul(one, cos, out=turned[..., :half]).addcmul_(other, sin, value=-1)
-    torch.mul(other, cos, out=turned[..., half:]).addcmul_(one, sin)
+    first, second = states[..., :half], states[..., half:]
+    torch.mul(first, cos, out=turned[..., :half]).addcmul_(second, sin, value=-1)
+    torch.mul(second, cos, out=turned[..., half:]).addcmul_(first, sin)
     return turned

@@ -5,11 +5,11 @@ Models attend in ways of their own: a state that runs through padding, positions
 themselves, a bias by distance, a window. None of it is looked up. A way of reading that gives other
 numbers is not taken, and a model that no way reads rightly is refused, before anything is charged.
 
+It is found once, and kept by the digest of the model's files, of the program and of the packages
+that read it.
+
 Not covered what differs only in prompts that are longer than the probe's, but for windows and
 positions that the config states.
-
-How a model may be read is found once: kept by the digest of its files, of the program and of the
-packages that read it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from dpicl.models.local.packed_rows import NAME, LlamaPass
 from dpicl.models.local.padded_reader import (
     EXACT,
     LAYOUTS,
+    LoadedModel,
     Places,
     ReadingMode,
     read_padded,
@@ -109,13 +110,13 @@ def find(
         *(ReadingMode(layout, options, apart) for layout in LAYOUTS),
         ReadingMode("alone", frozenset()),
     ]
-    limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
         if not _attend(model, attention) or (attention == NAME and not _shares(judge, device)):
             continue
         for mode in modes:
-            if judge.agrees(partial(read_padded, model, rows, _wanted(rows), mode=mode, **limits)):
+            loaded = LoadedModel(model, device, _BUDGET, mode=mode)
+            if judge.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
                 shares = attention == NAME
                 return ModelReading(mode, shares, shares and _passes(judge, device))
     raise ModelError(
@@ -164,10 +165,11 @@ def _shares(judge: _Judge, device: torch.device, own_pass: Pass | None = None) -
     """Whether a tree gives what plain prompts give: in short batches, which remember, and in one,
     which fills several blocks of a GPU.
     """
-    read = partial(
-        read_shared, judge.model, judge.rows, _wanted(judge.rows), device=device, own_pass=own_pass
+    wanted = _wanted(judge.rows)
+    return all(
+        judge.agrees(partial(read_shared, loaded, judge.rows, wanted, own_pass=own_pass))
+        for loaded in (LoadedModel(judge.model, device, budget) for budget in (_BUDGET, _WHOLE))
     )
-    return all(judge.agrees(partial(read, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
 
 
 def _passes(judge: _Judge, device: torch.device) -> bool:
@@ -221,14 +223,14 @@ def _apart(config: Any) -> int | None:
         for rope in _ropes(text)
         if rope.get("rope_type") in _GROWING_ROPES
     ]
-    return min((int(one) for one in stated if one), default=None)
+    return min((int(length) for length in stated if length), default=None)
 
 
 def _ropes(config: Any) -> list[dict[str, Any]]:
     """What a config says of its rotary positions, for all layers or for each kind of them."""
     stated = getattr(config, "rope_parameters", None)
     stated = stated if isinstance(stated, dict) else {}
-    return [stated, *(one for one in stated.values() if isinstance(one, dict))]
+    return [stated, *(rope for rope in stated.values() if isinstance(rope, dict))]
 
 
 def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
@@ -335,18 +337,18 @@ def _all(
     )
 
 
-def _close(one: torch.Tensor, other: torch.Tensor, tolerance: float = EXACT) -> bool:
-    return one.shape == other.shape and bool(
-        torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+def _close(row: torch.Tensor, plain: torch.Tensor, tolerance: float = EXACT) -> bool:
+    return row.shape == plain.shape and bool(
+        torch.allclose(row, plain, rtol=tolerance, atol=tolerance)
     )
 
 
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _near(row: torch.Tensor, plain: torch.Tensor) -> bool:
     """Rounding makes a few hundredths of the spread, and tenths where it sends a token to another
     expert.
     """
-    return one.shape == other.shape and bool(
-        (one - other).square().mean().sqrt() <= _NEAR * other.std()
+    return row.shape == plain.shape and bool(
+        (row - plain).square().mean().sqrt() <= _NEAR * plain.std()
     )
 
 

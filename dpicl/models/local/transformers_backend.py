@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 
 from dpicl.ground.errors import ModelError, TooLongError
-from dpicl.models.local.generation import Writing, find_writing, generate
+from dpicl.models.local.generation import Sampling, Writing, find_writing, generate
 from dpicl.models.local.gguf_file import log
 from dpicl.models.local.growing_rows import CachedSession, token_bytes
 from dpicl.models.local.loading import (
@@ -36,7 +35,14 @@ from dpicl.models.local.loading import (
 )
 from dpicl.models.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.models.local.packed_rows import LlamaPass, NotShareable
-from dpicl.models.local.padded_reader import READ_AS, Places, Row, read_padded, rows_of
+from dpicl.models.local.padded_reader import (
+    READ_AS,
+    LoadedModel,
+    Places,
+    Row,
+    read_padded,
+    rows_of,
+)
 from dpicl.models.local.reading_mode import (
     PROBE_TEXT,
     KeptCheck,
@@ -105,7 +111,6 @@ class TransformersScorer:
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
         self.device: torch.device = self._model.device
         self._token_budget = token_budget or _TOKEN_BUDGET[self.device.type]
-        self._limits: dict[str, Any] = {"device": self.device, "token_budget": self._token_budget}
         self._chat = ChatTemplate(self._tokenizer, self._name) if chat else None
         self.leading: Tokens = leading_tokens(self._tokenizer)
         self._known = torch.tensor(known_tokens(self._tokenizer), device=self.device)
@@ -204,21 +209,8 @@ class TransformersScorer:
             for prompt in prompts
         ]
         self._check_rows([row + (0,) * new_tokens for row in rows])
-        sampling: dict[str, Any] = {
-            "new_tokens": new_tokens,
-            "stop": stop,
-            "temperature": temperature,
-            "seed": seed,
-        }
-        texts = generate(
-            self._model,
-            self._tokenizer,
-            rows,
-            mode=self.mode,
-            writing=self.writing,
-            **sampling,
-            **self._limits,
-        )
+        sampling = Sampling(new_tokens, stop, temperature, seed)
+        texts = generate(self._loaded, self._tokenizer, rows, sampling, self.writing)
         return [text.lstrip() for text in texts] if self._chat else texts
 
     @cached_property
@@ -247,11 +239,7 @@ class TransformersScorer:
         kept = self._kept.writing
         if kept is None:
             self._tell("model %s: checking on public text how it writes, once", self._name)
-            self._kept.keep(
-                kept := find_writing(
-                    self._model, probe_rows(self._probe)[:3], self.mode, **self._limits
-                )
-            )
+            self._kept.keep(kept := find_writing(self._loaded, probe_rows(self._probe)[:3]))
         return kept
 
     @cached_property
@@ -287,17 +275,22 @@ class TransformersScorer:
 
     def _reader(self) -> Reader:
         """What votes are read with: as all prompts are."""
-        sizes = (self.context, self._token_budget, self._vocabulary)
         return Reader(
             self._model,
-            self._name,
             self.device,
+            self._token_budget,
+            self._name,
             self._known,
-            *sizes,
-            self.mode,
+            self.context,
+            self._vocabulary,
             self._read,
             self._pass,
+            mode=self.mode,
         )
+
+    @property
+    def _loaded(self) -> LoadedModel:
+        return LoadedModel(self._model, self.device, self._token_budget, mode=self.mode)
 
     def _read(
         self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
@@ -305,13 +298,11 @@ class TransformersScorer:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
-                yield from read_shared(
-                    self._model, rows, wanted, own_pass=self._pass, **self._limits
-                )
+                yield from read_shared(self._loaded, rows, wanted, own_pass=self._pass)
                 return
             except NotShareable:  # raised by the first batch, or never
                 pass
-        yield from read_padded(self._model, rows, wanted, mode=self.mode, **self._limits)
+        yield from read_padded(self._loaded, rows, wanted)
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
