@@ -155,7 +155,7 @@ class HashedNGrams:
 def _n_grams(text: str) -> Iterator[tuple[str, str]]:
     words = re.findall(r"\w+", text.lower()) or list(text.strip())  # signs alone are content too
     yield from (("word", word) for word in words)
-    yield from (("pair", f"{one} {other}") for one, other in pairwise(words))
+    yield from (("pair", f"{word} {following}") for word, following in pairwise(words))
     for word in words:
         if word not in _COMMON:
             padded = f" {word} "

@@ -173,17 +173,8 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         ModelError: it is the path of a folder that is not there, perhaps for now.
     """
     if changed := _CHANGES.fullmatch(name):
-        spec = resolve_model(changed[1], registry)
-        try:
-            return ModelSpec.model_validate(
-                {**spec.model_dump(), **dict(change.split("=") for change in changed[2].split("&"))}
-            )
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-        raise ModelRefusedError(
-            f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: "
-            f"{first['msg'].removeprefix('Value error, ')}"
-        )
+        changes = dict(change.split("=") for change in changed[2].split("&"))
+        return _changed(resolve_model(changed[1], registry), changes)
     named = {
         **{
             model.name: ModelSpec(name=model.name, kind="transformers", id=model.id)
@@ -194,19 +185,7 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if name in named:
         return named[name]
     if name.lower().startswith(("http://", "https://")):
-        # no key, and not trusted with private rows; an entry of the registry may allow more
-        url, _, model = name.partition("#")
-        try:
-            return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
-        except ValidationError as error:
-            rule = (
-                error.errors(include_url=False)[0]["msg"]
-                .removeprefix("Value error, ")
-                .partition("; expected ")[0]
-            )
-        raise ModelRefusedError(
-            f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}"
-        )
+        return _at(name)
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
@@ -225,6 +204,34 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a "
         f"hub id org/name[@revision], or {ENDPOINT_FORM}"
     )
+
+
+def _changed(spec: ModelSpec, changes: Mapping[str, str]) -> ModelSpec:
+    try:
+        return ModelSpec.model_validate({**spec.model_dump(), **changes})
+    except ValidationError as error:
+        place, rule = _first_of(error)
+    raise ModelRefusedError(f"model {spec.name!r}: {place}: {rule}")
+
+
+def _at(address: str) -> ModelSpec:
+    """The model of `URL#MODEL`: no key goes with it, and it is not trusted with private rows; an
+    entry of the registry may allow more.
+    """
+    url, _, model = address.partition("#")
+    try:
+        return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
+    except ValidationError as error:
+        rule = _first_of(error)[1].partition("; expected ")[0]
+    raise ModelRefusedError(
+        f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}"
+    )
+
+
+def _first_of(error: ValidationError) -> tuple[str, str]:
+    """The key and the rule that it breaks, of the first that is wrong."""
+    first = error.errors(include_url=False)[0]
+    return ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
 
 
 def prompts_of(

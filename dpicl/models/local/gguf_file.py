@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.ground.cache import cache_folder, kept_sha256
-from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.ground.errors import ModelError, ModelRefusedError, first_line
 from dpicl.ground.files import locked, sync_folder
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.shutdown import passing
@@ -274,10 +274,9 @@ def _write_out(file: Path, draft: Path, name: str) -> None:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelRefusedError(
-            f"model {name!r} cannot be read by transformers ({reason}); expected a GGUF file of a "
-            f"language model that it knows"
+            f"model {name!r} cannot be read by transformers ({first_line(error)}); expected a "
+            f"GGUF file of a language model that it knows"
         ) from None
     finally:
         shutil.rmtree(alone)

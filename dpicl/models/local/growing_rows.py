@@ -19,7 +19,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import Cache, DynamicLayer
 
-from dpicl.models.local.packed_rows import Attend, Pair
+from dpicl.models.local.packed_rows import PackedRow, Pair
 from dpicl.models.local.padded_reader import (
     LoadedModel,
     pad_left,
@@ -344,7 +344,7 @@ class CachedSession:
 
 @dataclass(frozen=True)
 class _ToOwnRow:
-    """See `tree_attention.Attend`: one query of each row, to the columns that the row has in a
+    """See `Attend`: one query of each row, to the columns that the row has in a
     padded bank (rows, heads, columns, width).
     """
 
@@ -368,19 +368,10 @@ class _ToOwnRow:
 
 
 @dataclass(frozen=True)
-class _Newest:
-    """See `tree_attention.Plan`: a token more of each row, all of which are asked for."""
+class _Newest(PackedRow):
+    """A token more of each row, all of which are asked for."""
 
     cache: Cache
-    attend: Attend
-    asked: torch.Tensor
-    last: int
-    longest: int
-
-    @property
-    def attend_last(self) -> Attend:
-        """As everywhere."""
-        return self.attend
 
     def bank(self, layer: int, row: Pair) -> Pair:
         """All that is kept, and these."""
@@ -468,5 +459,8 @@ def read_newest(
     """
     asked, positions = torch.arange(len(tokens)), torch.from_numpy(lengths)
     last = own.model.config.num_hidden_layers - 1
-    plan = _Newest(cache, _ToOwnRow(lengths + 1), asked, last, int(lengths.max()) + 1)
-    return own(plan, torch.tensor(tokens), positions, asked, among)
+    attend, longest = _ToOwnRow(lengths + 1), int(lengths.max()) + 1
+    row = _Newest(
+        torch.tensor(tokens), positions, attend, attend, asked, asked, last, longest, cache
+    )
+    return own(row, among)

@@ -23,7 +23,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from dpicl.ground.errors import ModelError, ParameterError
+from dpicl.ground.errors import ModelError, ParameterError, first_line
 from dpicl.models.endpoint.protocol import chat_messages
 from dpicl.models.local.model_files import (
     Dtype,
@@ -77,10 +77,9 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
             f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model"
         ) from None
     except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelError(
-            f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and "
-            f"tokenizer files"
+            f"model {name!r} cannot be loaded ({first_line(error)}); expected config, safetensors "
+            f"and tokenizer files"
         ) from None
     model, report = loaded
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
@@ -266,12 +265,9 @@ class SentenceEncoder:
                 model_kwargs={"use_safetensors": True, "dtype": torch.float32},
             )
         except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-            reason = (
-                (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
-            )
             raise ModelError(
-                f"embedder {spec.name!r} cannot be loaded ({reason}); expected a sentence encoder "
-                f"with safetensors"
+                f"embedder {spec.name!r} cannot be loaded ({first_line(error)}); expected a "
+                f"sentence encoder with safetensors"
             ) from None
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:

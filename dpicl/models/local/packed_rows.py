@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ByBlocks:
-    """See `tree_attention.Attend`; all blocks attend to the first `trunk` tokens of the bank."""
+    """See `Attend`; all blocks attend to the first `trunk` tokens of the bank."""
 
     blocks: Sequence[Block]
     trunk: int
@@ -106,49 +106,40 @@ class NotShareable(Exception):
     """This model attends in a way that a tree cannot give, such as through a window."""
 
 
-class AttentionPlan(Protocol):
-    """How one packed row attends: of the last layer only the tokens `asked`, ascending; positions
-    are below `longest`.
+@dataclass(frozen=True)
+class PackedRow:
+    """One packed row, and how it attends.
+
+    Args:
+        tokens, positions: shape (tokens,); positions are below `longest`.
+        attend: in all layers but the last, which has the number `last`.
+        attend_last: in the last layer, of the tokens `asked` alone.
+        asked: places in the row, ascending, shape (asked,).
+        wanted: places whose logits are wanted, ascending, each of them asked.
     """
 
-    @property
-    def attend(self) -> Attend:
-        """In all layers but the last."""
-
-    @property
-    def attend_last(self) -> Attend:
-        """In the last layer."""
-
-    @property
-    def last(self) -> int:
-        """Number of the last layer."""
-
-    @property
-    def asked(self) -> torch.Tensor:
-        """Places in the row, shape (asked,)."""
-
-    @property
-    def longest(self) -> int:
-        """A bound on positions."""
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    attend: Attend
+    attend_last: Attend
+    asked: torch.Tensor
+    wanted: torch.Tensor
+    last: int
+    longest: int
 
     def bank(self, layer: int, row: Pair) -> Pair:
         """Keys and values that a layer attends to, by those of this row, which may be kept."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One packed row: how it attends, what is remembered from earlier rows, and what to remember.
+class Reading(PackedRow):
+    """A row of a tree: what is remembered from earlier rows, and what to remember.
 
     The bank of keys is the remembered ones, then this row's; `kept` are the ranges of it that go to
-    `remembered`, layer by layer, and `keep` is told of this row's. Layer `last` attends for the
-    tokens `asked` alone.
+    `remembered`, layer by layer, and `keep` is told of this row's.
     """
 
-    attend: Attend
-    last: int
-    asked: torch.Tensor
-    attend_last: Attend
-    longest: int
     memory: Mapping[int, Pair]
     kept: Sequence[tuple[int, int]]
     keep: Callable[[int, Pair], None] | None = None
@@ -243,7 +234,7 @@ torch would compute each score apart, and not say so.
 
 @dataclass(frozen=True)
 class ByMask:
-    """See `tree_attention.Attend`.
+    """See `Attend`.
 
     Args:
         segments: of every token of the bank, which holds ancestors before their descendants.
@@ -339,26 +330,23 @@ class LlamaPass:
 
     def __call__(
         self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
+        row: PackedRow,
         among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
-        model, asked = self.model.model, plan.asked
-        hidden = embedding(tokens, model.embed_tokens.weight)
-        cos, sin = (table[positions] for table in self._tables(plan.longest))
+        model, asked = self.model.model, row.asked
+        hidden = embedding(row.tokens, model.embed_tokens.weight)
+        cos, sin = (table[row.positions] for table in self._tables(row.longest))
         for number, layer in enumerate(self._layers):
             normed, attention = _normed(layer.input_layernorm, hidden), layer.self_attn
             key = _turned(self._heads(self._times(normed, attention.k_proj)), cos, sin)
             value = self._heads(self._times(normed, attention.v_proj))
-            if number == plan.last:
+            if number == row.last:
                 hidden, normed, cos, sin = hidden[asked], normed[asked], cos[asked], sin[asked]
             query = _turned(self._heads(self._times(normed, attention.q_proj)), cos, sin)
-            attend = plan.attend_last if number == plan.last else plan.attend
+            attend = row.attend_last if number == row.last else row.attend
             attended = (
-                attend(query, plan.bank(number, (key, value)), attention.scaling)[0]
+                attend(query, row.bank(number, (key, value)), attention.scaling)[0]
                 .transpose(0, 1)
                 .flatten(1)
             )
@@ -366,7 +354,7 @@ class LlamaPass:
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
             gate = silu(self._times(normed, mlp.gate_proj)).mul_(self._times(normed, mlp.up_proj))
             hidden = hidden + self._times(gate, mlp.down_proj)
-        places = torch.searchsorted(asked, wanted)
+        places = torch.searchsorted(asked, row.wanted)
         states, head = _normed(model.norm, hidden[places]), self.model.lm_head
         return self._times(states, head) if among is None else linear(states, head.weight[among])
 

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 
 from dpicl.ground.cache import cache_folder, kept_sha256
 from dpicl.ground.errors import ModelError, RunError
@@ -364,6 +365,17 @@ def _attend(model: Any, attention: str) -> bool:
 _PACKAGES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
 
 
+@dataclass(frozen=True)
+class Findings:
+    """How a model is read and how it writes, as far as it was found."""
+
+    reading: ModelReading | None
+    writing: Writing | None
+
+
+_FINDINGS = TypeAdapter(Findings)
+
+
 class KeptCheck:
     """What was found of one model; where a cache cannot be written nothing is kept.
 
@@ -378,59 +390,23 @@ class KeptCheck:
         )
         parts = [*asked, *_program(), *(f"{path.name} {kept_sha256(path)}" for path in files)]
         self._place: Path | None = None
-        self._content: dict[str, Any] = {}
+        self.found = Findings(None, None)
         with suppress(RunError, OSError, ValueError):
             self._place = (
                 cache_folder("checks")
                 / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
             )
-            content = json.loads(self._place.read_text("utf-8"))
-            self._content = content if isinstance(content, dict) else {}
+            self.found = _FINDINGS.validate_json(self._place.read_bytes())
 
-    @property
-    def finding(self) -> ModelReading | None:
-        """See `reading_mode.find`."""
-        try:
-            layout, options, apart, shares, own_pass = (
-                self._content[name] for name in ("layout", "options", "apart", "shares", "own_pass")
-            )
-            has_form = (
-                layout in LAYOUTS
-                and isinstance(apart, int | None)
-                and isinstance(shares, bool)
-                and isinstance(own_pass, bool)
-            )
-            return (
-                ModelReading(
-                    ReadingMode(layout, frozenset(map(str, options)), apart), shares, own_pass
-                )
-                if has_form
-                else None
-            )
-        except (KeyError, TypeError):
-            return None
-
-    @property
-    def writing(self) -> Writing | None:
-        """See `generation.find_writing`."""
-        kept = self._content.get("writing")
-        return kept if kept in get_args(Writing) else None
-
-    def keep(self, found: ModelReading | Writing) -> None:
-        """Keep it, beside what is kept already."""
-        if isinstance(found, ModelReading):
-            mode = {
-                "layout": found.mode.layout,
-                "options": sorted(found.mode.options),
-                "apart": found.mode.apart,
-            }
-            self._content |= {**mode, "shares": found.shares, "own_pass": found.own_pass}
-        else:
-            self._content["writing"] = found
-        content, place = json.dumps(self._content).encode(), self._place
-        if place is not None:
+    def keep(self, found: Findings) -> None:
+        """Keep it for the next time."""
+        self.found = found
+        if self._place is not None:
+            content = _FINDINGS.dump_json(found)
             with suppress(OSError):
-                write_whole(place, lambda file: file.write(content), replace=True, named_later=True)
+                write_whole(
+                    self._place, lambda file: file.write(content), replace=True, named_later=True
+                )
 
 
 @cache

@@ -121,11 +121,11 @@ class TransformersScorer:
             token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length]
         )
         self._kept = KeptCheck(folder, dtype, _name_of(self.device), f"{share=}")
-        found = self._kept.finding
+        found = self._kept.found.reading
         if found is None or not found.applied(self._model):
             self._tell("model %s: checking on public text how it may be read, once", self._name)
             found = find(self._model, self._name, self._probe, self.device, share=share)
-            self._kept.keep(found)
+            self._kept.keep(replace(self._kept.found, reading=found))
         self.mode, self.shares = found.mode, found.shares
         self._pass = LlamaPass.of(self._model) if found.own_pass else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
@@ -236,11 +236,12 @@ class TransformersScorer:
     @cached_property
     def writing(self) -> Writing:
         """How texts are written."""
-        kept = self._kept.writing
-        if kept is None:
+        found = self._kept.found.writing
+        if found is None:
             self._tell("model %s: checking on public text how it writes, once", self._name)
-            self._kept.keep(kept := find_writing(self._loaded, probe_rows(self._probe)[:3]))
-        return kept
+            found = find_writing(self._loaded, probe_rows(self._probe)[:3])
+            self._kept.keep(replace(self._kept.found, writing=found))
+        return found
 
     @cached_property
     def steps(self) -> bool:

@@ -17,10 +17,10 @@ import torch
 
 from dpicl.models.local.packed_rows import (
     Attend,
-    AttentionPlan,
     Block,
     ByBlocks,
     ByMask,
+    PackedRow,
     Pair,
     Reading,
     reading,
@@ -165,19 +165,10 @@ class Pass(Protocol):
     def is_watched(self) -> bool:
         """Whether something is to be told of the model's forward passes."""
 
-    def __call__(
-        self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Logits at places in the row, shape (wanted, vocabulary).
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits at the wanted places of a row, shape (wanted, vocabulary).
 
         Args:
-            tokens, positions: shape (tokens,).
-            wanted: ascending, each one of the plan's `asked`.
             among: ids of tokens: only of these, shape (wanted, tokens).
         """
 
@@ -288,49 +279,41 @@ class _Reader:
         attend, attend_last = self.attends(batch, places, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
         kept = _joined([places[index] for index in path])
-        plan = Reading(
-            attend,
-            self._last,
-            self._row(asked),
-            attend_last,
-            self._longest,
-            self._memory,
-            kept,
-            self._keep and self._keep(self._tree, batch),
-        )
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
             for position, owners in wanted_of.get(index, {}).items()
         ]
-        logits = self._pass(
-            plan,
+        positions = [
+            position
+            for index in batch
+            for position in range(segments[index].start, segments[index].end)
+        ]
+        row = Reading(
             self._row([token for index in batch for token in segments[index].tokens]),
-            self._row(
-                [
-                    position
-                    for index in batch
-                    for position in range(segments[index].start, segments[index].end)
-                ]
-            ),
+            self._row(positions),
+            attend,
+            attend_last,
+            self._row(asked),
             self._row([place for place, _ in wanted]),
+            self._last,
+            self._longest,
+            self._memory,
+            kept,
+            self._keep and self._keep(self._tree, batch),
         )
-        self._path, self._memory = path, plan.remembered
+        logits = self._pass(row)
+        self._path, self._memory = path, row.remembered
         return [owners for _, owners in wanted], logits.to(self._loaded.device)
 
-    def _by_transformers(
-        self,
-        plan: Reading,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def _by_transformers(self, row: Reading, among: torch.Tensor | None = None) -> torch.Tensor:
         """See `Pass`."""
-        row, options = tokens.unsqueeze(0), {"logits_to_keep": wanted, "use_cache": False}
-        with reading(plan):
+        with reading(row):
             logits: torch.Tensor = self._loaded.model(
-                input_ids=row, position_ids=positions.unsqueeze(0), **options
+                input_ids=row.tokens.unsqueeze(0),
+                position_ids=row.positions.unsqueeze(0),
+                logits_to_keep=row.wanted,
+                use_cache=False,
             ).logits[0]
         return logits if among is None else logits[:, among]
 

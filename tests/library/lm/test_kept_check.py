@@ -121,7 +121,7 @@ def test_another_number_format_or_way_is_checked_for_itself(
         "",
         "[]",
         "{}",
-        '{"layout": "sideways", "options": [], "apart": null, "shares": true, "own_pass": true}',
+        '{"reading": {"mode": {"layout": ""}, "shares": true, "own_pass": true}, "writing": null}',
         "null",
     ],
 )
@@ -133,7 +133,9 @@ def test_what_is_not_whole_is_not_believed(
     kept.write_text(content)
     again, was_checked = opened(folder, caplog)
     assert (
-        was_checked and again.mode == first.mode and json.loads(kept.read_text())["shares"] is True
+        was_checked
+        and again.mode == first.mode
+        and json.loads(kept.read_text())["reading"]["shares"]
     )
 
 
