@@ -124,6 +124,7 @@ def _mean(scorer: Scorer, questions: Sequence[LabelledQuestion]) -> float | None
 
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 def isolated_answers(
@@ -141,22 +142,34 @@ def isolated_answers(
     Raises:
         DpiclError: the public prompt fails too; its error.
     """
+    for answers in _in_parts(answer, prompts, public):
+        yield from [nothing] if answers is None else answers
+
+
+def _in_parts(
+    ask: Callable[[Sequence[Item]], T], items: Sequence[Item], public: Callable[[], object]
+) -> Iterator[T | None]:
+    """What is answered to items together, in order; what fails is halved, and gets None where it is
+    a single item. For `public` see `isolated_answers`.
+    """
+    if not items:
+        return
     is_length = False
     try:
-        answers = answer(prompts) if prompts else []
+        answered = ask(items)
     except Exception as error:  # noqa: BLE001 - whatever it is, it may follow from a row
         is_length = isinstance(error, TooLongError)
     else:
-        yield from answers
+        yield answered
         return
-    if not is_length:  # a prompt's length is its own
+    if not is_length:  # an item's length is its own
         public()
-    if len(prompts) == 1:
-        yield nothing
+    if len(items) == 1:
+        yield None
         return
-    middle = len(prompts) // 2
-    yield from isolated_answers(answer, prompts[:middle], nothing, public)
-    yield from isolated_answers(answer, prompts[middle:], nothing, public)
+    middle = len(items) // 2
+    yield from _in_parts(ask, items[:middle], public)
+    yield from _in_parts(ask, items[middle:], public)
 
 
 def isolated_votes(
@@ -179,22 +192,20 @@ def isolated_votes(
         np.zeros_like(votes.sums) if request.voters else votes.sums
         for votes, request in zip(public, requests, strict=True)
     ]
-    waiting = [
-        [(number, voter) for number, request in enumerate(requests) for voter in request.voters]
-    ]
-    while waiting:
-        voters = waiting.pop()
+
+    def ask(voters: Sequence[tuple[int, Tokens]]) -> dict[int, Votes]:
+        """Votes of these voters alone, by the number of their request."""
         by_request: dict[int, list[Tokens]] = {}
         for number, voter in voters:
             by_request.setdefault(number, []).append(voter)
         asked = [replace(requests[number], voters=tuple(own)) for number, own in by_request.items()]
-        try:
-            answered = model.vote(asked, rule) if voters else []
-        except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row
-            if len(voters) > 1:
-                waiting += [voters[: len(voters) // 2], voters[len(voters) // 2 :]]
-            continue
-        for number, votes in zip(by_request, answered, strict=True):
+        return dict(zip(by_request, model.vote(asked, rule), strict=True))
+
+    voters = [
+        (number, voter) for number, request in enumerate(requests) for voter in request.voters
+    ]
+    for answered in _in_parts(ask, voters, lambda: None):
+        for number, votes in (answered or {}).items():
             by_token = dict(zip(votes.candidates.tolist(), votes.sums.tolist(), strict=True))
             sums[number] = sums[number] + np.array(
                 [by_token.get(token, 0) for token in public[number].candidates.tolist()],

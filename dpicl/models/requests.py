@@ -8,12 +8,15 @@ throughout. A model's `description` says which one answered, so that a run can r
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+
+from dpicl.ground.errors import ParameterError
 
 Trust = Literal["local", "remote"]
 """`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
@@ -117,6 +120,35 @@ class Scorer(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """What is to be written after every prompt.
+
+    Args:
+        new_tokens: most tokens of a text.
+        stop: a text ends before the first of these strings.
+        temperature: 0 takes the likeliest token, and computes a repeated prompt once.
+        seed: of samples, public; each place in the list is a sample of its own.
+
+    Raises:
+        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop
+            string is empty.
+    """
+
+    new_tokens: int
+    stop: Sequence[str] = ()
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.new_tokens < 1:
+            raise ParameterError("new_tokens", self.new_tokens, "at least 1")
+        if not 0 <= self.temperature < math.inf:
+            raise ParameterError("temperature", self.temperature, "a number from 0 on")
+        if isinstance(self.stop, str) or "" in self.stop:
+            raise ParameterError("stop", self.stop, "a list of strings that are not empty")
+
+
 @runtime_checkable
 class TextGenerator(Protocol):
     """Anything that can write text."""
@@ -125,22 +157,8 @@ class TextGenerator(Protocol):
     def description(self) -> ModelDescription:
         """The model that answers."""
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """The text that follows each whole prompt, in the order given, without stop strings.
-
-        Args:
-            new_tokens: most tokens of a text.
-            stop: a text ends before the first of them.
-            temperature: 0 takes the likeliest token, and computes a repeated prompt once.
-            seed: of samples; each place in the list is a sample of its own.
 
         Raises:
             ModelError: the model cannot answer; nothing is truncated to make it fit.

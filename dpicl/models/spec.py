@@ -23,13 +23,13 @@ from pydantic import (
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.ground.errors import ModelError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
 from dpicl.models.kinds import KINDS, KindName, kinds_with
 from dpicl.models.kinds.base import ModelKind
 from dpicl.models.local.gguf_file import PACKAGED, is_gguf
 from dpicl.models.local.model_files import HUB_ID, is_checkpoint, is_model_folder
-from dpicl.models.requests import ModelDescription, Progress, Scorer, TextGenerator, Trust
+from dpicl.models.requests import ModelDescription, Progress, Sampling, Scorer, TextGenerator, Trust
 
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
 Wanted = Literal["scores", "text"]
@@ -290,13 +290,7 @@ def score_prompts(
 
 
 def generate_texts(
-    generator: TextGenerator,
-    prompts: ReleasedPrompts | PrivatePrompts,
-    *,
-    new_tokens: int,
-    stop: Sequence[str],
-    temperature: float = 0.0,
-    seed: int = 0,
+    generator: TextGenerator, prompts: ReleasedPrompts | PrivatePrompts, sampling: Sampling
 ) -> list[str]:
     """`TextGenerator.generate` for prompts with their trust.
 
@@ -304,19 +298,9 @@ def generate_texts(
 
     Raises:
         PrivacyError: as `score_prompts`.
-        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop
-            string is empty.
     """
     _check_trust(generator.description, prompts)
-    if new_tokens < 1:
-        raise ParameterError("new_tokens", new_tokens, "at least 1")
-    if not 0 <= temperature < math.inf:
-        raise ParameterError("temperature", temperature, "a number from 0 on")
-    if isinstance(stop, str) or "" in stop:
-        raise ParameterError("stop", stop, "a list of strings that are not empty")
-    return generator.generate(
-        prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed
-    )
+    return generator.generate(prompts.texts, sampling)
 
 
 def _check_trust(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:

@@ -31,7 +31,14 @@ from dpicl.methods.public_questions import check_scores, check_votes
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import embedder_fingerprint
 from dpicl.models.opening import open_scorer, open_tabular
-from dpicl.models.requests import CONTINUATIONS, LabelledRows, Scorer, TextGenerator, prompt
+from dpicl.models.requests import (
+    CONTINUATIONS,
+    LabelledRows,
+    Sampling,
+    Scorer,
+    TextGenerator,
+    prompt,
+)
 from dpicl.models.spec import ModelSpec
 from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule
 from dpicl.release.readers import fingerprint, public_corpus, settled_model
@@ -217,7 +224,7 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
 
 
 def _writes(scorer: Any, spec: ModelSpec) -> CheckedStep:
-    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
+    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], Sampling(_NEW_TOKENS)))
     return CheckedStep("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
 
 

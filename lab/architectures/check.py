@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.ground.errors import ModelError
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.requests import Tokens
+from dpicl.models.requests import Sampling, Tokens
 from dpicl.models.votes import VoteRequest, VoteRule, Votes, VotingSession, whole_votes
 from lab.architectures.small import write_small
 
@@ -181,8 +181,8 @@ def _differences(scorer: TransformersScorer, oracle: Oracle) -> Iterator[Callabl
     texts = [oracle.write(scorer, one) for one in prompts]
     yield (
         lambda: (
-            float([scorer.generate([one], new_tokens=NEW_TOKENS)[0] for one in prompts] != texts)
-            + float(scorer.generate(prompts, new_tokens=NEW_TOKENS) != texts)
+            float([scorer.generate([one], Sampling(NEW_TOKENS))[0] for one in prompts] != texts)
+            + float(scorer.generate(prompts, Sampling(NEW_TOKENS)) != texts)
         )
     )
 

@@ -28,7 +28,7 @@ from dpicl.models.endpoint.client import Client, R, T, Usage
 from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
 from dpicl.models.endpoint.ways import PUBLIC_TEXT_REQUEST, LabelRequest, TextRequest
-from dpicl.models.requests import ModelDescription, Progress, prompt_digest
+from dpicl.models.requests import ModelDescription, Progress, Sampling, prompt_digest
 from dpicl.models.spec import ModelSpec, Wanted
 
 START = 8
@@ -108,15 +108,7 @@ class EndpointScorer:
             len(prompts), len(labels)
         )
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """See `TextGenerator.generate`; a prompt that the server does not answer because of its
         content gets an empty text.
 
@@ -130,10 +122,10 @@ class EndpointScorer:
         requests = [
             TextRequest(
                 prompt,
-                new_tokens,
-                tuple(stop),
-                float(temperature),
-                seed + place if temperature else None,
+                sampling.new_tokens,
+                tuple(sampling.stop),
+                float(sampling.temperature),
+                sampling.seed + place if sampling.temperature else None,
             )
             for place, prompt in enumerate(prompts)
         ]

@@ -23,6 +23,7 @@ from dpicl.models.kinds.base import ModelKind, Opened, text_digest
 from dpicl.models.requests import (
     ModelDescription,
     Progress,
+    Sampling,
     Scorer,
     Tokens,
     Trust,
@@ -112,24 +113,19 @@ class HashScorer:
             progress(len(prompts))
         return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
 
         def text(prompt: str, sample: str) -> str:
             digest = hashlib.sha256(prompt_digest(prompt) + b"text" + sample.encode()).digest()
             return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
 
-        samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
+        samples = [
+            str(sampling.seed + place) if sampling.temperature else ""
+            for place in range(len(prompts))
+        ]
         return [
-            before_stop(text(prompt, sample)[:new_tokens], stop)
+            before_stop(text(prompt, sample)[: sampling.new_tokens], sampling.stop)
             for prompt, sample in zip(prompts, samples, strict=True)
         ]
 

@@ -29,7 +29,7 @@ from dpicl.models.local.padded_reader import (
     run_with_oom_retry,
     tolerance_of,
 )
-from dpicl.models.requests import Tokens, before_stop
+from dpicl.models.requests import Sampling, Tokens, before_stop
 
 _PROBED = 4
 """Tokens that are written to see whether they follow."""
@@ -37,23 +37,6 @@ Writing = Literal["together", "alone", "anew"]
 """How texts are written: by transformers, several at once or one by one; or by reading everything
 anew for each token.
 """
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """What is written after every prompt.
-
-    Args:
-        new_tokens: most tokens of a text, which ends at the model's own end too.
-        stop: a text ends before the first of these strings.
-        temperature: 0 takes the likeliest token.
-        seed: of the noise; public, as texts from released demonstrations are.
-    """
-
-    new_tokens: int
-    stop: Sequence[str]
-    temperature: float
-    seed: int
 
 
 def find_writing(loaded: LoadedModel, rows: Sequence[Tokens]) -> Writing:

@@ -344,7 +344,7 @@ class CachedSession:
 
 @dataclass(frozen=True)
 class _ToOwnRow:
-    """See `Attend`: one query of each row, to the columns that the row has in a
+    """See `packed_rows.Attend`: one query of each row, to the columns that the row has in a
     padded bank (rows, heads, columns, width).
     """
 

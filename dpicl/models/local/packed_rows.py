@@ -225,7 +225,7 @@ def _mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
 AttentionInterface.register(NAME, _tree_attention)
 AttentionMaskInterface.register(NAME, _mask)
 BLOCK = 128
-"""Of queries: see above."""
+"""Queries are filled up to a multiple of so many."""
 _KINDS = 64
 """Compiled at most, of number formats, grouped heads, batches of one block and of many; beyond,
 torch would compute each score apart, and not say so.

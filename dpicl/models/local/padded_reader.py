@@ -37,7 +37,7 @@ LAYOUTS: tuple[Layout, ...] = tuple(READ_AS)
 
 @dataclass(frozen=True)
 class ReadingMode:
-    """How a model is read; `reading_mode.find_mode` finds out.
+    """How a model is read; `reading_mode.find` finds out.
 
     Args:
         options: what its forward pass takes beside tokens.

@@ -104,7 +104,7 @@ def find(
         frozenset(inspect.signature(model.forward).parameters),
         _apart(model.config),
     )
-    judge = _judge(
+    reference = _reference(
         model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device
     )
     modes = [
@@ -113,13 +113,14 @@ def find(
     ]
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
-        if not _attend(model, attention) or (attention == NAME and not _shares(judge, device)):
+        if not _attend(model, attention) or (attention == NAME and not reference.shares()):
             continue
         for mode in modes:
             loaded = LoadedModel(model, device, _BUDGET, mode=mode)
-            if judge.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
-                shares = attention == NAME
-                return ModelReading(mode, shares, shares and _passes(judge, device))
+            if reference.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
+                shares, own_pass = attention == NAME, LlamaPass.of(model)
+                has_own = shares and own_pass is not None and reference.shares(own_pass)
+                return ModelReading(mode, shares, has_own)
     raise ModelError(
         f"model {name!r} is a {type(model).__name__} that answers the same prompt in several "
         f"ways; expected another model"
@@ -127,7 +128,7 @@ def find(
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Reference:
     """What every way of reading must agree with: `plain`, closely, of a model in half precision in
     float32, whose rounding hides no mistake.
 
@@ -137,6 +138,7 @@ class _Judge:
     """
 
     model: Any
+    device: torch.device
     rows: Sequence[Tokens]
     plain: dict[Place, torch.Tensor]
     own: dict[Place, torch.Tensor] | None
@@ -149,36 +151,32 @@ class _Judge:
             exact = _all(read, self.plain, _close)
         return exact and _all(read, self.own, _near)
 
+    def shares(self, own_pass: Pass | None = None) -> bool:
+        """Whether a tree gives it too: in short batches, which remember, and in one, which fills
+        several blocks of a GPU.
 
-def _judge(
+        Args:
+            own_pass: in place of transformers' own.
+        """
+        wanted = _wanted(self.rows)
+        return all(
+            self.agrees(partial(read_shared, loaded, self.rows, wanted, own_pass=own_pass))
+            for loaded in (
+                LoadedModel(self.model, self.device, budget) for budget in (_BUDGET, _WHOLE)
+            )
+        )
+
+
+def _reference(
     model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device
-) -> _Judge:
-    """A model that cannot compute in float32 is judged as it is, with room for rounding."""
+) -> _Reference:
+    """A model that cannot compute in float32 is taken as it is, with room for rounding."""
     read = partial(_plain, model, name, rows, options, device)
     if not can_be_exact(model, rows[0], device):
-        return _Judge(model, rows, read(tolerance_of(model)), None)
+        return _Reference(model, device, rows, read(tolerance_of(model)), None)
     own = read(_ANY)
     with in_float32(model):
-        return _Judge(model, rows, read(EXACT), own)
-
-
-def _shares(judge: _Judge, device: torch.device, own_pass: Pass | None = None) -> bool:
-    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one,
-    which fills several blocks of a GPU.
-    """
-    wanted = _wanted(judge.rows)
-    return all(
-        judge.agrees(partial(read_shared, loaded, judge.rows, wanted, own_pass=own_pass))
-        for loaded in (LoadedModel(judge.model, device, budget) for budget in (_BUDGET, _WHOLE))
-    )
-
-
-def _passes(judge: _Judge, device: torch.device) -> bool:
-    """Whether there is a faster pass over packed rows than transformers' own, which gives what
-    plain prompts give.
-    """
-    own = LlamaPass.of(judge.model)
-    return own is not None and _shares(judge, device, own)
+        return _Reference(model, device, rows, read(EXACT), own)
 
 
 def probe_length(config: Any) -> int:

@@ -3,9 +3,10 @@
 Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
 continuation without those of the prompt, and blanks at the prompt's end count as part of
 the continuation. Of continuations that are compared only one can be said: where one begins another,
-all are scored with what ends them (`requests.line_end`, `chat`). Equal prompts are computed once,
-and so are beginnings that prompts share, where the model's attention allows it (`tree_reader`). The
-batches follow from the set of prompts alone, so their order never changes a result.
+all are scored with what ends them (`requests.line_end`, `loading.ChatTemplate`). Equal prompts are
+computed once, and so are beginnings that prompts share, where the model's attention allows it
+(`tree_reader`). The batches follow from the set of prompts alone, so their order never changes a
+result.
 
 Nothing is truncated, no code from a model's folder is run, and no pickled weights are read.
 """
@@ -21,7 +22,7 @@ import numpy as np
 import torch
 
 from dpicl.ground.errors import ModelError, TooLongError
-from dpicl.models.local.generation import Sampling, Writing, find_writing, generate
+from dpicl.models.local.generation import Writing, find_writing, generate
 from dpicl.models.local.gguf_file import log
 from dpicl.models.local.growing_rows import CachedSession, token_bytes
 from dpicl.models.local.loading import (
@@ -57,6 +58,7 @@ from dpicl.models.local.vote_reader import Reader, count_votes
 from dpicl.models.requests import (
     ModelDescription,
     Progress,
+    Sampling,
     Tokens,
     Trust,
     line_end,
@@ -190,15 +192,7 @@ class TransformersScorer:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """What the model writes after each prompt; see `generation.generate`.
 
         Raises:
@@ -208,8 +202,7 @@ class TransformersScorer:
             self._chat.text_tokens(prompt) if self._chat else self._prompt_tokens(prompt)
             for prompt in prompts
         ]
-        self._check_rows([row + (0,) * new_tokens for row in rows])
-        sampling = Sampling(new_tokens, stop, temperature, seed)
+        self._check_rows([row + (0,) * sampling.new_tokens for row in rows])
         texts = generate(self._loaded, self._tokenizer, rows, sampling, self.writing)
         return [text.lstrip() for text in texts] if self._chat else texts
 
