@@ -38,7 +38,9 @@ def open_scorer(
         ModelError: the model cannot be loaded.
     """
     kind = spec.of_kind
-    key = kind.opened_as(spec, corpus, wanted), models_folder
+    loaded = spec.model_copy(update={"api": "auto"}) if kind.is_templated else spec
+    made_from = tuple(corpus) if kind.is_made else ()
+    key = (loaded, made_from, wanted if kind.is_served else "scores"), models_folder
     with _one_at_a_time:  # two threads must not load the same model twice
         if key not in _opened:
             for other in [*_opened]:
@@ -46,7 +48,8 @@ def open_scorer(
                 if beside is kind if kind.is_little else not beside.is_little:
                     del _opened[other]  # first, so that two models never fill the memory together
             _opened[key] = kind.open(*key)
-        return kind.asked(spec, _opened[key])
+        scorer, is_chat = _opened[key], kind.is_templated and spec.api == "chat"
+        return scorer.by_template if is_chat else scorer  # type: ignore[attr-defined]
 
 
 def close_scorers() -> None:

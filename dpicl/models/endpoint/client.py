@@ -70,6 +70,17 @@ class Usage:
     completion_tokens: int = 0
 
 
+@dataclass(frozen=True)
+class _Call(Generic[T]):
+    """What is sent, what `read` makes of the JSON that comes, and how often it is tried."""
+
+    method: str
+    path: str
+    body: bytes | None
+    read: Callable[[Any], T]
+    attempts: int
+
+
 class Client:
     """An open connection pool; belongs to one event loop.
 
@@ -161,7 +172,7 @@ class Client:
         self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS
     ) -> T:
         """The same for a reply that holds no text: `read` is given its JSON."""
-        return await self._call("POST", path, json.dumps(body).encode(), read, attempts)
+        return await self._call(_Call("POST", path, json.dumps(body).encode(), read, attempts))
 
     async def models(self, *, attempts: int) -> Any:
         """What the server lists at /models, for which no model has to be loaded; for errors see
@@ -169,35 +180,32 @@ class Client:
         """
         try:
             async with asyncio.timeout(SILENT_SECONDS):
-                return await self._call("GET", "/models", None, lambda content: content, attempts)
+                listing = _Call[Any]("GET", "/models", None, lambda content: content, attempts)
+                return await self._call(listing)
         except TimeoutError:
             raise GaveUpError(
                 f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; "
                 f"expected one that answers"
             ) from None
 
-    async def _call(
-        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
-    ) -> T:
+    async def _call(self, call: _Call[T]) -> T:
         self.usage.calls += 1
         async with self.limiter:
             try:
                 async with asyncio.timeout(self.spec.deadline_seconds):
-                    return await self._repeat(method, path, body, read, attempts)
+                    return await self._repeat(call)
             except TimeoutError:
                 raise self._gave_up(
                     f"a call took more than {self.spec.deadline_seconds:g} seconds"
                 ) from None
 
-    async def _repeat(
-        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
-    ) -> T:
+    async def _repeat(self, call: _Call[T]) -> T:
         """Attempts until one succeeds, or none is worth another."""
         attempt = counted = 0
         while True:
             era = self.limiter.era
             try:
-                answer = read(await self._attempt(method, path, body))
+                answer = call.read(await self._attempt(call))
                 self.limiter.succeeded()
                 return answer
             except Unanswered:
@@ -216,19 +224,20 @@ class Client:
                     problem.status,
                     of_all=True,
                 )
-            if counted >= attempts:
+            if counted >= call.attempts:
                 raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
             log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
             await asyncio.sleep(wait)
             self.usage.repeated_calls += 1
 
-    async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
+    async def _attempt(self, call: _Call[Any]) -> Any:
         """One HTTP request: its content as JSON, and its tokens counted."""
         received, content = bytearray(), None
         try:
             with self._connection() as http:
-                async with http.stream(method, f"{self._url}{path}", content=body) as response:
+                url = f"{self._url}{call.path}"
+                async with http.stream(call.method, url, content=call.body) as response:
                     async for part in response.aiter_raw():
                         received += part
                         if len(received) > MAX_REPLY_BYTES:

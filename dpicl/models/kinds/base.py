@@ -47,6 +47,10 @@ class ModelKind:
     """Whether another program runs the model, which is sent its prompts."""
     is_fetched: ClassVar[bool] = False
     """Whether its files are a user's or the hub's; they may hold a chat template."""
+    is_templated: ClassVar[bool] = False
+    """Whether it is loaded once, to be asked by its chat template or to complete prompts."""
+    is_made: ClassVar[bool] = False
+    """Whether it is made from public texts."""
     is_little: ClassVar[bool] = False
     """Whether it takes a few megabytes, and has room beside another model."""
     is_encoder: ClassVar[bool] = False
@@ -55,17 +59,9 @@ class ModelKind:
     def check(self, spec: ModelSpec) -> None:
         """Raises ValueError: an entry breaks a rule of this kind; says which."""
 
-    def opened_as(self, spec: ModelSpec, corpus: Sequence[str], wanted: Wanted) -> Opened:
-        """What is kept open under one key."""
-        return spec, (), "scores"
-
     def open(self, opened: Opened, models_folder: Path) -> Scorer:
         """The model itself; for errors see `opening.open_scorer`."""
         raise NotImplementedError
-
-    def asked(self, spec: ModelSpec, scorer: Scorer) -> Scorer:
-        """The opened model as this entry asks it."""
-        return scorer
 
     def open_generator(self, spec: ModelSpec) -> GeneratorModel | None:
         """What writes from private texts, where that is not the scorer."""

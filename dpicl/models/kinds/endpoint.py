@@ -13,7 +13,7 @@ from dpicl.models.requests import Scorer
 
 if TYPE_CHECKING:
     from dpicl.models.embedding import Embedder
-    from dpicl.models.spec import ModelSpec, Wanted
+    from dpicl.models.spec import ModelSpec
 
 _NO_MASS = ("one-label", "no-label", "parsed", "unparsed", "filtered", "refused", "rejected")
 """Outcomes whose scores are bounds or fixed."""
@@ -31,10 +31,6 @@ class Endpoint(ModelKind):
     def check(self, spec: ModelSpec) -> None:
         """See `protocol.check_address`."""
         check_address(str(spec.url), key=spec.key_env is not None, private=spec.trust == "local")
-
-    def opened_as(self, spec: ModelSpec, corpus: Sequence[str], wanted: Wanted) -> Opened:
-        """What is wanted is probed when it is opened."""
-        return spec, (), wanted
 
     def open(self, opened: Opened, models_folder: Path) -> Scorer:
         """See `ModelKind.open`."""

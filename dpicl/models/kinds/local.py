@@ -28,27 +28,22 @@ from dpicl.models.requests import Scorer, TabularModel
 
 if TYPE_CHECKING:
     from dpicl.models.embedding import Embedder
-    from dpicl.models.spec import ModelSpec, Wanted
+    from dpicl.models.spec import ModelSpec
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """The model in the box: `lab.training` makes it, its own README.md says what it can do."""
 
 
 class LanguageModel(ModelKind):
-    """A folder of a causal language model; loaded once, whether it is asked by its chat template
-    or completes prompts.
-    """
+    """A folder of a causal language model."""
 
     keys = frozenset({"dtype", "api"})
     is_exact = True
+    is_templated = True
 
     def place(self, spec: ModelSpec) -> str:
         """Where the files are: a folder, a GGUF file or a hub id."""
         raise NotImplementedError
-
-    def opened_as(self, spec: ModelSpec, corpus: Sequence[str], wanted: Wanted) -> Opened:
-        """See `ModelKind.opened_as`."""
-        return spec.model_copy(update={"api": "auto"}), (), "scores"
 
     def open(self, opened: Opened, models_folder: Path) -> Scorer:
         """See `ModelKind.open`."""
@@ -68,10 +63,6 @@ class LanguageModel(ModelKind):
     def made(self, spec: ModelSpec, models_folder: Path, corpus: Sequence[str]) -> str:
         """`place`, where it is made first if need be."""
         return self.place(spec)
-
-    def asked(self, spec: ModelSpec, scorer: Scorer) -> Scorer:
-        """See `ModelKind.asked`."""
-        return scorer.by_template if spec.api == "chat" else scorer  # type: ignore[attr-defined]
 
     def fingerprint(self, spec: ModelSpec, corpus: Sequence[str]) -> str:
         """See `ModelKind.fingerprint`."""
@@ -112,10 +103,7 @@ class Tiny(LanguageModel):
 
     name = "tiny"
     is_little = True
-
-    def opened_as(self, spec: ModelSpec, corpus: Sequence[str], wanted: Wanted) -> Opened:
-        """Another corpus makes another model."""
-        return spec.model_copy(update={"api": "auto"}), tuple(corpus), "scores"
+    is_made = True
 
     def made(self, spec: ModelSpec, models_folder: Path, corpus: Sequence[str]) -> str:
         """See `tiny.build_tiny_model`."""
