@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from dpicl.ground.errors import ModelError, TooLongError
+from dpicl.models.kinds import kind_named
 from dpicl.models.local.generation import Writing, find_writing, generate
 from dpicl.models.local.gguf_file import log
 from dpicl.models.local.growing_rows import CachedSession, token_bytes
@@ -108,7 +109,7 @@ class TransformersScorer:
             name or (folder.name if is_model_folder(path_or_id) else path_or_id),
             dtype,
         )
-        self._tell = log.info if kind == "transformers" else log.debug  # the others are small
+        self._tell = log.debug if kind_named(kind).is_little else log.info
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
         self.device: torch.device = self._model.device
