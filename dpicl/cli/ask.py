@@ -56,7 +56,7 @@ from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.releases import check_quotes
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.texts import TEXTUAL
-from dpicl.report.cells import constant, constant_sentence, has_mass, masses
+from dpicl.report.cells import constant, constant_sentence, masses
 
 
 class _NoPandas(MetaPathFinder):
@@ -386,7 +386,7 @@ def answer_rows(
             tally = scorer.tally(batch, choices)
             outcomes.update(tally)
             note(json.dumps(tally), to=errors)
-    if has_mass(spec.kind, outcomes):
+    if spec.of_kind.has_mass(outcomes):
         note(
             f"of its probability the model gave {mass / len(texts):.2f} to the labels, on average "
             f"over queries",

@@ -21,7 +21,6 @@ from dpicl.ground.shutdown import passing, sweep
 from dpicl.home.benchmarks import known_when_read
 from dpicl.home.settings import Settings
 from dpicl.models.asking import AskedBy
-from dpicl.models.opening import make_ready
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.release.releases import check_quotes
 from dpicl.report import report_steps
@@ -54,7 +53,7 @@ def do_run(
     plan, settings = read_plan(folder), Settings.current()
     units = plan.units
     for spec in (plan.model, plan.writing_model, *plan.beside):
-        make_ready(spec)
+        spec.of_kind.make_ready(spec)
     if not units:  # a table of costs needs no workers
         for step in report_steps(folder):
             step.stage(*step.references)

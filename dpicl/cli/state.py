@@ -188,7 +188,7 @@ def fetch(
     from dpicl.release.pipelines import model_named
 
     spec = model_named(model, Settings.from_environment())
-    if spec.kind != "transformers":
+    if not spec.of_kind.is_fetched:
         raise ModelRefusedError(
             f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected "
             f"one of kind transformers"

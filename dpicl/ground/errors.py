@@ -215,3 +215,8 @@ def _rewritten(stage: str, error: Exception) -> Exception:
         return StageFailed(f"{stage}: {place}{words} (errno {error.errno})")
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")
+
+
+def first_line(error: Exception) -> str:
+    """The first words of another program's error, for the middle of a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")

@@ -73,7 +73,7 @@ from dpicl.methods.text_answers import calibrated
 from dpicl.methods.text_method import StoredVotes
 from dpicl.models.asking import isolated_answers, public_answer
 from dpicl.models.embedding import Embedder
-from dpicl.models.requests import Scorer, TextGenerator
+from dpicl.models.requests import Sampling, Scorer, TextGenerator
 from dpicl.models.spec import generate_texts, score_prompts
 
 FULLEST = 2
@@ -281,7 +281,9 @@ class Voters:
                 f"for {self.contract.name}"
             )
         texts = generate_texts(
-            model, PrivatePrompts(tuple(prompts)), new_tokens=task.answer_tokens, stop=STOP
+            model,
+            PrivatePrompts(tuple(prompts)),
+            Sampling(new_tokens=task.answer_tokens, stop=STOP),
         )
         if len(texts) != len(prompts):
             raise ModelError(
@@ -555,10 +557,7 @@ def write_candidates(
     texts = generate_texts(
         model,
         ReleasedPrompts(tuple(prompts)),
-        new_tokens=task.answer_tokens,
-        stop=STOP,
-        temperature=1.0,
-        seed=seed,
+        Sampling(new_tokens=task.answer_tokens, stop=STOP, temperature=1.0, seed=seed),
     )
     return {
         query: [text.strip() for text in texts[place * count : (place + 1) * count]]

@@ -20,13 +20,9 @@ from dpicl.methods.few_shot_plan import RANDOM_ROWS, GenerationShape
 from dpicl.methods.few_shot_voting import WritingPrompts, rule_of
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import Embedder
+from dpicl.models.kinds import kind_named
 from dpicl.models.requests import ModelDescription, Scorer
 from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule, Votes
-
-IN_PROCESS = ("bundled", "tiny", "transformers", "tabular")
-"""Kinds of models whose scores are exact up to rounding; servers and stand-ins are taken as they
-are.
-"""
 
 FURTHEST = 0.05
 """Share of a vote by which reading in steps may differ; `reading_mode` allows far less, of
@@ -56,7 +52,7 @@ def check_scores(
             f"model {name!r} answers a public question with numbers that are not finite; expected "
             f"log-probabilities"
         )
-    if model.kind not in IN_PROCESS:
+    if not kind_named(model.kind).is_exact:  # servers and stand-ins are taken as they are
         return
     apart = float(np.abs(alone - together).max())
     if apart > tolerance:

@@ -37,7 +37,7 @@ from dpicl.methods.evaluation import (
     rouge1,
     values,
 )
-from dpicl.models.requests import Progress, Scorer, TextGenerator
+from dpicl.models.requests import Progress, Sampling, Scorer, TextGenerator
 from dpicl.models.spec import Wanted, generate_texts, prompts_of, score_prompts
 
 
@@ -85,7 +85,9 @@ def ask_cell(
             f"open answers of {contract.name}"
         )
     return np.array(
-        generate_texts(model, prompts, new_tokens=contract.task.answer_tokens, stop=("\n",)),
+        generate_texts(
+            model, prompts, Sampling(new_tokens=contract.task.answer_tokens, stop=("\n",))
+        ),
         dtype=np.str_,
     )
 

@@ -1,13 +1,14 @@
-"""Whether a model is asked by its chat template or completes a prompt, decided on public questions
-in this package and on no others.
+"""Asking a model in the way that is right for it, and so that one prompt's failure is that prompt's
+alone: a model is given private prompts through here only.
+
+Whether it is asked by its chat template or completes a prompt is decided on public questions in
+this package and on no others:
 
     (1)  by the template where  mean_q log p_chat(right answer) >= mean_q log p_completions(right
          answer),  q a public question
 
 The questions are zero-shot and few-shot, in the forms of our prompts on tables and texts, with as
 many right answers of each label.
-
-One prompt's failure is that prompt's alone: a model is given private prompts through here only.
 """
 
 from __future__ import annotations
@@ -76,8 +77,12 @@ def public_questions() -> list[LabelledQuestion]:
     """The questions of this package."""
     stated = json.loads(checked("models/asking.json", QUESTIONS).read_text("utf-8"))
     return [
-        LabelledQuestion(one["prompt"], tuple(one["labels"]), one["labels"].index(one["right"]))
-        for one in stated
+        LabelledQuestion(
+            question["prompt"],
+            tuple(question["labels"]),
+            question["labels"].index(question["right"]),
+        )
+        for question in stated
     ]
 
 
@@ -92,10 +97,8 @@ def asked_by(chat: Scorer | None, completions: Scorer) -> AskedBy:
         ModelError: it fails on a question for another reason than the way in which it is asked.
     """
     questions = public_questions()
-    by_chat, completed = (
-        None if chat is None else _mean(chat, questions),
-        _mean(completions, questions),
-    )
+    by_chat = None if chat is None else _mean(chat, questions)
+    completed = _mean(completions, questions)
     is_chat = by_chat is not None and (completed is None or by_chat >= completed)
     return AskedBy("chat" if is_chat else "completions", by_chat, completed, len(questions))
 
@@ -105,22 +108,23 @@ def _mean(scorer: Scorer, questions: Sequence[LabelledQuestion]) -> float | None
     with numbers.
     """
     right: list[float] = []
-    for labels in dict.fromkeys(one.labels for one in questions):
-        asked = [one for one in questions if one.labels == labels]
+    for labels in dict.fromkeys(question.labels for question in questions):
+        asked = [question for question in questions if question.labels == labels]
         try:
             scores = public_answer(
                 scorer.description.name,
                 lambda asked=asked, labels=labels: scorer.score(
-                    [one.prompt for one in asked], [f" {label}" for label in labels]
+                    [question.prompt for question in asked], [f" {label}" for label in labels]
                 ),  # type: ignore[misc]
             )
         except ModelError:  # its template, or its tokenizer, does not let labels be told apart
             return None
-        right += [float(row[one.right]) for row, one in zip(scores, asked, strict=True)]
+        right += [float(row[question.right]) for row, question in zip(scores, asked, strict=True)]
     return float(np.mean(right)) if np.isfinite(right).all() else None
 
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 def isolated_answers(
@@ -138,22 +142,34 @@ def isolated_answers(
     Raises:
         DpiclError: the public prompt fails too; its error.
     """
+    for answers in _in_parts(answer, prompts, public):
+        yield from [nothing] if answers is None else answers
+
+
+def _in_parts(
+    ask: Callable[[Sequence[Item]], T], items: Sequence[Item], public: Callable[[], object]
+) -> Iterator[T | None]:
+    """What is answered to items together, in order; what fails is halved, and gets None where it is
+    a single item. For `public` see `isolated_answers`.
+    """
+    if not items:
+        return
     is_length = False
     try:
-        answers = answer(prompts) if prompts else []
+        answered = ask(items)
     except Exception as error:  # noqa: BLE001 - whatever it is, it may follow from a row
         is_length = isinstance(error, TooLongError)
     else:
-        yield from answers
+        yield answered
         return
-    if not is_length:  # a prompt's length is its own
+    if not is_length:  # an item's length is its own
         public()
-    if len(prompts) == 1:
-        yield nothing
+    if len(items) == 1:
+        yield None
         return
-    middle = len(prompts) // 2
-    yield from isolated_answers(answer, prompts[:middle], nothing, public)
-    yield from isolated_answers(answer, prompts[middle:], nothing, public)
+    middle = len(items) // 2
+    yield from _in_parts(ask, items[:middle], public)
+    yield from _in_parts(ask, items[middle:], public)
 
 
 def isolated_votes(
@@ -173,40 +189,29 @@ def isolated_votes(
         lambda: model.vote([replace(request, voters=()) for request in requests], rule),
     )
     sums = [
-        np.zeros_like(one.sums) if request.voters else one.sums
-        for one, request in zip(public, requests, strict=True)
+        np.zeros_like(votes.sums) if request.voters else votes.sums
+        for votes, request in zip(public, requests, strict=True)
     ]
-    waiting = [
-        [(number, voter) for number, request in enumerate(requests) for voter in request.voters]
-    ]
-    while waiting:
-        voters = waiting.pop()
+
+    def ask(voters: Sequence[tuple[int, Tokens]]) -> dict[int, Votes]:
+        """Votes of these voters alone, by the number of their request."""
         by_request: dict[int, list[Tokens]] = {}
         for number, voter in voters:
             by_request.setdefault(number, []).append(voter)
-        try:
-            votes = (
-                model.vote(
-                    [
-                        replace(requests[number], voters=tuple(own))
-                        for number, own in by_request.items()
-                    ],
-                    rule,
-                )
-                if voters
-                else []
-            )
-        except Exception:  # noqa: BLE001 - whatever it is, it may follow from a row
-            if len(voters) > 1:
-                waiting += [voters[: len(voters) // 2], voters[len(voters) // 2 :]]
-            continue
-        for number, one in zip(by_request, votes, strict=True):
-            by_token = dict(zip(one.candidates.tolist(), one.sums.tolist(), strict=True))
+        asked = [replace(requests[number], voters=tuple(own)) for number, own in by_request.items()]
+        return dict(zip(by_request, model.vote(asked, rule), strict=True))
+
+    voters = [
+        (number, voter) for number, request in enumerate(requests) for voter in request.voters
+    ]
+    for answered in _in_parts(ask, voters, lambda: None):
+        for number, votes in (answered or {}).items():
+            by_token = dict(zip(votes.candidates.tolist(), votes.sums.tolist(), strict=True))
             sums[number] = sums[number] + np.array(
                 [by_token.get(token, 0) for token in public[number].candidates.tolist()],
                 dtype=np.int64,
             )
-    return [replace(one, sums=total) for one, total in zip(public, sums, strict=True)]
+    return [replace(votes, sums=total) for votes, total in zip(public, sums, strict=True)]
 
 
 def public_answer(name: str, ask: Callable[[], T]) -> T:

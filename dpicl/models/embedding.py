@@ -21,9 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpicl.ground.errors import ModelError, ModelRefusedError
-from dpicl.ground.installed import extra_of
-from dpicl.models.local.model_files import encoder_digest, find_model_files
+from dpicl.ground.errors import ModelRefusedError
 from dpicl.models.spec import ModelSpec
 
 DIMENSIONS = 1024
@@ -157,7 +155,7 @@ class HashedNGrams:
 def _n_grams(text: str) -> Iterator[tuple[str, str]]:
     words = re.findall(r"\w+", text.lower()) or list(text.strip())  # signs alone are content too
     yield from (("word", word) for word in words)
-    yield from (("pair", f"{one} {other}") for one, other in pairwise(words))
+    yield from (("pair", f"{word} {following}") for word, following in pairwise(words))
     for word in words:
         if word not in _COMMON:
             padded = f" {word} "
@@ -183,15 +181,7 @@ def open_embedder(spec: ModelSpec | None) -> Embedder:
     if spec is None:
         return HashedNGrams()
     check_embedder(spec)
-    try:
-        if spec.kind == "endpoint":
-            from dpicl.models.endpoint.scorer import EndpointEmbedder
-
-            return EndpointEmbedder(spec)
-        from dpicl.models.local.loading import SentenceEncoder
-    except ImportError as error:
-        raise ModelError(f"embedder {spec.name!r}: {extra_of(error) or error}") from None
-    return SentenceEncoder(spec)
+    return spec.of_kind.open_embedder(spec)
 
 
 def check_embedder(spec: ModelSpec | None) -> None:
@@ -200,7 +190,7 @@ def check_embedder(spec: ModelSpec | None) -> None:
     """
     if spec is None:
         return
-    if spec.kind not in ("transformers", "endpoint"):
+    if not spec.of_kind.is_encoder:
         raise ModelRefusedError(
             f"embedder {spec.name!r} is of kind {spec.kind}; expected a sentence encoder: a "
             f"folder, a hub id, or an entry of kind endpoint"
@@ -217,8 +207,4 @@ def embedder_fingerprint(spec: ModelSpec | None) -> str:
     """What names an embedder in a release, found without loading it: another value, other points.
     Raises ModelError: its files are missing.
     """
-    if spec is None:
-        return HASHED
-    if spec.kind == "endpoint":
-        return hashlib.sha256(f"embeddings {spec.url} {spec.id}".encode()).hexdigest()
-    return encoder_digest(*find_model_files(str(spec.id), spec.revision))
+    return HASHED if spec is None else spec.of_kind.embedder_fingerprint(spec)

@@ -1,11 +1,8 @@
-"""What a language model is asked: the scores of a few continuations after each prompt, or the text
-that follows it.
+"""What models are asked, and what they answer.
 
-A model's `description` says which one answered, so that a run can record it. `HashScorer` answers
-without a model, for tests and wiring.
-
-What a tabular in-context learner is asked: rows to label, beside rows with labels; numbers
-throughout, no text.
+A language model is asked for the scores of a few continuations after each prompt, or for the text
+that follows it; a tabular in-context learner to label rows beside rows with labels, numbers
+throughout. A model's `description` says which one answered, so that a run can record it.
 """
 
 from __future__ import annotations
@@ -18,6 +15,8 @@ from itertools import pairwise
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+
+from dpicl.ground.errors import ParameterError
 
 Trust = Literal["local", "remote"]
 """`local`: prompts stay on machines that may see private rows; `remote`: they leave them."""
@@ -57,7 +56,7 @@ def overlap(answers: Iterable[Answer]) -> bool:
     less likely. So all answers of such a set are scored with what ends them; all, since an end
     costs each of them about as much. Other sets need none, and are scored without.
     """
-    return any(two[: len(one)] == one for one, two in pairwise(sorted(answers)))
+    return any(longer[: len(answer)] == answer for answer, longer in pairwise(sorted(answers)))
 
 
 def line_end(prompt: str) -> str:
@@ -121,6 +120,35 @@ class Scorer(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """What is to be written after every prompt.
+
+    Args:
+        new_tokens: most tokens of a text.
+        stop: a text ends before the first of these strings.
+        temperature: 0 takes the likeliest token, and computes a repeated prompt once.
+        seed: of samples, public; each place in the list is a sample of its own.
+
+    Raises:
+        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop
+            string is empty.
+    """
+
+    new_tokens: int
+    stop: Sequence[str] = ()
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.new_tokens < 1:
+            raise ParameterError("new_tokens", self.new_tokens, "at least 1")
+        if not 0 <= self.temperature < math.inf:
+            raise ParameterError("temperature", self.temperature, "a number from 0 on")
+        if isinstance(self.stop, str) or "" in self.stop:
+            raise ParameterError("stop", self.stop, "a list of strings that are not empty")
+
+
 @runtime_checkable
 class TextGenerator(Protocol):
     """Anything that can write text."""
@@ -129,22 +157,8 @@ class TextGenerator(Protocol):
     def description(self) -> ModelDescription:
         """The model that answers."""
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """The text that follows each whole prompt, in the order given, without stop strings.
-
-        Args:
-            new_tokens: most tokens of a text.
-            stop: a text ends before the first of them.
-            temperature: 0 takes the likeliest token, and computes a repeated prompt once.
-            seed: of samples; each place in the list is a sample of its own.
 
         Raises:
             ModelError: the model cannot answer; nothing is truncated to make it fit.
@@ -162,70 +176,6 @@ class Tallying(Protocol):
         Without continuations, of the texts that these prompts got in the last `generate` that
         held them. No text, nothing of a single prompt.
         """
-
-
-@dataclass(frozen=True)
-class HashScorer:
-    """A stand-in without a model: a score is uniform and follows from a hash of the text, and so do
-    the letters of a text.
-    """
-
-    name: str = "fake"
-    trust: Trust = "local"
-
-    @property
-    def description(self) -> ModelDescription:
-        """Says that nothing was trained and nothing was read."""
-        return ModelDescription(
-            name=self.name,
-            kind="fake",
-            revision="1",
-            digest=hashlib.sha256(b"dpicl HashScorer 1").hexdigest(),
-            trained=False,
-            trust=self.trust,
-            note="fake: scores are hashes of the prompt, for tests and wiring only",
-        )
-
-    def score(
-        self,
-        prompts: Sequence[str],
-        continuations: Sequence[str],
-        *,
-        progress: Progress | None = None,
-    ) -> np.ndarray:
-        """See `Scorer.score`; each score is the logarithm of a number in (0, 1]."""
-
-        def score(prompt: str, continuation: str) -> float:
-            digest = hashlib.sha256(prompt_digest(prompt) + continuation.encode()).digest()
-            return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48))
-
-        scores = [
-            [score(prompt, continuation) for continuation in continuations] for prompt in prompts
-        ]
-        if progress is not None:
-            progress(len(prompts))
-        return np.array(scores, dtype=np.float64).reshape(len(prompts), len(continuations))
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
-        """See `TextGenerator.generate`; up to eight lower-case letters, each a token."""
-
-        def text(prompt: str, sample: str) -> str:
-            digest = hashlib.sha256(prompt_digest(prompt) + b"text" + sample.encode()).digest()
-            return "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
-
-        samples = [str(seed + place) if temperature else "" for place in range(len(prompts))]
-        return [
-            before_stop(text(prompt, sample)[:new_tokens], stop)
-            for prompt, sample in zip(prompts, samples, strict=True)
-        ]
 
 
 LEAST_LIKELY = -50.0

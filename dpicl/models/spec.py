@@ -1,6 +1,5 @@
-"""Which model a run uses: a name in the registry, a folder, a hub id, or a server's address.
-
-What may be sent to which model: released demonstrations to any, true rows to local ones only.
+"""Which model a run uses, by its entry or by what a user types, and what may be sent to it:
+released demonstrations to any model, true rows to local ones only.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from pydantic import (
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.ground.errors import ModelError, ModelRefusedError, ParameterError, PrivacyError
+from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
-from dpicl.models.endpoint.protocol import check_address
+from dpicl.models.kinds import KINDS, KindName, kinds_with
+from dpicl.models.kinds.base import ModelKind
 from dpicl.models.local.gguf_file import PACKAGED, is_gguf
 from dpicl.models.local.model_files import HUB_ID, is_checkpoint, is_model_folder
-from dpicl.models.requests import ModelDescription, Progress, Scorer, TextGenerator, Trust
+from dpicl.models.requests import ModelDescription, Progress, Sampling, Scorer, TextGenerator, Trust
 
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
 Wanted = Literal["scores", "text"]
 """What a model is opened for."""
-ROWS_IN_CONTEXT = 2048
-"""Most released rows that a tabular model reads, where its entry does not say."""
 _CHANGES = re.compile(r"(.+)\?((?:dtype|api)=\w+(?:&(?:dtype|api)=\w+)*)")
 
 
@@ -52,7 +50,7 @@ class ModelSpec(BaseModel):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """Name in reports; an entry of `models` omits it and is named by its key."""
-    kind: Literal["bundled", "tiny", "transformers", "endpoint", "tabular", "fake"]
+    kind: KindName
     """What kind of model it is."""
     id: str | None = None
     """A folder with config.json, a GGUF file, or `org/name` on the hub; for an endpoint, the
@@ -99,48 +97,57 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _endpoints_are_remote(cls, given: Any) -> Any:
-        return (
-            {"trust": "remote", **given}
-            if isinstance(given, dict) and given.get("kind") == "endpoint"
-            else given
-        )
+    def _trusted_as_its_kind(cls, entry: Any) -> Any:
+        kind = KINDS.get(str(entry.get("kind"))) if isinstance(entry, dict) else None
+        return {"trust": kind.trust, **entry} if kind else entry
 
     @model_validator(mode="after")
     def _fits_kind(self) -> ModelSpec:
-        if bool(self.id) != (self.kind in ("transformers", "endpoint", "tabular")):
+        keys = self.of_kind.keys
+        if bool(self.id) != ("id" in keys):
             raise ValueError(
-                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers, "
-                f"endpoint and tabular, and none for the others"
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds "
+                f"{kinds_with('id')}, and none for the others"
             )
-        if self.kind == "tabular" and self.trust != "local":
+        if self.rows is not None and "rows" not in keys:
             raise ValueError(
-                "kind tabular with trust remote; expected trust local: it runs in this process"
+                f"kind {self.kind} with rows; expected rows for kind {kinds_with('rows')} only"
             )
-        if self.rows is not None and self.kind != "tabular":
-            raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
-        if (self.url is not None) != (self.kind == "endpoint"):
+        if (self.url is not None) != ("url" in keys):
             raise ValueError(
                 f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a "
-                f"url for kind endpoint only"
+                f"url for kind {kinds_with('url')} only"
             )
-        if self.dtype != "auto" and self.kind in ("endpoint", "tabular", "fake"):
+        if self.dtype != "auto" and "dtype" not in keys:
             raise ValueError(
                 f"kind {self.kind} with dtype; expected one for local language models only: a "
                 f"server has its own"
             )
-        if self.api != "auto" and self.kind in ("tabular", "fake"):
+        if self.api != "auto" and "api" not in keys:
             raise ValueError(f"kind {self.kind} with api; expected one for language models only")
-        if self.url is not None:
-            check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
+        self.of_kind.check(self)
         return self
+
+    @property
+    def of_kind(self) -> ModelKind:
+        """What its kind says of it."""
+        return KINDS[self.kind]
 
     @property
     def most_rows(self) -> int | None:
         """Most released rows in the context of a tabular model; None of others, which read
         demonstrations.
         """
-        return (self.rows or ROWS_IN_CONTEXT) if self.kind == "tabular" else None
+        return self.of_kind.most_rows and (self.rows or self.of_kind.most_rows)
+
+    @property
+    def number_format(self) -> str:
+        """See `ModelKind.number_format`."""
+        return self.of_kind.number_format(self)
+
+    def fingerprint(self, corpus: Sequence[str]) -> str:
+        """See `ModelKind.fingerprint`."""
+        return self.of_kind.fingerprint(self, corpus)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -166,40 +173,19 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         ModelError: it is the path of a folder that is not there, perhaps for now.
     """
     if changed := _CHANGES.fullmatch(name):
-        spec = resolve_model(changed[1], registry)
-        try:
-            return ModelSpec.model_validate(
-                {**spec.model_dump(), **dict(one.split("=") for one in changed[2].split("&"))}
-            )
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-        raise ModelRefusedError(
-            f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: "
-            f"{first['msg'].removeprefix('Value error, ')}"
-        )
+        changes = dict(change.split("=") for change in changed[2].split("&"))
+        return _changed(resolve_model(changed[1], registry), changes)
     named = {
         **{
-            one.name: ModelSpec(name=one.name, kind="transformers", id=one.id)
-            for one in PACKAGED.values()
+            model.name: ModelSpec(name=model.name, kind="transformers", id=model.id)
+            for model in PACKAGED.values()
         },
         **registry,
     }
     if name in named:
         return named[name]
     if name.lower().startswith(("http://", "https://")):
-        # no key, and not trusted with private rows; an entry of the registry may allow more
-        url, _, model = name.partition("#")
-        try:
-            return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
-        except ValidationError as error:
-            rule = (
-                error.errors(include_url=False)[0]["msg"]
-                .removeprefix("Value error, ")
-                .partition("; expected ")[0]
-            )
-        raise ModelRefusedError(
-            f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}"
-        )
+        return _at(name)
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
@@ -218,6 +204,34 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a "
         f"hub id org/name[@revision], or {ENDPOINT_FORM}"
     )
+
+
+def _changed(spec: ModelSpec, changes: Mapping[str, str]) -> ModelSpec:
+    try:
+        return ModelSpec.model_validate({**spec.model_dump(), **changes})
+    except ValidationError as error:
+        place, rule = _first_of(error)
+    raise ModelRefusedError(f"model {spec.name!r}: {place}: {rule}")
+
+
+def _at(address: str) -> ModelSpec:
+    """The model of `URL#MODEL`: no key goes with it, and it is not trusted with private rows; an
+    entry of the registry may allow more.
+    """
+    url, _, model = address.partition("#")
+    try:
+        return ModelSpec(name=model, kind="endpoint", id=model, url=url.rstrip("/"))
+    except ValidationError as error:
+        rule = _first_of(error)[1].partition("; expected ")[0]
+    raise ModelRefusedError(
+        f"model endpoint: {rule if model else 'no model is named'}; expected {ENDPOINT_FORM}"
+    )
+
+
+def _first_of(error: ValidationError) -> tuple[str, str]:
+    """The key and the rule that it breaks, of the first that is wrong."""
+    first = error.errors(include_url=False)[0]
+    return ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
 
 
 def prompts_of(
@@ -276,13 +290,7 @@ def score_prompts(
 
 
 def generate_texts(
-    generator: TextGenerator,
-    prompts: ReleasedPrompts | PrivatePrompts,
-    *,
-    new_tokens: int,
-    stop: Sequence[str],
-    temperature: float = 0.0,
-    seed: int = 0,
+    generator: TextGenerator, prompts: ReleasedPrompts | PrivatePrompts, sampling: Sampling
 ) -> list[str]:
     """`TextGenerator.generate` for prompts with their trust.
 
@@ -290,19 +298,9 @@ def generate_texts(
 
     Raises:
         PrivacyError: as `score_prompts`.
-        ParameterError: no token is allowed, the temperature is no number from 0 on, or a stop
-            string is empty.
     """
     _check_trust(generator.description, prompts)
-    if new_tokens < 1:
-        raise ParameterError("new_tokens", new_tokens, "at least 1")
-    if not 0 <= temperature < math.inf:
-        raise ParameterError("temperature", temperature, "a number from 0 on")
-    if isinstance(stop, str) or "" in stop:
-        raise ParameterError("stop", stop, "a list of strings that are not empty")
-    return generator.generate(
-        prompts.texts, new_tokens=new_tokens, stop=stop, temperature=temperature, seed=seed
-    )
+    return generator.generate(prompts.texts, sampling)
 
 
 def _check_trust(model: ModelDescription, prompts: ReleasedPrompts | PrivatePrompts) -> None:

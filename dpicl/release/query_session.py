@@ -42,7 +42,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.models.asking import AskedBy, public_answer
 from dpicl.models.embedding import check_embedder, embedder_fingerprint, open_embedder
 from dpicl.models.opening import open_scorer
-from dpicl.models.requests import Scorer, TextGenerator
+from dpicl.models.requests import Sampling, Scorer, TextGenerator
 from dpicl.models.spec import ModelSpec, generate_texts
 from dpicl.release.journal import FileJournal, FileSpending, KeptVotes, sweep_votes, votes_folder
 from dpicl.release.names import ReleaseFacts, accounts_of, open_account
@@ -142,9 +142,9 @@ class QuerySession:
                 prompts = ReleasedPrompts(
                     (asking_prompt(contract, [], keywords_query(contract, query, answer)),)
                 )
-                text = generate_texts(model, prompts, new_tokens=task.answer_tokens, stop=STOP)[
-                    0
-                ].strip()
+                text = generate_texts(
+                    model, prompts, Sampling(new_tokens=task.answer_tokens, stop=STOP)
+                )[0].strip()
             else:
                 text = answer_text(contract, answer)
             number, count, repeated = slot.number + 1, plan.shape.queries, slot.answer is not None

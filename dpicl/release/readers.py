@@ -30,7 +30,7 @@ from dpicl.models.asking import QUESTIONS, AskedBy, asked_by, public_answer
 from dpicl.models.embedding import open_embedder
 from dpicl.models.local.gguf_file import is_gguf, log
 from dpicl.models.local.model_files import chat_template, find_model_files
-from dpicl.models.opening import fingerprint_of, open_generator, open_scorer
+from dpicl.models.opening import open_generator, open_scorer
 from dpicl.models.requests import ModelDescription, Scorer
 from dpicl.models.spec import ModelSpec, Wanted
 from dpicl.models.votes import GeneratorModel
@@ -66,7 +66,7 @@ def writer_of(spec: ModelSpec, settings: Settings) -> GeneratorModel:
 
 def fingerprint(spec: ModelSpec) -> str:
     """The name of a model's weights in a release, without loading it."""
-    return fingerprint_of(spec, corpus=public_corpus())
+    return spec.fingerprint(public_corpus())
 
 
 def check_reading(
@@ -131,7 +131,7 @@ def settled_model(
         ModelError: it cannot be opened.
     """
     # it may have to be fetched
-    if spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure):
+    if not spec.of_kind.is_fetched or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure):
         return spec, None
     try:
         template = chat_template(find_model_files(str(spec.id), spec.revision)[0])

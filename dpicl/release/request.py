@@ -168,20 +168,18 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
     ensembles on a trusted server too. Raises ModelRefusedError: this one may not; PrivacyError: it
     counts in too few bits for texts that are not a benchmark's.
     """
-    is_server = on_texts(unit.method).votes_on_tokens and writer.kind == "endpoint"
+    is_server = on_texts(unit.method).votes_on_tokens and writer.of_kind.is_served
     if is_server or writer.trust != "local":
         raise ModelRefusedError(
             f"model {writer.name!r} is "
-            f"{'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and "
+            f"{'a server' if writer.of_kind.is_served else 'not trusted with private rows'}, and "
             f"raw rows stay "
             f"local; expected a local model as --generator, which may be another than the --model "
             f"that answers"
         )
-    if writer.kind == "endpoint" or contract.privacy.budget.benchmark:
+    if writer.of_kind.is_served or contract.privacy.budget.benchmark:
         return
-    from dpicl.models.opening import number_format  # of a table no model is opened
-
-    counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else number_format(writer)
+    counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else writer.number_format
     if counts_in != "float32":
         # voters are read in batches, and one prompt moves what rounding makes of the others: in
         # sixteen bits too far

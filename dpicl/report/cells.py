@@ -373,10 +373,6 @@ LEAST_QUERIES, SHARE = 10, 0.95
 """Answers are constant where at least this share of at least so many queries gets one label, which
 is right for a smaller share of them.
 """
-_IN_PROCESS = ("bundled", "tiny", "transformers")
-"""Kinds of models whose scores of labels are log-probabilities among all that a model could say."""
-_NO_MASS = ("one-label", "no-label", "parsed", "unparsed", "filtered", "refused", "rejected")
-"""Outcomes of a served model's answers whose scores are bounds or fixed."""
 
 
 @dataclass(frozen=True)
@@ -418,17 +414,6 @@ def masses(scores: np.ndarray) -> np.ndarray:
     rounding.
     """
     return np.asarray(np.exp(scores).sum(axis=1))
-
-
-def has_mass(kind: str, outcomes: Mapping[str, float]) -> bool:
-    """Whether scores of a kind of model are probabilities among all that it could say; of a server
-    by how its answers came about.
-    """
-    return kind in _IN_PROCESS or (
-        kind == "endpoint"
-        and outcomes.get("scored", 0) > 0
-        and not any(map(outcomes.get, _NO_MASS))
-    )
 
 
 def read_labelled(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpicl.models.kinds import kind_named
 from dpicl.report import sentences, words
 from dpicl.report import sentences as clients
 from dpicl.report.answers import answers, mass_blocks
@@ -221,7 +222,7 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
             f"the mean probability of every answer, at no "
             "cost; in-context is the first of them."
         )
-    if run.manifest.model and run.manifest.model.kind == "tabular":
+    if run.manifest.model and kind_named(run.manifest.model.kind).most_rows:
         notes.append(
             "The model reads released rows, k at most, and knows nothing without them: majority "
             "needs none, and there is no zero-shot."

@@ -20,12 +20,12 @@ from dpicl.ground.errors import DataError, RunError
 from dpicl.ground.yaml_file import validate
 from dpicl.methods.evaluation import results_frame_columns
 from dpicl.models.asking import AskedBy
+from dpicl.models.kinds import kind_named
 from dpicl.report.cells import (
     Cells,
     FirstAnswers,
     LabelCounts,
     first_answers,
-    has_mass,
     place_of,
     read_cells,
     read_labelled,
@@ -270,9 +270,9 @@ def load_run(folder: Path) -> Run:
                 "counts by name",
             )
         )
-    with_mass = manifest.model is not None and has_mass(
-        manifest.model.kind or manifest.model.name, counts
-    )
+    with_mass = manifest.model is not None and kind_named(
+        manifest.model.kind or manifest.model.name
+    ).has_mass(counts)
     publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
     units = sorted((folder / "units").glob("*"))
     labelled = read_labelled(units, publicly, benchmark, with_mass=with_mass)

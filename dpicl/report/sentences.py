@@ -15,6 +15,7 @@ import pandas as pd
 
 from dpicl.contract.periods import ONCE
 from dpicl.data.text_files import FORM_WORDS, Formed
+from dpicl.models.kinds import kind_named
 from dpicl.report import words
 from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock, TableCell
 from dpicl.report.cells import is_released, place_of
@@ -117,7 +118,7 @@ def what_was_run(
     parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
     if grid.epsilons:
         parts.append(f"ε = {words.listing(list(map(words.epsilon, grid.epsilons)))}")
-    if grid.shots and model and model.kind == "tabular":
+    if grid.shots and model and kind_named(model.kind).most_rows:
         parts.append(f"k = {max(grid.shots):,} released rows in context at most")
     elif grid.shots:
         parts.append(

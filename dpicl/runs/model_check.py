@@ -27,11 +27,18 @@ from dpicl.ground.errors import DpiclError, ModelError
 from dpicl.ground.files import read_json, write_json
 from dpicl.ground.processes import gpus_here
 from dpicl.home.settings import Settings
-from dpicl.methods.public_questions import IN_PROCESS, check_scores, check_votes
+from dpicl.methods.public_questions import check_scores, check_votes
 from dpicl.models.asking import public_answer
 from dpicl.models.embedding import embedder_fingerprint
-from dpicl.models.opening import estimated_memory, number_format, open_scorer, open_tabular
-from dpicl.models.requests import CONTINUATIONS, LabelledRows, Scorer, TextGenerator, prompt
+from dpicl.models.opening import open_scorer, open_tabular
+from dpicl.models.requests import (
+    CONTINUATIONS,
+    LabelledRows,
+    Sampling,
+    Scorer,
+    TextGenerator,
+    prompt,
+)
 from dpicl.models.spec import ModelSpec
 from dpicl.models.votes import GeneratorModel, VoteRequest, VoteRule
 from dpicl.release.readers import fingerprint, public_corpus, settled_model
@@ -86,19 +93,19 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
     if spec.most_rows:
         yield from _rows_steps(spec)
         return
-    if spec.kind not in ("endpoint", "fake"):
-        yield CheckedStep("fits the memory", True, estimated_memory(spec))
+    if memory := spec.of_kind.memory(spec):
+        yield CheckedStep("fits the memory", True, memory)
     started = time.monotonic()
     scorer = _opened(spec, settings)
     about, seconds = scorer.description, time.monotonic() - started
-    if spec.kind == "endpoint":
+    if spec.of_kind.is_served:
         yield CheckedStep("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
     else:
         where = getattr(scorer, "device", "cpu")
         yield CheckedStep(
             "loads",
             True,
-            f"{number_format(spec)} on {where}, {seconds:.1f} "
+            f"{spec.number_format} on {where}, {seconds:.1f} "
             f"s{'' if about.trained else '; random weights'}",
         )
     spec, asked = settled_model(spec, settings)
@@ -106,7 +113,7 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[CheckedStep]:
         scorer = _opened(spec, settings)
         yield CheckedStep("asked by its chat template, or by completion", True, asked.sentence)
     yield _scores(scorer, spec)
-    if spec.kind == "endpoint" or spec.kind in IN_PROCESS:
+    if spec.of_kind.is_served or spec.of_kind.is_exact:
         yield _exclusive(scorer, spec)
     yield from _votes(scorer, spec)
     if isinstance(scorer, TextGenerator):
@@ -184,7 +191,7 @@ def _exclusive(scorer: Scorer, spec: ModelSpec) -> CheckedStep:
             ]
         )
     except ModelError as error:
-        if spec.kind == "endpoint":
+        if spec.of_kind.is_served:
             return CheckedStep(check, True, f"no: {error}")
         raise
     check_scores(
@@ -198,7 +205,7 @@ def _exclusive(scorer: Scorer, spec: ModelSpec) -> CheckedStep:
 
 def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
     """Only a model that runs here reads private texts."""
-    if spec.kind not in IN_PROCESS:
+    if not spec.of_kind.is_exact:
         return
     model = cast(GeneratorModel, scorer)
     public, *voters = (model.leading + model.encode(one) for one in PROMPTS)
@@ -217,7 +224,7 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[CheckedStep]:
 
 
 def _writes(scorer: Any, spec: ModelSpec) -> CheckedStep:
-    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
+    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], Sampling(_NEW_TOKENS)))
     return CheckedStep("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
 
 
@@ -238,7 +245,7 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
         *plan.beside,
         *([plan.embedder] if plan.embedder else []),
     ]
-    if any(spec.kind not in IN_PROCESS for spec in specs):
+    if not all(spec.of_kind.is_exact for spec in specs):
         return None
     with suppress(DpiclError):  # a model that is not there is refused where it is opened
         files = [

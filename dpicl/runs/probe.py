@@ -31,7 +31,7 @@ from dpicl.methods.public_questions import check_scores
 from dpicl.methods.row_method import check_model, row_method
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.models.asking import public_answer
-from dpicl.models.opening import number_format, open_scorer, open_tabular
+from dpicl.models.opening import open_scorer, open_tabular
 from dpicl.models.requests import ModelDescription, Scorer, TabularModel, prompt
 from dpicl.models.spec import ModelSpec, Wanted
 from dpicl.release.readers import check_reading, public_corpus
@@ -155,14 +155,8 @@ def _longest(unit: Unit, contract: Declared) -> tuple[str, ...]:
 
 
 def tolerance_of(spec: ModelSpec) -> float:
-    """Nats by which a model's scores may depend on what is asked beside; servers are taken as they
-    are.
-    """
-    return (
-        TOLERANCE_OF_SIXTEEN_BITS
-        if spec.kind == "endpoint"
-        else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
-    )
+    """Nats by which a model's scores may depend on what is asked beside."""
+    return TOLERANCE.get(spec.number_format, TOLERANCE_OF_SIXTEEN_BITS)
 
 
 DESCRIPTIONS: dict[Wanted, str] = {"scores": "model.json", "text": "model-text.json"}

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.ground.errors import ModelError
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.requests import Tokens
+from dpicl.models.requests import Sampling, Tokens
 from dpicl.models.votes import VoteRequest, VoteRule, Votes, VotingSession, whole_votes
 from lab.architectures.small import write_small
 
@@ -183,9 +183,9 @@ def _differences(scorer: TransformersScorer, oracle: Oracle) -> Iterator[Callabl
     yield (
         lambda: (
             float(
-                [scorer.generate([prompt], new_tokens=NEW_TOKENS)[0] for prompt in prompts] != texts
+                [scorer.generate([prompt], Sampling(NEW_TOKENS))[0] for prompt in prompts] != texts
             )
-            + float(scorer.generate(prompts, new_tokens=NEW_TOKENS) != texts)
+            + float(scorer.generate(prompts, Sampling(NEW_TOKENS)) != texts)
         )
     )
 

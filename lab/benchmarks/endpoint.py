@@ -19,9 +19,10 @@ from pydantic import SecretStr
 
 from dpicl.models.endpoint.client import Client, Usage
 from dpicl.models.endpoint.protocol import RequestMode
-from dpicl.models.endpoint.replies import LabelRequest, LabelRequester
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.endpoint.ways import LabelRequest, ListWay
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import CONTINUATIONS
 from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, bench, sized
 from tests.library.endpoint_server import Habits, serving
@@ -71,9 +72,9 @@ async def _paced(url: str, connections: int, count: int) -> tuple[float, np.ndar
         [],
     )
     async with aclosing(client):
-        asker = LabelRequester(
+        asker = ListWay(
             client,
-            RequestMode("completions", "top-logprobs", 20),
+            RequestMode("completions", "top-20 logprobs", 20),
             LabelRequest.public(CONTINUATIONS),
         )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from dpicl.home.settings import Settings
-from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.padded_reader import LoadedModel, read_padded
 from dpicl.models.local.tree_reader import LEAST_SAVING, grow_tree, read_shared
 from dpicl.models.requests import Tokens
 from lab.benchmarks.figures import Figures, bench, best_of, sized
@@ -57,11 +57,11 @@ def scoring(figures: Figures, shape: str, name: str, texts: Sequence[str]) -> No
     from one prompt at a time.
     """
     model, rows = random_llama(shape, DTYPE, KIND), _rows(texts, SHAPES[shape][-1])
-    wanted, limits = [(len(row) - 1,) for row in rows], {"device": DEVICE, "token_budget": BUDGET}
+    wanted, loaded = [(len(row) - 1,) for row in rows], LoadedModel(model, DEVICE, BUDGET)
     few = rows[:FEW]
     single = _seconds(lambda: one_by_one(model, few)) / len(few)
-    padded = _seconds(lambda: list(read_padded(model, few, wanted[:FEW], **limits))) / len(few)
-    shared = _seconds(lambda: list(read_shared(model, rows, wanted, **limits))) / len(rows)
+    padded = _seconds(lambda: list(read_padded(loaded, few, wanted[:FEW]))) / len(few)
+    shared = _seconds(lambda: list(read_shared(loaded, rows, wanted))) / len(rows)
     tree = sum(
         len(segment.tokens) for segment in grow_tree(rows, least_saving=LEAST_SAVING).segments
     )
@@ -78,7 +78,7 @@ def scoring(figures: Figures, shape: str, name: str, texts: Sequence[str]) -> No
     )
     alone, both = (
         one_by_one(model, rows)[:, :2],
-        ordered(read_shared(model, rows, wanted, **limits), len(rows))[:, :2],
+        ordered(read_shared(loaded, rows, wanted), len(rows))[:, :2],
     )
     figures.at_least(f"shared-over-one-at-a-time-{shape}-{name}", single / shared, 5, "x")
     figures.at_least(

@@ -31,7 +31,8 @@ from dpicl.data.reading.split import SplitTable, fewer
 from dpicl.home.settings import Settings
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.models.opening import BUNDLED, open_scorer
+from dpicl.models.kinds.local import BUNDLED
+from dpicl.models.opening import open_scorer
 from dpicl.models.requests import CONTINUATIONS, Scorer
 from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import MethodName

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.local.packed_rows import NAME
-from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.padded_reader import LoadedModel, read_padded
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.local.tree_reader import LEAST_SAVING, PrefixTree, grow_tree, read_shared
@@ -68,18 +68,14 @@ def ordered(
 
 def _padded(model: Any, rows: Rows) -> torch.Tensor:
     return ordered(
-        read_padded(
-            model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET
-        ),
+        read_padded(LoadedModel(model, CPU, BUDGET), rows, [(len(row) - 1,) for row in rows]),
         len(rows),
     )
 
 
 def _shared(model: Any, rows: Rows) -> torch.Tensor:
     return ordered(
-        read_shared(
-            model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET
-        ),
+        read_shared(LoadedModel(model, CPU, BUDGET), rows, [(len(row) - 1,) for row in rows]),
         len(rows),
     )
 

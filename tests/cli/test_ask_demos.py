@@ -16,7 +16,8 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.parts import Target
 from dpicl.data.prompts import central_queries
 from dpicl.data.reading.queries import read_unlabelled
-from dpicl.models.requests import CONTINUATIONS, HashScorer, prompt
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import CONTINUATIONS, prompt
 from tests.cli.conftest import Cli
 from tests.harness import Place, install, shop, shop_rows
 from tests.library.kinds import kind_contract, kind_rows, kind_tree

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpicl.home.settings import Settings
-from dpicl.models.opening import BUNDLED
+from dpicl.models.kinds.local import BUNDLED
 from dpicl.runs.model_check import FOLDER, remembered
 from dpicl.runs.plan import plan_for
 from tests.cli.conftest import Cli

@@ -18,6 +18,7 @@ from dpicl.cli.ask import read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.data.prompts import central_queries
 from dpicl.data.reading.queries import read_unlabelled
+from dpicl.models.kinds import kind_named
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.opening import close_scorers
@@ -25,7 +26,7 @@ from dpicl.models.requests import CONTINUATIONS, prompt
 from dpicl.release.readers import public_corpus
 from dpicl.release.table_files import read_table
 from dpicl.report.answers import constant_sentences
-from dpicl.report.cells import LabelCounts, constant, has_mass
+from dpicl.report.cells import LabelCounts, constant
 from dpicl.report.load import load_run
 from dpicl.report.opening import overview, story
 from tests.cli.conftest import Cli
@@ -113,7 +114,7 @@ def test_some_cells_are_told_as_some_and_no_cell_as_none() -> None:
 def test_labels_have_a_probability_where_scores_are_none_of_their_bounds(
     kind: str, outcomes: dict[str, float], shown: bool
 ) -> None:
-    assert has_mass(kind, outcomes) == shown
+    assert kind_named(kind).has_mass(outcomes) == shown
 
 
 def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Sampling
 
 LABELS = ("No", "Yes")
 WORDS = tuple(f"word{number}" for number in range(18))
@@ -35,7 +36,7 @@ def writing(prompt: str, temperature: float, seed: int) -> str:
     if "WORDLESS" in prompt:
         return ""
     return (
-        f"{HashScorer().generate([prompt], new_tokens=8, temperature=temperature, seed=seed)[0]}\nAnd "  # noqa: E501
+        f"{HashScorer().generate([prompt], Sampling(new_tokens=8, temperature=temperature, seed=seed))[0]}\nAnd "  # noqa: E501
         f""
         f""
         f""

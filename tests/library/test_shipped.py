@@ -14,7 +14,8 @@ import dpicl
 from dpicl.contract import load_contract
 from dpicl.ground.cache import DIGESTS, checked
 from dpicl.ground.errors import SourceError
-from dpicl.models import opening
+from dpicl.models.kinds import local
+from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec
 from tools.digests import SHIPPED, current
 
@@ -74,12 +75,12 @@ def test_the_bundled_model_is_not_opened_with_another_weight(
 ) -> None:
     copy = _copied("models/bundled", tmp_path)
     _flipped(copy / "model.safetensors")
-    monkeypatch.setattr(opening, "BUNDLED", copy)
+    monkeypatch.setattr(local, "BUNDLED", copy)
     spec = ModelSpec(name="ours", kind="bundled")
     with pytest.raises(SourceError, match=REFUSED):
-        opening.open_scorer(spec, models_folder=tmp_path, corpus=())
+        open_scorer(spec, models_folder=tmp_path, corpus=())
     with pytest.raises(SourceError, match=REFUSED):
-        opening.fingerprint_of(spec, corpus=())
+        spec.fingerprint(())
 
 
 def test_every_public_table_states_what_it_is() -> None:

@@ -18,7 +18,7 @@ from dpicl.ground.types import QueryTable
 from dpicl.methods import METHODS, tabular, tabular_method
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import averaged, is_drawn, mean_of_draws
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.release.names import parameters_of
 from tests.direct import release, run
 from tests.library.examples import random_table, small_contract

@@ -15,7 +15,8 @@ import pytest
 
 from dpicl.ground.errors import BudgetError, DpiclError, PrivacyError
 from dpicl.home.settings import Settings
-from dpicl.models.requests import HashScorer, Progress
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Progress
 from dpicl.report import report_steps
 from dpicl.runs import evaluate
 from dpicl.runs.artefacts import remove_private

@@ -20,8 +20,9 @@ from dpicl.ground.files import read_json
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods.row_method import answered_rows, contexts, row_method
+from dpicl.models.kinds.local import Tabular
 from dpicl.models.opening import open_tabular
-from dpicl.models.spec import ROWS_IN_CONTEXT, ModelSpec
+from dpicl.models.spec import ModelSpec
 from dpicl.runs.artefacts import PREDICTIONS, read_released
 from dpicl.runs.evaluate import read_prompts
 from dpicl.runs.plan import draft_plan, make_plan, quote_plan
@@ -330,7 +331,7 @@ def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -
     )
     assert done.returncode == 0, done.stderr
     manifest = json.loads((place.run("cli") / "manifest.json").read_text())
-    assert manifest["model"]["name"] == "mine" and manifest["grid"]["shots"] == [ROWS_IN_CONTEXT]
+    assert manifest["model"]["name"] == "mine" and manifest["grid"]["shots"] == [Tabular.most_rows]
 
 
 def test_a_probe_is_asked_of_made_up_rows(place: Place) -> None:

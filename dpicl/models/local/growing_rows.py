@@ -3,10 +3,8 @@ what was read before kept.
 
 Rows are read in chunks, padded on the left to the same width; each later step appends as many
 tokens to every row of a chunk. A chunk whose rows did not grow alike is read anew, and rows that
-are not needed any more leave it.
-
-How a model's own pass reads rows that grow: whole rows packed one after another at first, shared
-beginnings once, then the newest token of each.
+are not needed any more leave it. A model's own pass packs whole rows one after another at first,
+shared beginnings once, and then reads the newest token of each.
 """
 
 from __future__ import annotations
@@ -21,8 +19,9 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import Cache, DynamicLayer
 
-from dpicl.models.local.packed_rows import Attend, Pair
+from dpicl.models.local.packed_rows import PackedRow, Pair
 from dpicl.models.local.padded_reader import (
+    LoadedModel,
     pad_left,
     plan_batches,
     read_padded,
@@ -68,9 +67,8 @@ class PreallocatedCacheLayer(DynamicLayer):
     Keys and values are of shape (rows, heads, columns, width).
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._stores: list[torch.Tensor] = []
+    _stores: list[torch.Tensor]
+    """Keys and values with columns to grow into, once there are any."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
@@ -94,7 +92,7 @@ class PreallocatedCacheLayer(DynamicLayer):
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keep these rows."""
-        if self._stores:
+        if self.is_initialized:
             stop = self.get_seq_length()
             self._stores = [store[indices] for store in self._stores]
             self.keys, self.values = (store[:, :, :stop] for store in self._stores)
@@ -144,13 +142,11 @@ class _Chunk:
         padded = pad_left(new)
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
         output = reader.model(
-            input_ids=torch.as_tensor(padded.tokens, device=reader.device),
-            attention_mask=torch.as_tensor(
-                np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device
+            input_ids=reader.on_device(padded.tokens),
+            attention_mask=reader.on_device(
+                np.concatenate([held.astype(np.int64), padded.mask], axis=1)
             ),
-            position_ids=torch.as_tensor(
-                padded.positions + self.lengths[:, np.newaxis], device=reader.device
-            ),
+            position_ids=reader.on_device(padded.positions + self.lengths[:, np.newaxis]),
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,
@@ -284,9 +280,8 @@ def _probed(reader: Reader, own_pass: Pass | None, ends: Sequence[Sequence[int]]
         [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)],
         tolerance_of(reader.model),
     )
-    for places, whole in read_padded(
-        reader.model, _PROBE, wanted, device=reader.device, token_budget=64
-    ):
+    plain = LoadedModel(reader.model, reader.device, 64)
+    for places, whole in read_padded(plain, _PROBE, wanted):
         found = torch.stack([steps[wanted[row].index(place)][row] for row, place in places])
         if not torch.allclose(whole.float(), found.float(), rtol=tolerance, atol=tolerance):
             return None
@@ -349,7 +344,7 @@ class CachedSession:
 
 @dataclass(frozen=True)
 class _ToOwnRow:
-    """See `tree_attention.Attend`: one query of each row, to the columns that the row has in a
+    """See `packed_rows.Attend`: one query of each row, to the columns that the row has in a
     padded bank (rows, heads, columns, width).
     """
 
@@ -373,19 +368,10 @@ class _ToOwnRow:
 
 
 @dataclass(frozen=True)
-class _Newest:
-    """See `tree_attention.Plan`: a token more of each row, all of which are asked for."""
+class _Newest(PackedRow):
+    """A token more of each row, all of which are asked for."""
 
     cache: Cache
-    attend: Attend
-    asked: torch.Tensor
-    last: int
-    longest: int
-
-    @property
-    def attend_last(self) -> Attend:
-        """As everywhere."""
-        return self.attend
 
     def bank(self, layer: int, row: Pair) -> Pair:
         """All that is kept, and these."""
@@ -444,18 +430,16 @@ def read_beginnings(
     """
     kept, order, logits = _Kept(np.array([len(row) for row in rows])), list[int](), []
     for places, part in read_shared(
-        own.model,
+        LoadedModel(own.model, torch.device("cpu"), token_budget),
         rows,
         [(len(row) - 1,) for row in rows],
-        device=torch.device("cpu"),
-        token_budget=token_budget,
         own_pass=own,
         keep=kept.by_layer,
     ):
         order += [row for row, _ in places]
         logits.append(part)
     for layer in sorted(kept.layers):  # each goes as it is copied: all would be twice the memory
-        keys, values = (one.transpose(1, 2) for one in kept.layers.pop(layer))
+        keys, values = (states.transpose(1, 2) for states in kept.layers.pop(layer))
         cache.update(keys, values, layer)
     return torch.cat(logits)[torch.tensor(order).argsort()]
 
@@ -475,5 +459,8 @@ def read_newest(
     """
     asked, positions = torch.arange(len(tokens)), torch.from_numpy(lengths)
     last = own.model.config.num_hidden_layers - 1
-    plan = _Newest(cache, _ToOwnRow(lengths + 1), asked, last, int(lengths.max()) + 1)
-    return own(plan, torch.tensor(tokens), positions, asked, among)
+    attend, longest = _ToOwnRow(lengths + 1), int(lengths.max()) + 1
+    row = _Newest(
+        torch.tensor(tokens), positions, attend, attend, asked, asked, last, longest, cache
+    )
+    return own(row, among)

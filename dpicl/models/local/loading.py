@@ -1,14 +1,9 @@
-"""Loading a language model in the usual transformers layout, and special tokens of its tokenizer.
+"""Loading a model in the usual transformers layout: a language model with its tokenizer and chat
+template, or a sentence encoder; and whether it fits the memory, which its files say beforehand.
 
-No code from a model's folder is run, and no pickled weights are read.
-
-A local model as a chat: the same messages as a served one gets, written out by the template in the
-model's folder.
-
-A sentence encoder on this machine: a transformers encoder whose tokens' vectors are pooled, in the
-layout of sentence-transformers or plain.
-
-Whether a model fits, before it is loaded: the sizes in its files against the memory that is free.
+No code from a model's folder is run, and no pickled weights are read. A chat gets the same messages
+as that of a server. An encoder's vectors of tokens are pooled, in the layout of
+sentence-transformers or plain.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from dpicl.ground.errors import ModelError, ParameterError
+from dpicl.ground.errors import ModelError, ParameterError, first_line
 from dpicl.models.endpoint.protocol import chat_messages
 from dpicl.models.local.model_files import (
     Dtype,
@@ -82,10 +77,9 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
             f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model"
         ) from None
     except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelError(
-            f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and "
-            f"tokenizer files"
+            f"model {name!r} cannot be loaded ({first_line(error)}); expected config, safetensors "
+            f"and tokenizer files"
         ) from None
     model, report = loaded
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
@@ -271,12 +265,9 @@ class SentenceEncoder:
                 model_kwargs={"use_safetensors": True, "dtype": torch.float32},
             )
         except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
-            reason = (
-                (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
-            )
             raise ModelError(
-                f"embedder {spec.name!r} cannot be loaded ({reason}); expected a sentence encoder "
-                f"with safetensors"
+                f"embedder {spec.name!r} cannot be loaded ({first_line(error)}); expected a "
+                f"sentence encoder with safetensors"
             ) from None
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
@@ -298,7 +289,7 @@ def _check_modules(folder: Path, name: str) -> None:
     if not stated.exists():
         return
     try:
-        kinds = [str(one["type"]) for one in json.loads(stated.read_text("utf-8"))]
+        kinds = [str(part["type"]) for part in json.loads(stated.read_text("utf-8"))]
     except (ValueError, KeyError, TypeError):
         raise ModelError(
             f"embedder {name!r}: its modules.json is damaged; expected that of "
@@ -350,7 +341,8 @@ def needed_bytes(folder: Path, dtype: Dtype) -> int | None:
                 header: dict[str, Any] = json.loads(
                     file.read(int.from_bytes(file.read(8), "little"))
                 )
-            for tensor in (one for key, one in header.items() if key != "__metadata__"):
+            header.pop("__metadata__", None)
+            for tensor in header.values():
                 begin, end = tensor["data_offsets"]
                 total += (
                     prod(tensor["shape"]) * _BYTES[dtype]
@@ -400,7 +392,7 @@ def placed(
         return {"": device}
     if several and device.type == "cuda":
         devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-        free = sum(free_bytes(one) or 0 for one in devices)
+        free = sum(free_bytes(gpu) or 0 for gpu in devices)
         if len(devices) > 1 and needed * _ROOM <= free:
             return "auto"
     raise ModelError(

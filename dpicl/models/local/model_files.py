@@ -1,7 +1,5 @@
-"""Finding a model's files: a folder of ours, or a snapshot fetched from the hub.
-
-What a model's config says before its weights are there: the type they are kept in, and whether they
-are quantised.
+"""A model's files: a folder, or a snapshot fetched from the hub; the digest that names them; and
+what the config says before weights are there, their type and whether they are quantised.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ def find_checkpoint(path: str) -> Path:
     """
     place = Path(path).expanduser()
     found = (
-        sorted(one for one in place.iterdir() if is_checkpoint(str(one)))
+        sorted(file for file in place.iterdir() if is_checkpoint(str(file)))
         if place.is_dir()
         else [place]
     )
@@ -265,10 +263,10 @@ def kept_dtype(config: dict[str, Any]) -> Dtype:
     text = config.get("text_config")
     stated = next(
         (
-            one[key]
-            for one in (config, text if isinstance(text, dict) else {})
+            part[key]
+            for part in (config, text if isinstance(text, dict) else {})
             for key in ("dtype", "torch_dtype")
-            if one.get(key)
+            if part.get(key)
         ),
         "float32",
     )

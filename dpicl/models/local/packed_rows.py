@@ -1,13 +1,10 @@
 """Attention over a prefix tree: one packed row without padding, shared beginnings read once.
 
-Registered with transformers as the attention `dpicl_tree`; outside of `reading` it is plain
-scaled-dot-product attention.
-
-Attention of a packed row on a CPU: small products, whose parts stay in its cache.
-
-Attention of a packed row on a GPU: one call for each layer, which leaves out what no query may see.
-
-A Llama's pass over a packed row on a CPU, by its own weights, without what nobody asks for.
+It is registered with transformers as the attention `dpicl_tree`, and outside of `reading` it is
+plain scaled-dot-product attention. On a CPU a row attends by blocks, in small products whose parts
+stay in its cache (`ByBlocks`); on a GPU in one call for each layer, which leaves out what no query
+may see (`ByMask`). A Llama on a CPU is read by its weights alone, without what nobody asks for
+(`LlamaPass`).
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -46,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ByBlocks:
-    """See `tree_attention.Attend`; all blocks attend to the first `trunk` tokens of the bank."""
+    """See `Attend`; all blocks attend to the first `trunk` tokens of the bank."""
 
     blocks: Sequence[Block]
     trunk: int
@@ -91,10 +88,11 @@ def _attend(
     return output, logs
 
 
-def _merged(one: Pair, other: Pair) -> Pair:
-    """Equation (1)."""
-    share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1).to(one[0].dtype)
-    return torch.lerp(one[0], other[0], share), torch.logaddexp(one[1], other[1])
+def _merged(attended: Pair, more: Pair) -> Pair:
+    """What is attended to in two parts of the bank, from what is attended to in each."""
+    (output, logs), (other, other_logs) = attended, more
+    share = torch.sigmoid(other_logs - logs).unsqueeze(-1).to(output.dtype)
+    return torch.lerp(output, other, share), torch.logaddexp(logs, other_logs)
 
 
 NAME = "dpicl_tree"
@@ -108,49 +106,40 @@ class NotShareable(Exception):
     """This model attends in a way that a tree cannot give, such as through a window."""
 
 
-class AttentionPlan(Protocol):
-    """How one packed row attends: of the last layer only the tokens `asked`, ascending; positions
-    are below `longest`.
+@dataclass(frozen=True)
+class PackedRow:
+    """One packed row, and how it attends.
+
+    Args:
+        tokens, positions: shape (tokens,); positions are below `longest`.
+        attend: in all layers but the last, which has the number `last`.
+        attend_last: in the last layer, of the tokens `asked` alone.
+        asked: places in the row, ascending, shape (asked,).
+        wanted: places whose logits are wanted, ascending, each of them asked.
     """
 
-    @property
-    def attend(self) -> Attend:
-        """In all layers but the last."""
-
-    @property
-    def attend_last(self) -> Attend:
-        """In the last layer."""
-
-    @property
-    def last(self) -> int:
-        """Number of the last layer."""
-
-    @property
-    def asked(self) -> torch.Tensor:
-        """Places in the row, shape (asked,)."""
-
-    @property
-    def longest(self) -> int:
-        """A bound on positions."""
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    attend: Attend
+    attend_last: Attend
+    asked: torch.Tensor
+    wanted: torch.Tensor
+    last: int
+    longest: int
 
     def bank(self, layer: int, row: Pair) -> Pair:
         """Keys and values that a layer attends to, by those of this row, which may be kept."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One packed row: how it attends, what is remembered from earlier rows, and what to remember.
+class Reading(PackedRow):
+    """A row of a tree: what is remembered from earlier rows, and what to remember.
 
     The bank of keys is the remembered ones, then this row's; `kept` are the ranges of it that go to
-    `remembered`, layer by layer, and `keep` is told of this row's. Layer `last` attends for the
-    tokens `asked` alone.
+    `remembered`, layer by layer, and `keep` is told of this row's.
     """
 
-    attend: Attend
-    last: int
-    asked: torch.Tensor
-    attend_last: Attend
-    longest: int
     memory: Mapping[int, Pair]
     kept: Sequence[tuple[int, int]]
     keep: Callable[[int, Pair], None] | None = None
@@ -236,7 +225,7 @@ def _mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
 AttentionInterface.register(NAME, _tree_attention)
 AttentionMaskInterface.register(NAME, _mask)
 BLOCK = 128
-"""Of queries: see above."""
+"""Queries are filled up to a multiple of so many."""
 _KINDS = 64
 """Compiled at most, of number formats, grouped heads, batches of one block and of many; beyond,
 torch would compute each score apart, and not say so.
@@ -245,7 +234,7 @@ torch would compute each score apart, and not say so.
 
 @dataclass(frozen=True)
 class ByMask:
-    """See `tree_attention.Attend`.
+    """See `Attend`.
 
     Args:
         segments: of every token of the bank, which holds ancestors before their descendants.
@@ -341,26 +330,23 @@ class LlamaPass:
 
     def __call__(
         self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
+        row: PackedRow,
         among: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
-        model, asked = self.model.model, plan.asked
-        hidden = embedding(tokens, model.embed_tokens.weight)
-        cos, sin = (table[positions] for table in self._tables(plan.longest))
+        model, asked = self.model.model, row.asked
+        hidden = embedding(row.tokens, model.embed_tokens.weight)
+        cos, sin = (table[row.positions] for table in self._tables(row.longest))
         for number, layer in enumerate(self._layers):
             normed, attention = _normed(layer.input_layernorm, hidden), layer.self_attn
             key = _turned(self._heads(self._times(normed, attention.k_proj)), cos, sin)
             value = self._heads(self._times(normed, attention.v_proj))
-            if number == plan.last:
+            if number == row.last:
                 hidden, normed, cos, sin = hidden[asked], normed[asked], cos[asked], sin[asked]
             query = _turned(self._heads(self._times(normed, attention.q_proj)), cos, sin)
-            attend = plan.attend_last if number == plan.last else plan.attend
+            attend = row.attend_last if number == row.last else row.attend
             attended = (
-                attend(query, plan.bank(number, (key, value)), attention.scaling)[0]
+                attend(query, row.bank(number, (key, value)), attention.scaling)[0]
                 .transpose(0, 1)
                 .flatten(1)
             )
@@ -368,7 +354,7 @@ class LlamaPass:
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
             gate = silu(self._times(normed, mlp.gate_proj)).mul_(self._times(normed, mlp.up_proj))
             hidden = hidden + self._times(gate, mlp.down_proj)
-        places = torch.searchsorted(asked, wanted)
+        places = torch.searchsorted(asked, row.wanted)
         states, head = _normed(model.norm, hidden[places]), self.model.lm_head
         return self._times(states, head) if among is None else linear(states, head.weight[among])
 
@@ -408,7 +394,7 @@ def _normed(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
 def _turned(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """R: the halves of every head turned against each other."""
     turned, half = torch.empty_like(states), states.shape[-1] // 2
-    one, other = states[..., :half], states[..., half:]
-    torch.mul(one, cos, out=turned[..., :half]).addcmul_(other, sin, value=-1)
-    torch.mul(other, cos, out=turned[..., half:]).addcmul_(one, sin)
+    first, second = states[..., :half], states[..., half:]
+    torch.mul(first, cos, out=turned[..., :half]).addcmul_(second, sin, value=-1)
+    torch.mul(second, cos, out=turned[..., half:]).addcmul_(first, sin)
     return turned

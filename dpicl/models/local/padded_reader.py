@@ -1,13 +1,11 @@
-"""Reading many token sequences in batches, for models that cannot share beginnings, and in pieces
-that fit the memory.
-
-Laying token sequences out for a model: rows, batches and padding.
+"""Reading many token sequences in padded batches, for models that cannot share beginnings: how
+rows are laid out, which are read together, and what becomes of a batch that memory does not hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -39,7 +37,7 @@ LAYOUTS: tuple[Layout, ...] = tuple(READ_AS)
 
 @dataclass(frozen=True)
 class ReadingMode:
-    """How a model is read; `reading_mode.find_mode` finds out.
+    """How a model is read; `reading_mode.find` finds out.
 
     Args:
         options: what its forward pass takes beside tokens.
@@ -65,14 +63,28 @@ class ReadingMode:
         return self.apart is not None and length > self.apart
 
 
+@dataclass(frozen=True)
+class LoadedModel:
+    """A causal language model as it is read.
+
+    Args:
+        device: where tokens go to, and logits come back from.
+        token_budget: tokens of a forward pass; a longer row is read alone.
+        mode: how it may be read.
+    """
+
+    model: Any
+    device: torch.device
+    token_budget: int
+    mode: ReadingMode = field(default=ReadingMode(), kw_only=True)
+
+    def on_device(self, numbers: Any) -> torch.Tensor:
+        """Whole numbers, a list of them or an array, where the model is."""
+        return torch.as_tensor(numbers, device=self.device)
+
+
 def read_padded(
-    model: Any,
-    rows: Sequence[Tokens],
-    wanted: Sequence[Sequence[int]],
-    *,
-    device: torch.device,
-    token_budget: int,
-    mode: ReadingMode = ReadingMode(),
+    loaded: LoadedModel, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Places, torch.Tensor]]:
     """Logits at the wanted positions of every row, in no particular order.
 
@@ -82,6 +94,7 @@ def read_padded(
     Raises:
         ModelError: memory does not suffice for one row.
     """
+    mode = loaded.mode
 
     @torch.inference_mode()
     def read(batch: Sequence[int]) -> tuple[Places, torch.Tensor]:
@@ -92,14 +105,16 @@ def read_padded(
         options: dict[str, Any] = {"logits_to_keep": -min(from_end, default=-1), "use_cache": False}
         options = {name: value for name, value in options.items() if name in mode.options}
         if mode.pads:
-            options["attention_mask"] = torch.as_tensor(padded.mask, device=device)
+            options["attention_mask"] = loaded.on_device(padded.mask)
         if mode.layout == "padded":
-            options["position_ids"] = torch.as_tensor(padded.positions, device=device)
-        logits = model(input_ids=torch.as_tensor(padded.tokens, device=device), **options).logits
-        return places, logits[lines, from_end].to(device)
+            options["position_ids"] = loaded.on_device(padded.positions)
+        logits = loaded.model(input_ids=loaded.on_device(padded.tokens), **options).logits
+        return places, logits[lines, from_end].to(loaded.device)
 
     for batch in plan_batches(
-        [len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike
+        [len(row) for row in rows],
+        0 if mode.layout == "alone" else loaded.token_budget,
+        mode.alike,
     ):
         yield from run_with_oom_retry(batch, read)
 

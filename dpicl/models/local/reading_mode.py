@@ -5,11 +5,11 @@ Models attend in ways of their own: a state that runs through padding, positions
 themselves, a bias by distance, a window. None of it is looked up. A way of reading that gives other
 numbers is not taken, and a model that no way reads rightly is refused, before anything is charged.
 
+It is found once, and kept by the digest of the model's files, of the program and of the packages
+that read it.
+
 Not covered what differs only in prompts that are longer than the probe's, but for windows and
 positions that the config states.
-
-How a model may be read is found once: kept by the digest of its files, of the program and of the
-packages that read it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 
 from dpicl.ground.cache import cache_folder, kept_sha256
 from dpicl.ground.errors import ModelError, RunError
@@ -37,6 +38,7 @@ from dpicl.models.local.packed_rows import NAME, LlamaPass
 from dpicl.models.local.padded_reader import (
     EXACT,
     LAYOUTS,
+    LoadedModel,
     Places,
     ReadingMode,
     read_padded,
@@ -102,22 +104,23 @@ def find(
         frozenset(inspect.signature(model.forward).parameters),
         _apart(model.config),
     )
-    judge = _judge(
+    reference = _reference(
         model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device
     )
     modes = [
         *(ReadingMode(layout, options, apart) for layout in LAYOUTS),
         ReadingMode("alone", frozenset()),
     ]
-    limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
-        if not _attend(model, attention) or (attention == NAME and not _shares(judge, device)):
+        if not _attend(model, attention) or (attention == NAME and not reference.shares()):
             continue
         for mode in modes:
-            if judge.agrees(partial(read_padded, model, rows, _wanted(rows), mode=mode, **limits)):
-                shares = attention == NAME
-                return ModelReading(mode, shares, shares and _passes(judge, device))
+            loaded = LoadedModel(model, device, _BUDGET, mode=mode)
+            if reference.agrees(partial(read_padded, loaded, rows, _wanted(rows))):
+                shares, own_pass = attention == NAME, LlamaPass.of(model)
+                has_own = shares and own_pass is not None and reference.shares(own_pass)
+                return ModelReading(mode, shares, has_own)
     raise ModelError(
         f"model {name!r} is a {type(model).__name__} that answers the same prompt in several "
         f"ways; expected another model"
@@ -125,7 +128,7 @@ def find(
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Reference:
     """What every way of reading must agree with: `plain`, closely, of a model in half precision in
     float32, whose rounding hides no mistake.
 
@@ -135,6 +138,7 @@ class _Judge:
     """
 
     model: Any
+    device: torch.device
     rows: Sequence[Tokens]
     plain: dict[Place, torch.Tensor]
     own: dict[Place, torch.Tensor] | None
@@ -147,35 +151,32 @@ class _Judge:
             exact = _all(read, self.plain, _close)
         return exact and _all(read, self.own, _near)
 
+    def shares(self, own_pass: Pass | None = None) -> bool:
+        """Whether a tree gives it too: in short batches, which remember, and in one, which fills
+        several blocks of a GPU.
 
-def _judge(
+        Args:
+            own_pass: in place of transformers' own.
+        """
+        wanted = _wanted(self.rows)
+        return all(
+            self.agrees(partial(read_shared, loaded, self.rows, wanted, own_pass=own_pass))
+            for loaded in (
+                LoadedModel(self.model, self.device, budget) for budget in (_BUDGET, _WHOLE)
+            )
+        )
+
+
+def _reference(
     model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device
-) -> _Judge:
-    """A model that cannot compute in float32 is judged as it is, with room for rounding."""
+) -> _Reference:
+    """A model that cannot compute in float32 is taken as it is, with room for rounding."""
     read = partial(_plain, model, name, rows, options, device)
     if not can_be_exact(model, rows[0], device):
-        return _Judge(model, rows, read(tolerance_of(model)), None)
+        return _Reference(model, device, rows, read(tolerance_of(model)), None)
     own = read(_ANY)
     with in_float32(model):
-        return _Judge(model, rows, read(EXACT), own)
-
-
-def _shares(judge: _Judge, device: torch.device, own_pass: Pass | None = None) -> bool:
-    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one,
-    which fills several blocks of a GPU.
-    """
-    read = partial(
-        read_shared, judge.model, judge.rows, _wanted(judge.rows), device=device, own_pass=own_pass
-    )
-    return all(judge.agrees(partial(read, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
-
-
-def _passes(judge: _Judge, device: torch.device) -> bool:
-    """Whether there is a faster pass over packed rows than transformers' own, which gives what
-    plain prompts give.
-    """
-    own = LlamaPass.of(judge.model)
-    return own is not None and _shares(judge, device, own)
+        return _Reference(model, device, rows, read(EXACT), own)
 
 
 def probe_length(config: Any) -> int:
@@ -221,14 +222,14 @@ def _apart(config: Any) -> int | None:
         for rope in _ropes(text)
         if rope.get("rope_type") in _GROWING_ROPES
     ]
-    return min((int(one) for one in stated if one), default=None)
+    return min((int(length) for length in stated if length), default=None)
 
 
 def _ropes(config: Any) -> list[dict[str, Any]]:
     """What a config says of its rotary positions, for all layers or for each kind of them."""
     stated = getattr(config, "rope_parameters", None)
     stated = stated if isinstance(stated, dict) else {}
-    return [stated, *(one for one in stated.values() if isinstance(one, dict))]
+    return [stated, *(rope for rope in stated.values() if isinstance(rope, dict))]
 
 
 def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
@@ -335,18 +336,18 @@ def _all(
     )
 
 
-def _close(one: torch.Tensor, other: torch.Tensor, tolerance: float = EXACT) -> bool:
-    return one.shape == other.shape and bool(
-        torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+def _close(row: torch.Tensor, plain: torch.Tensor, tolerance: float = EXACT) -> bool:
+    return row.shape == plain.shape and bool(
+        torch.allclose(row, plain, rtol=tolerance, atol=tolerance)
     )
 
 
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _near(row: torch.Tensor, plain: torch.Tensor) -> bool:
     """Rounding makes a few hundredths of the spread, and tenths where it sends a token to another
     expert.
     """
-    return one.shape == other.shape and bool(
-        (one - other).square().mean().sqrt() <= _NEAR * other.std()
+    return row.shape == plain.shape and bool(
+        (row - plain).square().mean().sqrt() <= _NEAR * plain.std()
     )
 
 
@@ -360,6 +361,17 @@ def _attend(model: Any, attention: str) -> bool:
 
 
 _PACKAGES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """How a model is read and how it writes, as far as it was found."""
+
+    reading: ModelReading | None
+    writing: Writing | None
+
+
+_FINDINGS = TypeAdapter(Findings)
 
 
 class KeptCheck:
@@ -376,59 +388,23 @@ class KeptCheck:
         )
         parts = [*asked, *_program(), *(f"{path.name} {kept_sha256(path)}" for path in files)]
         self._place: Path | None = None
-        self._content: dict[str, Any] = {}
+        self.found = Findings(None, None)
         with suppress(RunError, OSError, ValueError):
             self._place = (
                 cache_folder("checks")
                 / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
             )
-            content = json.loads(self._place.read_text("utf-8"))
-            self._content = content if isinstance(content, dict) else {}
+            self.found = _FINDINGS.validate_json(self._place.read_bytes())
 
-    @property
-    def finding(self) -> ModelReading | None:
-        """See `reading_mode.find`."""
-        try:
-            layout, options, apart, shares, own_pass = (
-                self._content[name] for name in ("layout", "options", "apart", "shares", "own_pass")
-            )
-            has_form = (
-                layout in LAYOUTS
-                and isinstance(apart, int | None)
-                and isinstance(shares, bool)
-                and isinstance(own_pass, bool)
-            )
-            return (
-                ModelReading(
-                    ReadingMode(layout, frozenset(map(str, options)), apart), shares, own_pass
-                )
-                if has_form
-                else None
-            )
-        except (KeyError, TypeError):
-            return None
-
-    @property
-    def writing(self) -> Writing | None:
-        """See `generation.find_writing`."""
-        kept = self._content.get("writing")
-        return kept if kept in get_args(Writing) else None
-
-    def keep(self, found: ModelReading | Writing) -> None:
-        """Keep it, beside what is kept already."""
-        if isinstance(found, ModelReading):
-            mode = {
-                "layout": found.mode.layout,
-                "options": sorted(found.mode.options),
-                "apart": found.mode.apart,
-            }
-            self._content |= {**mode, "shares": found.shares, "own_pass": found.own_pass}
-        else:
-            self._content["writing"] = found
-        content, place = json.dumps(self._content).encode(), self._place
-        if place is not None:
+    def keep(self, found: Findings) -> None:
+        """Keep it for the next time."""
+        self.found = found
+        if self._place is not None:
+            content = _FINDINGS.dump_json(found)
             with suppress(OSError):
-                write_whole(place, lambda file: file.write(content), replace=True, named_later=True)
+                write_whole(
+                    self._place, lambda file: file.write(content), replace=True, named_later=True
+                )
 
 
 @cache

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from dpicl.ground.errors import ModelRefusedError
+from dpicl.ground.errors import ModelRefusedError, first_line
 from dpicl.ground.installed import extra_missing
 from dpicl.models.local.loading import choose_device
 from dpicl.models.local.model_files import files_digest, find_checkpoint
@@ -97,7 +97,7 @@ class TabularFile:
             reason, expected = "runs out of memory", "fewer `rows`"
         except (ValueError, RuntimeError, KeyError, AssertionError) as error:
             reason, expected = (
-                f"refuses a released table ({_line(error)})",
+                f"refuses a released table ({first_line(error)})",
                 "another model, or fewer answers, columns or `rows`",
             )
         raise ModelRefusedError(f"model {self.description.name!r} {reason}; expected {expected}")
@@ -185,7 +185,3 @@ def _package_of(stored: Mapping[str, Any], name: str) -> str:
 def _config(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     config = stored.get("config")
     return config if isinstance(config, dict) else {}
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")

@@ -3,9 +3,10 @@
 Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
 continuation without those of the prompt, and blanks at the prompt's end count as part of
 the continuation. Of continuations that are compared only one can be said: where one begins another,
-all are scored with what ends them (`requests.line_end`, `chat`). Equal prompts are computed once,
-and so are beginnings that prompts share, where the model's attention allows it (`tree_reader`). The
-batches follow from the set of prompts alone, so their order never changes a result.
+all are scored with what ends them (`requests.line_end`, `loading.ChatTemplate`). Equal prompts are
+computed once, and so are beginnings that prompts share, where the model's attention allows it
+(`tree_reader`). The batches follow from the set of prompts alone, so their order never changes a
+result.
 
 Nothing is truncated, no code from a model's folder is run, and no pickled weights are read.
 """
@@ -16,12 +17,12 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 
 from dpicl.ground.errors import ModelError, TooLongError
+from dpicl.models.kinds import kind_named
 from dpicl.models.local.generation import Writing, find_writing, generate
 from dpicl.models.local.gguf_file import log
 from dpicl.models.local.growing_rows import CachedSession, token_bytes
@@ -36,7 +37,14 @@ from dpicl.models.local.loading import (
 )
 from dpicl.models.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.models.local.packed_rows import LlamaPass, NotShareable
-from dpicl.models.local.padded_reader import READ_AS, Places, Row, read_padded, rows_of
+from dpicl.models.local.padded_reader import (
+    READ_AS,
+    LoadedModel,
+    Places,
+    Row,
+    read_padded,
+    rows_of,
+)
 from dpicl.models.local.reading_mode import (
     PROBE_TEXT,
     KeptCheck,
@@ -51,6 +59,7 @@ from dpicl.models.local.vote_reader import Reader, count_votes
 from dpicl.models.requests import (
     ModelDescription,
     Progress,
+    Sampling,
     Tokens,
     Trust,
     line_end,
@@ -100,12 +109,11 @@ class TransformersScorer:
             name or (folder.name if is_model_folder(path_or_id) else path_or_id),
             dtype,
         )
-        self._tell = log.info if kind == "transformers" else log.debug  # the others are small
+        self._tell = log.debug if kind_named(kind).is_little else log.info
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
         self.device: torch.device = self._model.device
         self._token_budget = token_budget or _TOKEN_BUDGET[self.device.type]
-        self._limits: dict[str, Any] = {"device": self.device, "token_budget": self._token_budget}
         self._chat = ChatTemplate(self._tokenizer, self._name) if chat else None
         self.leading: Tokens = leading_tokens(self._tokenizer)
         self._known = torch.tensor(known_tokens(self._tokenizer), device=self.device)
@@ -116,11 +124,11 @@ class TransformersScorer:
             token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length]
         )
         self._kept = KeptCheck(folder, dtype, _name_of(self.device), f"{share=}")
-        found = self._kept.finding
+        found = self._kept.found.reading
         if found is None or not found.applied(self._model):
             self._tell("model %s: checking on public text how it may be read, once", self._name)
             found = find(self._model, self._name, self._probe, self.device, share=share)
-            self._kept.keep(found)
+            self._kept.keep(replace(self._kept.found, reading=found))
         self.mode, self.shares = found.mode, found.shares
         self._pass = LlamaPass.of(self._model) if found.own_pass else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
@@ -185,15 +193,7 @@ class TransformersScorer:
                 progress(int((pending[order] == 0).sum()))
         return scores[order]
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Sequence[str] = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         """What the model writes after each prompt; see `generation.generate`.
 
         Raises:
@@ -203,22 +203,8 @@ class TransformersScorer:
             self._chat.text_tokens(prompt) if self._chat else self._prompt_tokens(prompt)
             for prompt in prompts
         ]
-        self._check_rows([row + (0,) * new_tokens for row in rows])
-        sampling: dict[str, Any] = {
-            "new_tokens": new_tokens,
-            "stop": stop,
-            "temperature": temperature,
-            "seed": seed,
-        }
-        texts = generate(
-            self._model,
-            self._tokenizer,
-            rows,
-            mode=self.mode,
-            writing=self.writing,
-            **sampling,
-            **self._limits,
-        )
+        self._check_rows([row + (0,) * sampling.new_tokens for row in rows])
+        texts = generate(self._loaded, self._tokenizer, rows, sampling, self.writing)
         return [text.lstrip() for text in texts] if self._chat else texts
 
     @cached_property
@@ -244,15 +230,12 @@ class TransformersScorer:
     @cached_property
     def writing(self) -> Writing:
         """How texts are written."""
-        kept = self._kept.writing
-        if kept is None:
+        found = self._kept.found.writing
+        if found is None:
             self._tell("model %s: checking on public text how it writes, once", self._name)
-            self._kept.keep(
-                kept := find_writing(
-                    self._model, probe_rows(self._probe)[:3], self.mode, **self._limits
-                )
-            )
-        return kept
+            found = find_writing(self._loaded, probe_rows(self._probe)[:3])
+            self._kept.keep(replace(self._kept.found, writing=found))
+        return found
 
     @cached_property
     def steps(self) -> bool:
@@ -287,17 +270,22 @@ class TransformersScorer:
 
     def _reader(self) -> Reader:
         """What votes are read with: as all prompts are."""
-        sizes = (self.context, self._token_budget, self._vocabulary)
         return Reader(
             self._model,
-            self._name,
             self.device,
+            self._token_budget,
+            self._name,
             self._known,
-            *sizes,
-            self.mode,
+            self.context,
+            self._vocabulary,
             self._read,
             self._pass,
+            mode=self.mode,
         )
+
+    @property
+    def _loaded(self) -> LoadedModel:
+        return LoadedModel(self._model, self.device, self._token_budget, mode=self.mode)
 
     def _read(
         self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]
@@ -305,13 +293,11 @@ class TransformersScorer:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
-                yield from read_shared(
-                    self._model, rows, wanted, own_pass=self._pass, **self._limits
-                )
+                yield from read_shared(self._loaded, rows, wanted, own_pass=self._pass)
                 return
             except NotShareable:  # raised by the first batch, or never
                 pass
-        yield from read_padded(self._model, rows, wanted, mode=self.mode, **self._limits)
+        yield from read_padded(self._loaded, rows, wanted)
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""

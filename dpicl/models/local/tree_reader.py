@@ -1,9 +1,7 @@
-"""Reading many token sequences with their shared beginnings read once.
+"""Reading many token sequences as a tree of shared beginnings, each of which is read once.
 
-Batches are read in the tree's order. What later segments attend to stays in memory: the
-path to the next segment, which holds every ancestor that any later segment may miss.
-
-Token sequences as a tree of shared beginnings, cut into batches.
+The tree is cut into batches, which are read in its order. What later segments attend to stays in
+memory: the path to the next segment, which holds every ancestor that any later segment may miss.
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ import torch
 
 from dpicl.models.local.packed_rows import (
     Attend,
-    AttentionPlan,
     Block,
     ByBlocks,
     ByMask,
+    PackedRow,
     Pair,
     Reading,
     reading,
 )
-from dpicl.models.local.padded_reader import Places, run_with_oom_retry
+from dpicl.models.local.padded_reader import LoadedModel, Places, run_with_oom_retry
 from dpicl.models.requests import Tokens
 
 ROOT = -1
@@ -91,9 +89,9 @@ def grow_tree(rows: Sequence[Tokens], *, least_saving: int) -> PrefixTree:
     order = sorted(range(len(rows)), key=lambda row: rows[row])
     arrays = [np.asarray(rows[row], dtype=np.int64) for row in order]
     common = []  # length of the beginning that neighbours in sorted order have in common
-    for one, other in pairwise(arrays):
-        length = min(len(one), len(other))
-        differing = np.flatnonzero(one[:length] != other[:length])
+    for row, following in pairwise(arrays):
+        length = min(len(row), len(following))
+        differing = np.flatnonzero(row[:length] != following[:length])
         common.append(int(differing[0]) if len(differing) else length)
     segments: list[Segment] = []
     leaves = [ROOT] * len(rows)
@@ -167,30 +165,19 @@ class Pass(Protocol):
     def is_watched(self) -> bool:
         """Whether something is to be told of the model's forward passes."""
 
-    def __call__(
-        self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Logits at places in the row, shape (wanted, vocabulary).
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits at the wanted places of a row, shape (wanted, vocabulary).
 
         Args:
-            tokens, positions: shape (tokens,).
-            wanted: ascending, each one of the plan's `asked`.
             among: ids of tokens: only of these, shape (wanted, tokens).
         """
 
 
 def read_shared(
-    model: Any,
+    loaded: LoadedModel,
     rows: Sequence[Tokens],
     wanted: Sequence[Sequence[int]],
     *,
-    device: torch.device,
-    token_budget: int,
     engine: Engine | None = None,
     own_pass: Pass | None = None,
     keep: Keep | None = None,
@@ -209,18 +196,17 @@ def read_shared(
         ModelError: memory does not suffice for one segment.
         NotShareable: the model attends in a way that a tree cannot give.
     """
-    tree, engine = grow_tree(rows, least_saving=LEAST_SAVING), engine or ENGINES[device.type]
+    tree, engine = grow_tree(rows, least_saving=LEAST_SAVING), engine or ENGINES[loaded.device.type]
     wanted_of: dict[int, dict[int, Places]] = {}
     for row, positions in enumerate(wanted):
         for position in positions:
             wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append(
                 (row, position)
             )
-    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](
-        model, tree, device, own_pass, keep
-    )
+    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](loaded, tree, own_pass, keep)
+    budget = loaded.token_budget
     for batch in plan_batches(
-        tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget
+        tree, token_budget=budget, trunk=TRUNK_TOKENS if engine == "blocks" else budget
     ):
         for places, logits in run_with_oom_retry(
             batch, lambda piece: reader.read(piece, wanted_of)
@@ -243,17 +229,12 @@ class _Reader:
     """Reads the segments of one tree in order, and remembers what the next ones need."""
 
     def __init__(
-        self,
-        model: Any,
-        tree: PrefixTree,
-        device: torch.device,
-        own_pass: Pass | None,
-        keep: Keep | None,
+        self, loaded: LoadedModel, tree: PrefixTree, own_pass: Pass | None, keep: Keep | None
     ) -> None:
-        self._model, self._tree, self._device, self._keep = model, tree, device, keep
-        self._pass = pass_of(model, own_pass) or self._by_transformers
+        self._loaded, self._tree, self._keep = loaded, tree, keep
+        self._pass = pass_of(loaded.model, own_pass) or self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
-        self._last = model.config.get_text_config().num_hidden_layers - 1
+        self._last = loaded.model.config.get_text_config().num_hidden_layers - 1
         self._path: tuple[int, ...] = ()
         self._memory: dict[int, Pair] = {}
 
@@ -298,54 +279,46 @@ class _Reader:
         attend, attend_last = self.attends(batch, places, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
         kept = _joined([places[index] for index in path])
-        plan = Reading(
-            attend,
-            self._last,
-            self._row(asked),
-            attend_last,
-            self._longest,
-            self._memory,
-            kept,
-            self._keep and self._keep(self._tree, batch),
-        )
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
             for position, owners in wanted_of.get(index, {}).items()
         ]
-        logits = self._pass(
-            plan,
+        positions = [
+            position
+            for index in batch
+            for position in range(segments[index].start, segments[index].end)
+        ]
+        row = Reading(
             self._row([token for index in batch for token in segments[index].tokens]),
-            self._row(
-                [
-                    position
-                    for index in batch
-                    for position in range(segments[index].start, segments[index].end)
-                ]
-            ),
+            self._row(positions),
+            attend,
+            attend_last,
+            self._row(asked),
             self._row([place for place, _ in wanted]),
+            self._last,
+            self._longest,
+            self._memory,
+            kept,
+            self._keep and self._keep(self._tree, batch),
         )
-        self._path, self._memory = path, plan.remembered
-        return [owners for _, owners in wanted], logits.to(self._device)
+        logits = self._pass(row)
+        self._path, self._memory = path, row.remembered
+        return [owners for _, owners in wanted], logits.to(self._loaded.device)
 
-    def _by_transformers(
-        self,
-        plan: Reading,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def _by_transformers(self, row: Reading, among: torch.Tensor | None = None) -> torch.Tensor:
         """See `Pass`."""
-        row, options = tokens.unsqueeze(0), {"logits_to_keep": wanted, "use_cache": False}
-        with reading(plan):
-            logits: torch.Tensor = self._model(
-                input_ids=row, position_ids=positions.unsqueeze(0), **options
+        with reading(row):
+            logits: torch.Tensor = self._loaded.model(
+                input_ids=row.tokens.unsqueeze(0),
+                position_ids=row.positions.unsqueeze(0),
+                logits_to_keep=row.wanted,
+                use_cache=False,
             ).logits[0]
         return logits if among is None else logits[:, among]
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
-        return torch.tensor(numbers, dtype=torch.long, device=self._device)
+        return torch.tensor(numbers, dtype=torch.long, device=self._loaded.device)
 
 
 class _BlockReader(_Reader):
@@ -391,7 +364,9 @@ class _MaskReader(_Reader):
             for index, (start, stop) in places.items()
             for _ in range(start, stop)
         ]
-        segments, ends = torch.tensor(held, dtype=torch.int32, device=self._device).T.contiguous()
+        segments, ends = torch.tensor(
+            held, dtype=torch.int32, device=self._loaded.device
+        ).T.contiguous()
         asked = [
             place for index, start in first.items() for place in range(start, places[index][1])
         ]

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.ground.errors import ModelError
-from dpicl.models.local.padded_reader import Places, ReadingMode
+from dpicl.models.local.padded_reader import LoadedModel, Places
 from dpicl.models.local.tree_reader import Pass
 from dpicl.models.requests import Tokens
 from dpicl.models.votes import (
@@ -50,25 +49,20 @@ Where ids of tokens are given, ascending, only theirs: shape (keys, tokens).
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(LoadedModel):
     """A model as votes need it.
 
     Args:
         known: ids of all tokens that may be written, ascending, on the device.
         vocabulary: ids of tokens that can be read are below it; a tokenizer may know more.
-        mode: how `model` may be read.
         read: rows and the positions wanted of each to places and logits, in no particular order.
         own_pass: a faster one over packed rows than transformers' own, if the model has it.
     """
 
-    model: Any
     name: str
-    device: torch.device
     known: torch.Tensor
     context: int | None
-    token_budget: int
     vocabulary: int
-    mode: ReadingMode
     read: Callable[
         [Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]
     ]
@@ -187,7 +181,7 @@ class _Count:
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
         for some, of_rows, weights in zip(
-            *(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True
+            *(torch.split(part, _ROWS_AT_ONCE) for part in (lines, logits, repeats)), strict=True
         ):
             chosen, present = (
                 self._columns.index_select(0, some),

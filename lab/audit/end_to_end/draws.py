@@ -24,7 +24,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.release.releases import UnitReleases
 from dpicl.runs.chain import published, rows_ready
 from dpicl.runs.execute import call_all

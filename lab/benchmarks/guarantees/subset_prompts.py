@@ -17,8 +17,9 @@ from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.methods.few_shot_plan import GenerationShape
 from dpicl.methods.few_shot_voting import VOTES, FreshVoting, PrivateRows, WritingPrompts
+from dpicl.models.kinds.fake import EchoGenerator
 from dpicl.models.requests import Tokens
-from dpicl.models.votes import EchoGenerator, VoteRequest, VoteRule
+from dpicl.models.votes import VoteRequest, VoteRule
 from lab.audit import CASES, run_audits
 from lab.benchmarks.figures import Figures, sized
 from tests.library.text_contracts import text_contract

@@ -17,9 +17,9 @@ import numpy as np
 from dpicl.home.settings import Settings
 from dpicl.models.endpoint.protocol import chat_messages, public_prompt
 from dpicl.models.endpoint.scorer import EndpointScorer
+from dpicl.models.kinds.local import BUNDLED
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.opening import BUNDLED
 from dpicl.models.requests import CONTINUATIONS
 from dpicl.models.spec import ModelSpec
 from lab.benchmarks.figures import Figures, sized

@@ -16,6 +16,7 @@ import torch
 
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Sampling
 from dpicl.release.readers import public_corpus
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.speed.random_llama import random_llama
@@ -102,7 +103,7 @@ def measure(figures: Figures) -> None:
         for seed in range(ROUNDS):
             prompts = _prompts(seed)
             together = _seconds(
-                lambda prompts=prompts: model.generate(prompts, new_tokens=NEW_TOKENS)
+                lambda prompts=prompts: model.generate(prompts, Sampling(NEW_TOKENS))
             ) / len(prompts)  # type: ignore[misc]
             few = prompts[:: len(prompts) // LOOPED]
             alone = _seconds(lambda few=few: _loop(model, few)) / len(few)  # type: ignore[misc]

@@ -40,7 +40,7 @@ from dpicl.methods.few_shot_voting import (
     rule_of,
 )
 from dpicl.methods.options import FewShotOptions
-from dpicl.models.local.packed_rows import AttentionPlan
+from dpicl.models.local.packed_rows import PackedRow
 from dpicl.models.local.tree_reader import Pass
 from dpicl.models.opening import open_generator
 from dpicl.models.requests import Tokens
@@ -174,16 +174,10 @@ class TimedPass:
     def __init__(self, own: Pass) -> None:
         self.model, self._own, self.taken = own.model, own, list[float]()
 
-    def __call__(
-        self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-    ) -> torch.Tensor:
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         started = time.process_time()
-        logits = self._own(plan, tokens, positions, wanted)
+        logits = self._own(row, among)
         self.taken.append(time.process_time() - started)
         return logits
 

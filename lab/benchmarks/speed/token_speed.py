@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from dpicl.models.local.growing_rows import ROOM, CachedSession
-from dpicl.models.local.padded_reader import ReadingMode
+from dpicl.models.local.padded_reader import LoadedModel
 from dpicl.models.local.tree_reader import read_shared
 from dpicl.models.local.vote_reader import Reader, count_votes
 from dpicl.models.requests import Tokens
@@ -48,18 +48,9 @@ Result = TypeVar("Result")
 def reader_of() -> Reader:
     """Reads with random parameters."""
     model = random_llama(SHAPE, DTYPE, DEVICE.type)
-    read = partial(read_shared, model, device=DEVICE, token_budget=BUDGET)
-    return Reader(
-        model,
-        "random",
-        DEVICE,
-        torch.arange(VOCABULARY, device=DEVICE),
-        CONTEXT,
-        BUDGET,
-        VOCABULARY,
-        ReadingMode(),
-        read,
-    )
+    known = torch.arange(VOCABULARY, device=DEVICE)
+    read = partial(read_shared, LoadedModel(model, DEVICE, BUDGET))
+    return Reader(model, DEVICE, BUDGET, "random", known, CONTEXT, VOCABULARY, read)
 
 
 def vote_requests(written: int, seed: int, voters: int = VOTERS) -> list[VoteRequest]:

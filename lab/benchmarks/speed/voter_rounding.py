@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from dpicl.models.local.packed_rows import NAME
-from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.padded_reader import LoadedModel, read_padded
 from dpicl.models.local.tree_reader import read_shared
 from dpicl.models.local.vote_reader import Reader, count_votes
 from dpicl.models.votes import VoteRequest, VoteRule
@@ -58,9 +58,7 @@ def _in_sixteen_bits(reader: Reader) -> Reader:
         )
     read = partial(
         read_shared if DEVICE.type == "cpu" else read_padded,
-        model,
-        device=DEVICE,
-        token_budget=BUDGET,
+        LoadedModel(model, DEVICE, BUDGET),
     )
     return replace(reader, model=model, read=read)
 

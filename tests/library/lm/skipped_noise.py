@@ -21,7 +21,8 @@ from dpicl.ground.types import (
     ReleasedPrompts,
     ReleasedRows,
 )
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Sampling
 from dpicl.models.spec import generate_texts, score_prompts
 
 
@@ -33,7 +34,7 @@ def right(
     central_demonstrations(groups, contract)
     local_demonstrations(rows, lambda codes: codes, contract)
     score_prompts(HashScorer(), ReleasedPrompts(("a",)), [" No"])
-    generate_texts(HashScorer(), ReleasedPrompts(("a",)), new_tokens=1, stop=())
+    generate_texts(HashScorer(), ReleasedPrompts(("a",)), Sampling(new_tokens=1, stop=()))
 
 
 def wrong(contract: Contract, table: PrivateTable, codes: PrivateCodes) -> None:
@@ -43,4 +44,4 @@ def wrong(contract: Contract, table: PrivateTable, codes: PrivateCodes) -> None:
     local_demonstrations(codes, lambda codes: codes, contract)  # type: ignore[arg-type]
     local_queries(codes, contract)  # type: ignore[arg-type]
     score_prompts(HashScorer(), ["a"], [" No"])  # type: ignore[arg-type]
-    generate_texts(HashScorer(), ["a"], new_tokens=1, stop=())  # type: ignore[arg-type]
+    generate_texts(HashScorer(), ["a"], Sampling(new_tokens=1, stop=()))  # type: ignore[arg-type]

@@ -14,12 +14,13 @@ import pytest
 
 from dpicl.ground.errors import ModelError
 from dpicl.models.asking import AskedBy, asked_by, public_questions
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.local.gguf_file import SMOLLM2
 from dpicl.models.local.model_files import chat_template
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.opening import close_scorers, open_scorer
-from dpicl.models.requests import HashScorer, ModelDescription, Progress, overlap
+from dpicl.models.requests import ModelDescription, Progress, overlap
 from dpicl.models.spec import ModelSpec
 from tests.library.lm.test_local_chat import LABELS, PROMPTS, TEMPLATE
 from tests.library.served_model import with_template

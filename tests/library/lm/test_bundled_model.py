@@ -15,7 +15,8 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.source import load_source
 from dpicl.data.reading.split import SplitTable, split_table
 from dpicl.methods.tabular_answers import truth_of
-from dpicl.models.opening import BUNDLED, fingerprint_of, open_scorer
+from dpicl.models.kinds.local import BUNDLED
+from dpicl.models.opening import open_scorer
 from dpicl.models.requests import CONTINUATIONS, Scorer
 from dpicl.models.spec import ModelSpec
 from dpicl.release.pipelines import MethodName
@@ -59,7 +60,7 @@ def test_it_says_what_it_is(scorer: Scorer) -> None:
     assert scorer.description.trained
     assert scorer.description.note == NOTE
     assert len(scorer.description.digest) == 64
-    assert fingerprint_of(SPEC, corpus=()).startswith(scorer.description.digest)
+    assert SPEC.fingerprint(()).startswith(scorer.description.digest)
 
 
 def test_it_reads_numbers_as_its_training_writes_them() -> None:

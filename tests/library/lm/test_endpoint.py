@@ -16,9 +16,10 @@ from dpicl.methods.ensemble_voting import Placement, Voters
 from dpicl.methods.evaluation import answers
 from dpicl.models.endpoint.client import in_order
 from dpicl.models.endpoint.protocol import GarbledError, Reply, read_reply
-from dpicl.models.endpoint.replies import TextRequest, floor, parsed_answer
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import HashScorer, Tallying
+from dpicl.models.endpoint.ways import TextRequest, floor, parsed_answer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Tallying
 from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import (
     LABELS,

@@ -17,7 +17,7 @@ from dpicl.methods.ensemble_voting import Placement, Voters
 from dpicl.models.endpoint import protocol
 from dpicl.models.endpoint.protocol import BACKOFF_CAP_SECONDS, backoff, retry_after
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.spec import ModelSpec
 from tests.library.endpoint_server import EndpointServer, Habits, serving
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from dpicl.ground.errors import ModelError
 from dpicl.models.endpoint import protocol
 from dpicl.models.endpoint.protocol import GarbledError, Outcome, read_reply
-from dpicl.models.endpoint.replies import MOST_STOPS, read_text
 from dpicl.models.endpoint.scorer import EndpointScorer
-from dpicl.models.requests import HashScorer, Tallying, before_stop
+from dpicl.models.endpoint.ways import MOST_STOPS, read_text
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import Sampling, Tallying, before_stop
 from dpicl.models.spec import ModelSpec
 from dpicl.report.sentences import ANSWERS, answers
 from tests.library.endpoint_server import EndpointServer, Habits, serving, text_of, writing
@@ -55,7 +56,9 @@ def test_a_text_is_what_the_server_writes_up_to_the_stop(api: str, lead: str) ->
             "context length not stated; repeats agree",
         )
         probed = len(server.requests)
-        assert writer.generate(PROMPTS, **LINE) == [lead + said(prompt) for prompt in PROMPTS]
+        assert writer.generate(PROMPTS, Sampling(**LINE)) == [
+            lead + said(prompt) for prompt in PROMPTS
+        ]
         asked = server.requests[probed:]
     assert sorted(map(text_of, asked)) == sorted(set(PROMPTS))
     assert all(
@@ -77,7 +80,7 @@ def test_texts_need_no_log_probabilities_and_scores_still_do() -> None:
         assert not any({"logprobs", "echo"} & set(asked) for asked in server.requests)
         with pytest.raises(ModelError, match="cannot score No and Yes"):
             writer.score(PROMPTS, BLANKED)
-        assert writer.generate(PROMPTS[:1], **LINE) == [" " + said(PROMPTS[0])]
+        assert writer.generate(PROMPTS[:1], Sampling(**LINE)) == [" " + said(PROMPTS[0])]
 
 
 def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
@@ -85,7 +88,9 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
         spec = ModelSpec(name="far", kind="endpoint", id="m", url=server.url)
         scorer, writer = EndpointScorer(spec), EndpointScorer(spec, wanted="text")
         assert scorer.description.mode == "completions top-20 logprobs, else echo"
-        assert scorer.generate(PROMPTS, **LINE) == writer.generate(PROMPTS, **LINE)
+        assert scorer.generate(PROMPTS, Sampling(**LINE)) == writer.generate(
+            PROMPTS, Sampling(**LINE)
+        )
         for one in (scorer, writer):
             assert np.array_equal(one.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
@@ -94,7 +99,7 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
 def test_all_faults_together_change_no_sample(api: str) -> None:
     with serving(Habits(writes=True, faults=FAULTS, fault_every=4)) as server:
         writer = opened(server, api=api)
-        texts = writer.generate(MANY, **LINE, temperature=0.8, seed=5)
+        texts = writer.generate(MANY, Sampling(**LINE, temperature=0.8, seed=5))
     assert [text.strip() for text in texts] == [
         said(prompt, place, temperature=0.8, seed=5) for place, prompt in enumerate(MANY)
     ]
@@ -104,7 +109,8 @@ def test_samples_of_equal_prompts_differ_and_a_seed_repeats_them() -> None:
     wish: Any = {**LINE, "temperature": 1.0}
     with serving(Habits(writes=True)) as server:
         first, again, other = (
-            opened(server).generate(PROMPTS[:1] * 6, **wish, seed=seed) for seed in (3, 3, 9)
+            opened(server).generate(PROMPTS[:1] * 6, Sampling(**wish, seed=seed))
+            for seed in (3, 3, 9)
         )
         assert sorted(asked["seed"] for asked in server.requests if asked["temperature"]) == sorted(
             [*range(3, 9)] * 2 + [*range(9, 15)]
@@ -127,8 +133,10 @@ def test_a_server_that_knows_no_seed_or_stop_is_asked_without_and_writes_the_sam
         assert writer.description.note.endswith(
             "repeats agree; neither seed nor stop strings are sent"
         )
-        assert writer.generate(PROMPTS, **LINE) == [" " + said(prompt) for prompt in PROMPTS]
-        samples = writer.generate(PROMPTS[:1] * 6, **LINE, temperature=1.0)
+        assert writer.generate(PROMPTS, Sampling(**LINE)) == [
+            " " + said(prompt) for prompt in PROMPTS
+        ]
+        samples = writer.generate(PROMPTS[:1] * 6, Sampling(**LINE, temperature=1.0))
     assert len(set(samples)) == 6
 
 
@@ -139,17 +147,17 @@ def test_a_text_ends_before_its_first_stop_whether_or_not_the_server_knows_any(
 ) -> None:
     marks = ["never", *(letter * 9 for letter in "bcdef"), " so", "\nAnd"]
     with serving(Habits(writes=True, stops=stops)) as server:
-        texts = opened(server, api=api).generate(PROMPTS, new_tokens=16, stop=marks)
+        texts = opened(server, api=api).generate(PROMPTS, Sampling(new_tokens=16, stop=marks))
         assert all(len(asked.get("stop", ())) <= MOST_STOPS for asked in server.requests)
     assert [text.strip() for text in texts] == [said(prompt) for prompt in PROMPTS]
 
 
 def test_blanks_before_a_chat_s_answer_are_not_its_end() -> None:
     with serving(Habits(writes=True, leads="\n\n ")) as server:
-        assert opened(server, api="chat").generate(PROMPTS, **LINE) == [
+        assert opened(server, api="chat").generate(PROMPTS, Sampling(**LINE)) == [
             said(prompt) for prompt in PROMPTS
         ]
-        assert opened(server, api="completions").generate(PROMPTS, **LINE) == [""] * 4
+        assert opened(server, api="completions").generate(PROMPTS, Sampling(**LINE)) == [""] * 4
 
 
 @pytest.mark.parametrize(
@@ -170,7 +178,7 @@ def test_what_a_server_will_not_write_is_an_empty_text_at_the_first_try_and_coun
         assert isinstance(writer, Tallying)
         before, _ = len(server.requests), writer.tally([], ())
         texts, tally = (
-            writer.generate([*special, *PROMPTS], **LINE),
+            writer.generate([*special, *PROMPTS], Sampling(**LINE)),
             writer.tally([*special, *PROMPTS], ()),
         )
         assert len(server.requests) - before == len(set(special + PROMPTS))
@@ -196,15 +204,18 @@ def test_a_report_has_words_for_every_way_to_an_answer() -> None:
 def test_a_text_is_asked_for_once_in_a_process_and_anew_where_it_is_another() -> None:
     with serving(Habits(writes=True)) as server:
         writer = opened(server)
-        first, asked = writer.generate(PROMPTS, **LINE), len(server.requests)
+        first, asked = writer.generate(PROMPTS, Sampling(**LINE)), len(server.requests)
         assert (
-            writer.generate(PROMPTS[::-1], **LINE, seed=8) == first[::-1]
+            writer.generate(PROMPTS[::-1], Sampling(**LINE, seed=8)) == first[::-1]
             and len(server.requests) == asked
         )
-        whole = writer.generate(PROMPTS, new_tokens=16)
+        whole = writer.generate(PROMPTS, Sampling(new_tokens=16))
         assert whole[0] == f" {said(PROMPTS[0])}\nAnd so on." and len(server.requests) == asked + 3
-        assert writer.generate(PROMPTS, new_tokens=1) == first and len(server.requests) == asked + 6
-        assert writer.generate([], **LINE) == [] and len(server.requests) == asked + 6
+        assert (
+            writer.generate(PROMPTS, Sampling(new_tokens=1)) == first
+            and len(server.requests) == asked + 6
+        )
+        assert writer.generate([], Sampling(**LINE)) == [] and len(server.requests) == asked + 6
 
 
 def test_a_server_that_writes_nothing_at_all_is_refused_with_every_reason() -> None:
@@ -221,9 +232,9 @@ def test_prompt_and_text_must_fit_the_context_together() -> None:
     with serving(Habits(writes=True, context=30)) as server:
         writer = opened(server)
         fits = "secret " * 13 + "Answer:"
-        assert writer.generate([fits], **LINE) == [" " + said(fits)]
+        assert writer.generate([fits], Sampling(**LINE)) == [" " + said(fits)]
         with pytest.raises(ModelError) as refused:
-            writer.generate([f"secret {fits}"], **LINE)
+            writer.generate([f"secret {fits}"], Sampling(**LINE))
     assert str(refused.value) == (
         "model 'far': a prompt and 16 new tokens do not fit its context of 30 tokens together: it "
         "has 105 characters; "
@@ -260,10 +271,10 @@ def test_a_fake_text_depends_on_its_prompt_alone(
 ) -> None:
     shuffled = list(range(len(prompts)))
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    texts = HashScorer().generate(prompts, new_tokens=new_tokens)
-    assert HashScorer().generate([prompts[index] for index in shuffled], new_tokens=new_tokens) == [
-        texts[index] for index in shuffled
-    ]
+    texts = HashScorer().generate(prompts, Sampling(new_tokens=new_tokens))
+    assert HashScorer().generate(
+        [prompts[index] for index in shuffled], Sampling(new_tokens=new_tokens)
+    ) == [texts[index] for index in shuffled]
     assert all(
         len(text) == min(new_tokens, 8) and set(text) <= set("abcdefghijklmnopqrstuvwxyz")
         for text in texts
@@ -271,13 +282,13 @@ def test_a_fake_text_depends_on_its_prompt_alone(
 
 
 def test_a_fake_text_is_the_same_on_every_machine_and_a_sample_differs_by_place() -> None:
-    assert HashScorer().generate(["Is it?"], new_tokens=8) == ["otshrvhz"]
-    drawn = HashScorer().generate(["Is it?"] * 50, new_tokens=8, temperature=1.0, seed=1)
+    assert HashScorer().generate(["Is it?"], Sampling(new_tokens=8)) == ["otshrvhz"]
+    drawn = HashScorer().generate(["Is it?"] * 50, Sampling(new_tokens=8, temperature=1.0, seed=1))
     assert (
         len(set(drawn)) == 50
-        and HashScorer().generate(["Is it?"] * 49, new_tokens=8, temperature=1.0, seed=2)
+        and HashScorer().generate(["Is it?"] * 49, Sampling(new_tokens=8, temperature=1.0, seed=2))
         == drawn[1:]
     )
-    assert HashScorer().generate(["Is it?"], new_tokens=8, stop=["x"]) == [
+    assert HashScorer().generate(["Is it?"], Sampling(new_tokens=8, stop=["x"])) == [
         "otshrvhz".partition("x")[0]
     ]

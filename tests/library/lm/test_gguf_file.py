@@ -21,7 +21,7 @@ from dpicl.ground.errors import ModelError, ModelRefusedError, RunError
 from dpicl.models.local import gguf_file
 from dpicl.models.local.gguf_file import SMOLLM2, Packaged, gguf_folder
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.opening import fingerprint_of, number_format, open_scorer
+from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec, resolve_model
 from tests.library.lm.gguf_models import TEXTS, write_gguf
 
@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def fingerprint(path: Path) -> str:
-    return fingerprint_of(resolve_model(str(path), {}), corpus=())
+    return resolve_model(str(path), {}).fingerprint(())
 
 
 def drafts(cache: Path) -> list[Path]:
@@ -55,7 +55,7 @@ def test_a_file_scores_as_the_folder_that_it_was_made_of(
 ) -> None:
     file, folder = made
     spec = resolve_model(str(file), {})
-    assert (spec.name, spec.kind, number_format(spec)) == ("small", "transformers", "float32")
+    assert (spec.name, spec.kind, spec.number_format) == ("small", "transformers", "float32")
     ours = open_scorer(spec, models_folder=tmp_path, corpus=()).score(TEXTS, (" Yes", " No"))
     theirs = TransformersScorer(str(folder), device="cpu").score(TEXTS, (" Yes", " No"))
     assert np.abs(ours - theirs).max() < 1e-4 and np.abs(theirs[:, 0] - theirs[:, 1]).min() > 1e-3
@@ -205,7 +205,7 @@ def test_a_packaged_model_is_taken_from_its_wheel_once(
     one = packaged(made[0], "tinymodel", offline)
     monkeypatch.setattr(gguf_file, "_BY_ID", {one.id: one})
     spec = ModelSpec(name=one.name, kind="transformers", id=one.id)
-    assert fingerprint_of(spec, corpus=()) == fingerprint(made[0])  # before it is fetched
+    assert spec.fingerprint(()) == fingerprint(made[0])  # before it is fetched
     folder = gguf_folder(one.id)
     assert (folder / "config.json").is_file() and "fetching tinymodel==1.0" in caplog.text
     shutil.rmtree(offline)

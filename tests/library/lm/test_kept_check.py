@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Sampling
 from tests.library.lm.gguf_models import TEXTS
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -66,12 +67,12 @@ def test_a_second_opening_reads_as_the_first_and_checks_nothing(
     folder: Path, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, was_checked = opened(folder, caplog)
-    texts = first.generate(TEXTS[:1], new_tokens=4)
+    texts = first.generate(TEXTS[:1], Sampling(new_tokens=4))
     assert was_checked and WRITES in caplog.text
     second, is_checked = opened(folder, caplog)
     assert (
         not is_checked
-        and second.generate(TEXTS[:1], new_tokens=4) == texts
+        and second.generate(TEXTS[:1], Sampling(new_tokens=4)) == texts
         and WRITES not in caplog.text
     )
     assert (second.mode, second.shares, second.writing) == (
@@ -121,7 +122,7 @@ def test_another_number_format_or_way_is_checked_for_itself(
         "",
         "[]",
         "{}",
-        '{"layout": "sideways", "options": [], "apart": null, "shares": true, "own_pass": true}',
+        '{"reading": {"mode": {"layout": ""}, "shares": true, "own_pass": true}, "writing": null}',
         "null",
     ],
 )
@@ -133,7 +134,9 @@ def test_what_is_not_whole_is_not_believed(
     kept.write_text(content)
     again, was_checked = opened(folder, caplog)
     assert (
-        was_checked and again.mode == first.mode and json.loads(kept.read_text())["shares"] is True
+        was_checked
+        and again.mode == first.mode
+        and json.loads(kept.read_text())["reading"]["shares"]
     )
 
 

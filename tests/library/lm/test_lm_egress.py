@@ -14,7 +14,8 @@ from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.ground.types import PrivatePrompts, ReleasedPrompts
-from dpicl.models.requests import CONTINUATIONS, HashScorer
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import CONTINUATIONS, Sampling
 from dpicl.models.spec import ModelSpec, check_egress, generate_texts, prompts_of, score_prompts
 from dpicl.release.pipelines import Pipeline, units_of
 from tests.library.examples import private_contract, small_contract
@@ -30,7 +31,7 @@ class Silent(HashScorer):
     def score(self, *_: object, **__: object) -> np.ndarray:
         raise AssertionError("it was told something")
 
-    def generate(self, *_: object, **__: object) -> list[str]:
+    def generate(self, *_: object) -> list[str]:
         raise AssertionError("it was told something")
 
 
@@ -90,7 +91,7 @@ def scores_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> n
 
 def texts_of(model: HashScorer, prompts: ReleasedPrompts | PrivatePrompts) -> list[str]:
     """The other."""
-    return generate_texts(model, prompts, new_tokens=5, stop=("\n",))
+    return generate_texts(model, prompts, Sampling(new_tokens=5, stop=("\n",)))
 
 
 @pytest.mark.parametrize("door", [scores_of, texts_of])
@@ -121,7 +122,9 @@ def test_what_may_be_told_is_answered_as_ever(
 ) -> None:
     scorer = replace(HashScorer(), trust=trust)  # type: ignore[arg-type]
     assert np.array_equal(scores_of(scorer, kind(TEXTS)), scorer.score(TEXTS, CONTINUATIONS))
-    assert texts_of(scorer, kind(TEXTS)) == scorer.generate(TEXTS, new_tokens=5, stop=["\n"])
+    assert texts_of(scorer, kind(TEXTS)) == scorer.generate(
+        TEXTS, Sampling(new_tokens=5, stop=["\n"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,9 @@ def test_what_may_be_told_is_answered_as_ever(
 )
 def test_a_text_that_cannot_be_written_is_not_asked_for(wrong: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=f"^{next(iter(wrong))}="):
-        generate_texts(Silent(), ReleasedPrompts(TEXTS), **{"new_tokens": 5, "stop": ()} | wrong)  # type: ignore[arg-type]
+        generate_texts(
+            Silent(), ReleasedPrompts(TEXTS), Sampling(**{"new_tokens": 5, "stop": ()} | wrong)
+        )  # type: ignore[arg-type]
 
 
 def test_the_door_hands_on_how_a_text_is_wanted() -> None:
@@ -149,7 +154,9 @@ def test_the_door_hands_on_how_a_text_is_wanted() -> None:
         {"stop": ("e",)},
     ):
         wanted = {"new_tokens": 5, "stop": (), **wish}
-        assert generate_texts(model, prompts, **wanted) == model.generate(prompts.texts, **wanted)  # type: ignore[arg-type]
+        assert generate_texts(model, prompts, Sampling(**wanted)) == model.generate(
+            prompts.texts, Sampling(**wanted)
+        )  # type: ignore[arg-type]
 
 
 def test_stages_ask_a_model_through_these_doors_only() -> None:

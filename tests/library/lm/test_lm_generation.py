@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from dpicl.ground.errors import ModelError
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Sampling
 
 torch.set_num_threads(1)
 
@@ -51,15 +52,15 @@ def greedy(folder: Path, prompt: str, new_tokens: int) -> str:
 def test_greedy_text_is_the_likeliest_token_again_and_again(
     scorer: TransformersScorer, folder: Path
 ) -> None:
-    assert scorer.generate(PROMPTS[:3], new_tokens=6) == [
+    assert scorer.generate(PROMPTS[:3], Sampling(new_tokens=6)) == [
         greedy(folder, prompt, 6) for prompt in PROMPTS[:3]
     ]
 
 
 def test_a_text_ends_before_its_first_stop_string(scorer: TransformersScorer) -> None:
-    whole = scorer.generate(PROMPTS[:1], new_tokens=12)[0]
+    whole = scorer.generate(PROMPTS[:1], Sampling(new_tokens=12))[0]
     mark = whole[4:6]
-    assert scorer.generate(PROMPTS[:1], new_tokens=12, stop=[mark, "never seen"]) == [
+    assert scorer.generate(PROMPTS[:1], Sampling(new_tokens=12, stop=[mark, "never seen"])) == [
         whole[: whole.find(mark)]
     ]
 
@@ -67,10 +68,10 @@ def test_a_text_ends_before_its_first_stop_string(scorer: TransformersScorer) ->
 def test_samples_depend_on_the_seed_and_on_no_batch(
     scorer: TransformersScorer, folder: Path
 ) -> None:
-    drawn = scorer.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3)
+    drawn = scorer.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=3))
     single = TransformersScorer(str(folder), device="cpu", token_budget=1)
-    assert single.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=3) == drawn
-    assert scorer.generate(PROMPTS, new_tokens=5, temperature=1.0, seed=4) != drawn
+    assert single.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=3)) == drawn
+    assert scorer.generate(PROMPTS, Sampling(new_tokens=5, temperature=1.0, seed=4)) != drawn
 
 
 def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) -> None:
@@ -88,7 +89,9 @@ def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) ->
     likeliest = int(weights.argmax())
     text = tokenizer.decode([likeliest])
     seen = (
-        Counter(scorer.generate(PROMPTS[:1] * count, new_tokens=1, temperature=temperature))[text]
+        Counter(
+            scorer.generate(PROMPTS[:1] * count, Sampling(new_tokens=1, temperature=temperature))
+        )[text]
         / count
     )
     assert abs(seen - weights[likeliest]) < 5 * np.sqrt(0.25 / count)
@@ -96,4 +99,4 @@ def test_samples_follow_the_softmax(scorer: TransformersScorer, folder: Path) ->
 
 def test_prompt_and_text_must_fit_the_context_together(scorer: TransformersScorer) -> None:
     with pytest.raises(ModelError, match="reads at most 8192"):
-        scorer.generate(PROMPTS[:1], new_tokens=8190)
+        scorer.generate(PROMPTS[:1], Sampling(new_tokens=8190))

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.opening import open_generator, open_scorer
-from dpicl.models.requests import HashScorer
 from dpicl.models.spec import ModelSpec, resolve_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.models.requests import HashScorer, prompt_digest
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import prompt_digest
 
 unhurried = settings(deadline=None)
 ANSWERS = (" No", " Yes")

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 from safetensors.torch import save_file
 
 from dpicl.ground.errors import ModelError, ModelRefusedError
-from dpicl.models.opening import fingerprint_of, open_scorer, open_tabular
+from dpicl.models.kinds.local import Tabular
+from dpicl.models.opening import open_scorer, open_tabular
 from dpicl.models.requests import LEAST_LIKELY, LabelledRows
-from dpicl.models.spec import ROWS_IN_CONTEXT, ModelSpec, resolve_model
+from dpicl.models.spec import ModelSpec, resolve_model
 from tests.library.tabular_models import PACKAGES, every_package, random_weights
 
 ROWS, COLUMNS = 40, 5
@@ -133,18 +134,17 @@ def test_a_model_is_named_by_its_file_or_the_folder_with_it_alone(
         "mine",
         "tabular",
         str(file),
-        ROWS_IN_CONTEXT,
+        Tabular.most_rows,
     )
     description = opened(tmp_path, rows=100).description
-    assert description.digest == opened(file).description.digest == fingerprint_of(spec, corpus=())
+    assert description.digest == opened(file).description.digest == spec.fingerprint(())
     assert (
         not description.trained
         and description.mode == f"{package}, at most 100 released rows in context"
     )
     (tmp_path / "second.ckpt").write_bytes(file.read_bytes()[:-1] + b"?")
-    assert opened(file).description.digest != fingerprint_of(
-        spec.model_copy(update={"id": str(tmp_path / "second.ckpt")}), corpus=()
-    )
+    second = spec.model_copy(update={"id": str(tmp_path / "second.ckpt")})
+    assert opened(file).description.digest != second.fingerprint(())
     with pytest.raises(ModelError, match="is a folder with 2 of them; expected a file of weights"):
         opened(tmp_path)
 

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from dpicl.models.local.packed_rows import BLOCK, NAME, LlamaPass
-from dpicl.models.local.padded_reader import read_padded
+from dpicl.models.local.padded_reader import LoadedModel, read_padded
 from dpicl.models.local.reading_mode import probe_length, probe_rows
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
@@ -177,7 +177,7 @@ def test_a_long_beginning_below_another_of_which_nothing_is_asked_is_read(own: b
     read = {
         row: logits
         for places, part in read_shared(
-            model, rows, wanted, device=CPU, token_budget=5000, own_pass=own_pass
+            LoadedModel(model, CPU, 5000), rows, wanted, own_pass=own_pass
         )
         for (row, _), logits in zip(places, part, strict=True)
     }
@@ -198,9 +198,7 @@ def test_a_llama_with_biases_and_a_model_that_is_watched_are_read_by_transformer
         lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
     )
     list(
-        read_shared(
-            model, [(1, 2, 3)], [(2,)], device=CPU, token_budget=20, own_pass=LlamaPass.of(model)
-        )
+        read_shared(LoadedModel(model, CPU, 20), [(1, 2, 3)], [(2,)], own_pass=LlamaPass.of(model))
     )
     hook.remove()
     assert read == [3]
@@ -223,7 +221,7 @@ def farthest_from_plain_rows(
     found = {
         place: logits
         for places, part in read_shared(
-            model, rows, wanted, device=CPU, token_budget=budget, engine=engine, own_pass=own_pass
+            LoadedModel(model, CPU, budget), rows, wanted, engine=engine, own_pass=own_pass
         )
         for place, logits in zip(places, part, strict=True)
     }
@@ -251,7 +249,7 @@ def test_padded_batches_give_what_plain_rows_give(model: Any, rows: Rows, budget
     wanted = [tuple(range(len(row))) for row in rows]
     with torch.inference_mode():
         plain = [model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows]
-    for places, part in read_padded(model, rows, wanted, device=CPU, token_budget=budget):
+    for places, part in read_padded(LoadedModel(model, CPU, budget), rows, wanted):
         for (row, position), logits in zip(places, part, strict=True):
             assert torch.allclose(logits, plain[row][position], atol=1e-4)
 

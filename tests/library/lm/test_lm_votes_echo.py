@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.ground.errors import ModelError, ParameterError, PrivacyError
+from dpicl.models.kinds.fake import END, PUBLIC_TEXT, EchoGenerator
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.opening import open_generator, open_scorer
 from dpicl.models.spec import ModelSpec
-from dpicl.models.votes import END, PUBLIC_TEXT, EchoGenerator, VoteRequest, VoteRule
+from dpicl.models.votes import VoteRequest, VoteRule
 
 WRITER = EchoGenerator()
 RULE = VoteRule("probability", 100, 1 << 20)

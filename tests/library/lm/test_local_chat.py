@@ -15,6 +15,7 @@ from dpicl.ground.errors import ModelError
 from dpicl.models.endpoint.protocol import chat_messages
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
+from dpicl.models.requests import Sampling
 from tests.library.served_model import with_template
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -84,8 +85,8 @@ def test_a_text_is_written_after_the_template(folder: Path) -> None:
     )
     # the tokenizer puts the start token before a completion
     template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"
-    assert chat.generate(PROMPTS[:1], new_tokens=6) == [
-        text.lstrip() for text in completed.generate([template], new_tokens=6)
+    assert chat.generate(PROMPTS[:1], Sampling(new_tokens=6)) == [
+        text.lstrip() for text in completed.generate([template], Sampling(new_tokens=6))
     ]
 
 

@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from dpicl.ground.errors import ModelError, ModelRefusedError
+from dpicl.models.kinds.local import BUNDLED
 from dpicl.models.local.loading import needed_bytes
 from dpicl.models.local.model_files import find_model_files, kept_dtype, quantisation
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.opening import BUNDLED, fingerprint_of, number_format
 from dpicl.models.spec import ModelSpec, resolve_model, with_changes
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -59,8 +59,8 @@ def test_a_checkpoints_own_type_is_what_its_config_says(config: dict[str, Any], 
 def test_a_folders_own_type_is_the_default_and_can_be_changed(folder: Path) -> None:
     change_config(folder, dtype="bfloat16")
     spec = resolve_model(str(folder), {})
-    assert number_format(spec) == "bfloat16"
-    assert number_format(resolve_model(with_changes(str(folder), "float32", None), {})) == "float32"
+    assert spec.number_format == "bfloat16"
+    assert resolve_model(with_changes(str(folder), "float32", None), {}).number_format == "float32"
     model = TransformersScorer(str(folder), device="cpu", dtype="bfloat16")
     assert (
         model._model.dtype == torch.bfloat16 and model.description.mode == "completions in bfloat16"
@@ -68,18 +68,17 @@ def test_a_folders_own_type_is_the_default_and_can_be_changed(folder: Path) -> N
 
 
 def test_models_of_our_own_stay_what_they_were() -> None:
-    digest = fingerprint_of(ModelSpec(name="bundled", kind="bundled"), corpus=())
+    digest = ModelSpec(name="bundled", kind="bundled").fingerprint(())
     assert (
         digest.endswith(" float32")
-        and fingerprint_of(ModelSpec(name="bundled", kind="bundled", dtype="float32"), corpus=())
-        == digest
+        and ModelSpec(name="bundled", kind="bundled", dtype="float32").fingerprint(()) == digest
     )
-    assert BUNDLED.is_dir() and number_format(ModelSpec(name="tiny", kind="tiny")) == "float32"
+    assert BUNDLED.is_dir() and ModelSpec(name="tiny", kind="tiny").number_format == "float32"
 
 
 def test_a_chat_is_another_model_than_a_completion(folder: Path) -> None:
     names = {
-        fingerprint_of(resolve_model(with_changes(str(folder), None, api), {}), corpus=())
+        resolve_model(with_changes(str(folder), None, api), {}).fingerprint(())
         for api in (None, "chat")
     }
     assert len(names) == 2
@@ -111,7 +110,7 @@ def test_a_quantised_checkpoint_names_the_package_that_is_missing(folder: Path) 
         "not",
     ):
         TransformersScorer(str(folder), device="cpu")
-    assert number_format(resolve_model(str(folder), {})) == "float32 gptq"
+    assert resolve_model(str(folder), {}).number_format == "float32 gptq"
 
 
 def test_what_a_model_needs_is_counted_before_it_is_loaded(folder: Path) -> None:

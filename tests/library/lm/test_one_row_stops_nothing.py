@@ -34,15 +34,9 @@ from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Memory
 from dpicl.models.asking import isolated_votes
 from dpicl.models.embedding import HashedNGrams
-from dpicl.models.requests import HashScorer, Tokens
-from dpicl.models.votes import (
-    EchoGenerator,
-    FreshSession,
-    VoteRequest,
-    VoteRule,
-    Votes,
-    VotingSession,
-)
+from dpicl.models.kinds.fake import EchoGenerator, HashScorer
+from dpicl.models.requests import Sampling, Tokens
+from dpicl.models.votes import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, job, table, unit
 from tests.library.text_contracts import text_contract
 
@@ -88,9 +82,9 @@ class Marked(HashScorer):
             scores[[MARK in prompt for prompt in prompts]] = self.failure
         return scores
 
-    def generate(self, prompts: Sequence[str], **options: Any) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         self._meet(prompts)
-        return super().generate(prompts, **options)
+        return super().generate(prompts, sampling)
 
 
 ROWS = [f"a letter {number}" for number in range(12)]

@@ -15,7 +15,7 @@ import pytest
 from dpicl.ground.errors import ModelError
 from dpicl.models.endpoint.scorer import EndpointScorer
 from dpicl.models.local.transformers_backend import TransformersScorer
-from dpicl.models.requests import CONTINUATIONS
+from dpicl.models.requests import CONTINUATIONS, Sampling
 from dpicl.models.spec import ModelSpec
 from tests.library.real_servers import (
     RealServer,
@@ -121,7 +121,7 @@ def test_llama_cpp_writes_what_this_process_writes(
     scorer = EndpointScorer(endpoint(llama), wanted="text")
     options = {"new_tokens": 12, "stop": ("\n",)}
     asked = ["The capital of France is", "Water boils at"]
-    assert scorer.generate(asked, **options) == near.generate(asked, **options)  # type: ignore[arg-type]
+    assert scorer.generate(asked, Sampling(**options)) == near.generate(asked, Sampling(**options))  # type: ignore[arg-type]
 
 
 def test_answers_of_a_server_that_is_killed_are_kept_and_no_prompt_is_answered_twice(

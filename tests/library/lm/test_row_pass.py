@@ -23,7 +23,7 @@ from dpicl.models.local.growing_rows import (
     steps_of,
     token_bytes,
 )
-from dpicl.models.local.packed_rows import AttentionPlan, LlamaPass, Reading
+from dpicl.models.local.packed_rows import LlamaPass, PackedRow, Reading
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.local.tree_reader import LEAST_SAVING, Pass, grow_tree
 from dpicl.models.votes import VoteRule
@@ -41,19 +41,11 @@ class Counted:
     def __init__(self, own: Pass, moved: int = 0) -> None:
         self.model, self._own, self._moved, self.read = own.model, own, moved, list[int]()
 
-    def __call__(
-        self,
-        plan: AttentionPlan,
-        tokens: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        self.read.append(len(tokens))
-        is_step = not isinstance(plan, Reading) and len(plan.asked) == len(tokens)
-        return self._own(
-            plan, tokens, positions - self._moved if is_step else positions, wanted, among
-        )
+    def __call__(self, row: PackedRow, among: torch.Tensor | None = None) -> torch.Tensor:
+        self.read.append(len(row.tokens))
+        is_step = not isinstance(row, Reading) and len(row.asked) == len(row.tokens)
+        moved = replace(row, positions=row.positions - self._moved) if is_step else row
+        return self._own(moved, among)
 
 
 @pytest.fixture(scope="module")

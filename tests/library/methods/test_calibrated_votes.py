@@ -24,7 +24,7 @@ from dpicl.methods import ensemble_voting, text_answers
 from dpicl.methods.ensemble_plan import Aggregation, EnsembleShape
 from dpicl.methods.ensemble_voting import Placement, Voters, asked_of_each, counted
 from dpicl.methods.text_answers import calibrated
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from lab.audit.ensembles import _pooled
 from tests.library.methods.test_dp_icl import ALONE, KEY, SHAPE, contract, table, unit
 

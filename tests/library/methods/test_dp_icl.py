@@ -29,7 +29,8 @@ from dpicl.methods.ensemble_voting import Placement, Public, Voters, words_of
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.methods.text_method import Memory
 from dpicl.models.embedding import HashedNGrams
-from dpicl.models.requests import HashScorer, ModelDescription
+from dpicl.models.kinds.fake import HashScorer
+from dpicl.models.requests import ModelDescription, Sampling
 from tests.direct import run_texts
 from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
 
@@ -94,15 +95,7 @@ class Reader:
             [[0.0, -1.0] if "b" not in text else [-1.0, 0.0] for text in self._read(prompts)]
         )
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        new_tokens: int,
-        stop: Any = (),
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
         return self._read(prompts)
 
 

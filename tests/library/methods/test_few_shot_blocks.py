@@ -16,7 +16,8 @@ from dpicl.methods import few_shot_voting
 from dpicl.methods.base import draws_for
 from dpicl.methods.few_shot_generation import job_of, write
 from dpicl.methods.text_method import Memory
-from dpicl.models.votes import EchoGenerator, VoteRequest, VoteRule, VotingSession
+from dpicl.models.kinds.fake import EchoGenerator
+from dpicl.models.votes import VoteRequest, VoteRule, VotingSession
 from tests.library.methods.test_few_shot_generation import contract, unit
 
 INK: dict[str, object] = {

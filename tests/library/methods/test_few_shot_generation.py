@@ -30,8 +30,8 @@ from dpicl.methods.few_shot_generation import (
 from dpicl.methods.few_shot_plan import GenerationShape, VoterPool, labels_of
 from dpicl.methods.few_shot_voting import PrivateRows, Text, WritingPrompts
 from dpicl.methods.text_method import Memory
-from dpicl.models.requests import HashScorer
-from dpicl.models.votes import PUBLIC_TEXT, EchoGenerator
+from dpicl.models.kinds.fake import PUBLIC_TEXT, EchoGenerator, HashScorer
+from dpicl.models.requests import Sampling
 from lab.benchmarks.guarantees.subset_prompts import moved
 from tests.direct import run_texts
 from tests.library.methods.test_few_shot_plan import unit
@@ -388,8 +388,8 @@ def test_open_answers_match_exactly_or_not_at_all() -> None:
     both = SplitTable(PrivateTable(rows), queries, np.array([0, 1]))
 
     class Knows(HashScorer):
-        def generate(self, prompts: Any, **options: Any) -> list[str]:
-            assert options["stop"] == ("\n",)
+        def generate(self, prompts: Any, sampling: Sampling) -> list[str]:
+            assert sampling.stop == ("\n",)
             return [
                 " ann" if "Letter: 1\n" in prompt.rpartition("\n\n")[2] + "\n" else "bobby"
                 for prompt in prompts

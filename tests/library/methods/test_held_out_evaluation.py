@@ -25,7 +25,7 @@ from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of
 from dpicl.methods.tabular_method import Released
 from dpicl.models import spec
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.spec import ModelSpec, check_egress
 from tests.library.examples import random_table, seeded, small_contract
 

@@ -18,7 +18,7 @@ from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.collection import collect, merged
 from dpicl.methods.options import LdpOptions, LdpVariant
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from dpicl.release.names import parameters_of
 from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table

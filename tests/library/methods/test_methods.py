@@ -22,7 +22,7 @@ from dpicl.methods.base import draws_for
 from dpicl.methods.collection import encoding_of
 from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 

@@ -26,7 +26,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, gdp_tabicl, ldp_tabicl, tabular, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.models.requests import HashScorer
+from dpicl.models.kinds.fake import HashScorer
 from tests.direct import run as run_method
 from tests.library.examples import random_table, small_contract
 

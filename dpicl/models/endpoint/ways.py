@@ -1,16 +1,15 @@
-"""Scores of labels after a prompt: what is requested, and what a reply says.
+"""The ways to ask a server: what each sends for a prompt, and what it reads from the reply.
 
-Three ways. *Top log-probabilities*: one request for a prompt; the log-probability of each label's
-first token, where the server lists it. *Echo*: one request for each label; the server repeats
-prompt + label with the log-probability of every token, and reads the whole prompt again, because
-servers keep no beginnings of what they echo. *Generated*: the label that the answer starts with,
-one nat above the others.
+Labels are scored in one of three ways. *A list*: one request for a prompt; the log-probability of
+each label's first token, where the server lists it. *An echo*: one request for each label; the
+server repeats prompt + label with the log-probability of every token, and reads the whole prompt
+again, because servers keep no beginnings of what they echo. *A text*: the label that the answer
+starts with, one nat above the others.
 
-A server that does the first two is asked for top log-probabilities, and by echo for the few labels
-that are not listed. Labels of one token get what a local model gives, longer ones their first
-token's; labels that begin with the same token are summed over an echo, as a local model's are.
-Without an echo, a label that is not listed gets the most that it can have, which is less than
-every listed token has.
+A server that lists and echoes is asked for lists, and by echo for the few labels that are not
+listed. Labels of one token get what a local model gives, longer ones their first token's; labels
+that begin with the same token are summed over an echo, as a local model's are. Without an echo, a
+label that is not listed gets the most that it can have, which is less than every listed token has.
 
 Only one label can be said. Where one begins another, all are scored with the end of the line
 (`requests.overlap`): by an echo over all their tokens, as a local model's are; by lists in one
@@ -20,7 +19,7 @@ with what it said: it is refused. A text is the longest label that it starts wit
 What cannot be scored gets the fixed answer: equal scores, of which `evaluation.answers` takes the
 last: Yes.
 
-The text that follows a prompt: what is requested, and what a reply says.
+A new way is a class like these, and its name in `probe.WAYS`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, combinations
-from typing import Any
+from typing import Any, ClassVar
 
 from dpicl.ground.errors import ModelError, TooLongError
 from dpicl.models.endpoint.client import Requester, T
@@ -40,15 +39,20 @@ from dpicl.models.endpoint.protocol import (
     Answer,
     Api,
     GarbledError,
+    Limit,
     Outcome,
     Reply,
     Request,
+    RequestMode,
     Unanswered,
     chat_messages,
     public_prompt,
 )
 from dpicl.models.requests import CONTINUATIONS, before_stop, line_end, overlap, prompt_ending
+from dpicl.models.spec import ModelSpec
 
+TOPS = (20, 5)
+"""How many likely tokens servers list at most: vLLM and clouds 20 by default, others 5."""
 PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
 LEAST_MASS = 1e-9
@@ -88,34 +92,108 @@ class LabelRequest(Request):
         return LabelRequest(public_prompt(labels), labels)
 
 
-@dataclass
-class LabelRequester(Requester[LabelRequest]):
-    """One model, asked for scores."""
+class LabelWay(Requester[LabelRequest]):
+    """A way to score labels."""
 
-    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
-    """A label's tokens after a prompt's ending; those that are known are not asked for again."""
+    probe: ClassVar[LabelRequest] = LabelRequest.public(CONTINUATIONS)
+
+    @staticmethod
+    def repeats(answers: Sequence[Answer]) -> str:
+        """See `Requester.repeats`."""
+        columns = zip(*(answer.scores for answer in answers), strict=True)
+        spread = max(max(column) - min(column) for column in columns)
+        return "repeats agree" if spread == 0 else f"repeats differ by up to {spread:.2g} nats"
+
+    def fixed(self, request: LabelRequest, outcome: Outcome) -> Answer:
+        """See `Requester.fixed`."""
+        return equal_scores(outcome, len(request.labels))
+
+    def begun(self, labels: Sequence[str]) -> Sequence[str]:
+        """The labels as they follow a prompt: a chat's answer starts with no blank."""
+        chat = self.mode.api == "chat"
+        return [label.strip() for label in labels] if chat else labels
+
+    def body(
+        self, text: str, labels: Sequence[str] = (), *, top: int = 0, new_tokens: int = 1
+    ) -> dict[str, Any]:
+        """A request for what follows a text, `top` likeliest tokens of it listed."""
+        body: dict[str, Any] = {"temperature": 0, self.mode.limit: new_tokens}
+        if self.mode.api == "completions":
+            return body | {"prompt": text} | ({"logprobs": top} if top else {})
+        body["messages"] = chat_messages(text, labels)
+        return body | ({"logprobs": True, "top_logprobs": top} if top else {})
+
+
+class ListWay(LabelWay):
+    """By the likeliest tokens of what follows the prompt."""
+
+    @classmethod
+    def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:
+        """See `Requester.modes`."""
+        return [RequestMode(api, f"top-{top} logprobs", top, limit) for top in TOPS]
 
     async def prepare(self, requests: Sequence[LabelRequest]) -> None:
-        """Find out how labels are cut into tokens after these prompts' endings, which are public;
-        only an echo has to know.
-
-        Raises:
-            ModelError: a label and what stands before it share a token; or one label begins
-                another, and a chat lists first tokens only.
-        """
-        if (
-            self.mode.kind == "top-logprobs"
-            and self.mode.api == "chat"
-            and any(request.ends for request in requests)
-        ):
+        """Raises ModelError: one label begins another, and a chat lists first tokens only."""
+        if self.mode.api == "chat" and any(request.ends for request in requests):
             raise ModelError(
                 f"model {self.client.spec.name!r} is asked by {self.mode.label} for labels of "
-                f"which one begins another; "
-                f"expected a server that has completions, a local model, or labels of which none "
-                f"begins another"
+                f"which one begins another; expected a server that has completions, a local "
+                f"model, or labels of which none begins another"
             )
-        if self.mode.kind != "echo":
-            return
+
+    async def attempt(self, request: LabelRequest) -> Answer:
+        """See `Requester.attempt`."""
+        if request.ends:
+            return await self._spelt(request)
+        read = partial(top_answer, labels=self.begun(request.labels))
+        return await self.send(self.body(request.prompt, request.labels, top=self.mode.top), read)
+
+    async def _spelt(self, request: LabelRequest) -> Answer:
+        """Summed log-probabilities of the pieces of every label with its end, as the server lists
+        them one after another.
+
+        Of a piece that is not listed, and all that follow it, the most that they can have together.
+        """
+        start, lists = request.prompt.rstrip(), dict[str, Listed]()
+        scores, begun, whole = list[float](), 0, 0
+        for label in request.ended:
+            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
+            while rest:
+                if said not in lists:
+                    lists[said] = await self.send(self.body(said, top=self.mode.top), listed_tokens)
+                piece = next_piece(lists[said], rest)
+                if piece is None:
+                    score += floor(lists[said].values())
+                    break
+                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
+            begun, whole = begun + (said != start), whole + (not rest)
+            scores.append(score)
+        if not begun:
+            return equal_scores("no-label", len(scores))
+        return Answer("scored" if whole == len(scores) else "one-label", tuple(scores))
+
+
+class EchoWay(LabelWay):
+    """By a repeated prompt and label with log-probabilities; `top` likeliest tokens of what follows
+    are listed first where the server does both.
+    """
+
+    @classmethod
+    def modes(cls, api: Api, limit: Limit) -> list[RequestMode]:
+        """See `Requester.modes`: a chat echoes nothing."""
+        return [RequestMode(api, "echo", 0, limit)] if api == "completions" else []
+
+    @classmethod
+    def faster(cls, mode: RequestMode) -> list[RequestMode]:
+        """See `Requester.faster`."""
+        return [replace(mode, asks=f"top-{top} logprobs, else echo", top=top) for top in TOPS]
+
+    async def prepare(self, requests: Sequence[LabelRequest]) -> None:
+        """Find out how labels are cut into tokens after these prompts' endings, which are public.
+
+        Raises:
+            ModelError: a label and what stands before it share a token.
+        """
         pairs = {
             (prompt_ending(request.prompt), label)
             for request in requests
@@ -124,9 +202,7 @@ class LabelRequester(Requester[LabelRequest]):
         for ending, label in sorted(pairs - self.tokens.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
-                await self.required(
-                    self._send(text, (), partial(echoed_tokens, text=text), echo=True)
-                )
+                await self.required(self._echo(text, partial(echoed_tokens, text=text)))
                 for text in (ending.rstrip(), ending + label)
             ]
             if whole[: len(before)] != before or len(whole) == len(before):
@@ -139,45 +215,34 @@ class LabelRequester(Requester[LabelRequest]):
 
     async def attempt(self, request: LabelRequest) -> Answer:
         """See `Requester.attempt`."""
-        if self.mode.kind == "echo":
-            tokens = self._label_tokens(request)
-            if (
-                self.mode.top
-                and not request.ends
-                and len({label_tokens[0] for label_tokens in tokens}) == len(tokens)
-            ):
-                return await self._echoed(request, [1] * len(tokens), await self._listed(request))
-            return await self._echoed(request, list(map(len, tokens)), [None] * len(tokens))
-        if self.mode.kind == "top-logprobs" and request.ends:
-            return await self._spelt(request)
-        labels = (
-            request.labels
-            if self.mode.api == "completions"
-            else tuple(label.strip() for label in request.labels)
-        )
-        score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
-        return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
+        tokens = self._label_tokens(request)
+        if (
+            self.mode.top
+            and not request.ends
+            and len({label_tokens[0] for label_tokens in tokens}) == len(tokens)
+        ):
+            return await self._echoed(request, [1] * len(tokens), await self._listed(request))
+        return await self._echoed(request, list(map(len, tokens)), [None] * len(tokens))
 
     async def public_answers(self, repeats: int) -> list[Answer]:
-        """See `Requester.public_answers`; where a server scores in two ways, both must say the
-        same, or at least rank tokens alike.
+        """See `Requester.public_answers`; where a server lists too, both must say the same, or at
+        least rank tokens alike.
 
         Raises:
             ModelError: they do not, or the first lists no label.
         """
         answers = await super().public_answers(repeats)
-        if self.mode.kind == "echo" and not self.mode.top:
+        if not self.mode.top:
             await self._check_order()
-        if self.mode.kind == "echo" and self.mode.top:
-            echoed = await self._echoed(
-                self.public, [1] * len(self.public.labels), [None] * len(self.public.labels)
+            return answers
+        count = len(self.public.labels)
+        echoed = await self._echoed(self.public, [1] * count, [None] * count)
+        pairs = zip(await self._listed(self.public), echoed.scores, strict=True)
+        if not all(listed is not None and abs(listed - echo) < AGREEMENT for listed, echo in pairs):
+            raise ModelError(
+                f"model {self.client.spec.name!r}: listed tokens and an echo differ; expected "
+                f"the same log-probabilities"
             )
-            pairs = zip(await self._listed(self.public), echoed.scores, strict=True)
-            if not all(one is not None and abs(one - two) < AGREEMENT for one, two in pairs):
-                raise ModelError(
-                    f"model {self.client.spec.name!r}: listed tokens and an echo differ; expected "
-                    f"the same log-probabilities"
-                )
         return answers
 
     async def _check_order(self) -> None:
@@ -192,7 +257,7 @@ class LabelRequester(Requester[LabelRequest]):
         """
         text = self.public.prompt.rstrip()
         try:
-            listed = await self._send(text, (), listed_tokens, listed=_COMPARED)
+            listed = await self.send(self.body(text, top=_COMPARED), listed_tokens)
         except Unanswered:
             self.client.limiter.failures = 0
             return
@@ -203,7 +268,7 @@ class LabelRequester(Requester[LabelRequest]):
             apart or {f" {token}": logprob for token, logprob in words.items()}
         ).items():
             echoed = partial(echoed_score, text=text + word, label_tokens=1, counted=1)
-            pairs.append((logprob, await self._send(text + word, (), echoed, echo=True)))
+            pairs.append((logprob, await self._echo(text + word, echoed)))
         pairs.sort()
         for (less, first), (more, second) in combinations(pairs, 2):
             if less < more - AGREEMENT and first > second + AGREEMENT:
@@ -215,34 +280,13 @@ class LabelRequester(Requester[LabelRequest]):
     def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
         return [self.tokens[prompt_ending(request.prompt), label] for label in request.ended]
 
-    async def _spelt(self, request: LabelRequest) -> Answer:
-        """Summed log-probabilities of the pieces of every label with its end, as the server lists
-        them one after another.
-
-        Of a piece that is not listed, and all that follow it, the most that they can have together.
-        """
-        start, lists = request.prompt.rstrip(), dict[str, Listed]()
-        scores, begun, whole = list[float](), 0, 0
-        for label in request.ended:
-            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
-            while rest:
-                if said not in lists:
-                    lists[said] = await self._send(said, (), listed_tokens)
-                piece = next_piece(lists[said], rest)
-                if piece is None:
-                    score += floor(lists[said].values())
-                    break
-                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
-            begun, whole = begun + (said != start), whole + (not rest)
-            scores.append(score)
-        if not begun:
-            return equal_scores("no-label", len(scores))
-        return Answer("scored" if whole == len(scores) else "one-label", tuple(scores))
-
     async def _listed(self, request: LabelRequest) -> list[float | None]:
         """Log-probability of every label's first token, None where the server does not list it."""
         firsts = [label_tokens[0] for label_tokens in self._label_tokens(request)]
-        return await self._send(request.prompt.rstrip(), (), partial(listed_scores, firsts=firsts))
+        return await self.send(
+            self.body(request.prompt.rstrip(), top=self.mode.top),
+            partial(listed_scores, firsts=firsts),
+        )
 
     async def _echoed(
         self, request: LabelRequest, counts: Sequence[int], known: Sequence[float | None]
@@ -256,42 +300,43 @@ class LabelRequester(Requester[LabelRequest]):
         ):
             text = request.prompt + label
             echoed = partial(echoed_score, text=text, label_tokens=len(label_tokens), counted=count)
-            scores.append(await self._send(text, (), echoed, echo=True) if score is None else score)
+            scores.append(await self._echo(text, echoed) if score is None else score)
         return Answer("scored", tuple(scores))
 
-    def fixed(self, request: LabelRequest, outcome: Outcome) -> Answer:
-        """See `Requester.fixed`."""
-        return equal_scores(outcome, len(request.labels))
+    async def _echo(self, text: str, read: Callable[[Reply], T]) -> T:
+        return await self.send(self.body(text) | {"echo": True, "logprobs": 1}, read)
 
-    async def _send(
-        self,
-        text: str,
-        labels: Sequence[str],
-        read: Callable[[Reply], T],
-        *,
-        echo: bool = False,
-        listed: int | None = None,
-    ) -> T:
-        """One request for scores; `listed` likeliest tokens, by default the mode's."""
-        mode, top = self.mode, self.mode.top if listed is None else listed
-        written = (
-            max([GENERATED_TOKENS, *(len(label.encode()) for label in labels)])
-            if mode.kind in ("choice", "generated")
-            else 1
-        )
-        body: dict[str, Any] = {"temperature": 0, mode.limit: written}
-        if mode.api == "completions":
-            body |= {"prompt": text}
-            body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": top} if top else {}
-        else:
-            body |= {"messages": chat_messages(text, labels)}
-            body |= {"logprobs": True, "top_logprobs": top} if top else {}
-        body |= (
-            {"structured_outputs": {"choice": [label.strip() for label in labels]}}
-            if mode.kind == "choice"
-            else {}
-        )
-        return await self.send(body, read)
+
+class TextStartWay(LabelWay):
+    """By the label that a text starts with; only where the model's entry allows it."""
+
+    asks = "generated"
+
+    @classmethod
+    def is_allowed(cls, spec: ModelSpec) -> bool:
+        """See `Requester.is_allowed`."""
+        return spec.allow_fallback
+
+    async def attempt(self, request: LabelRequest) -> Answer:
+        """See `Requester.attempt`."""
+        longest = max(GENERATED_TOKENS, *(len(label.encode()) for label in request.labels))
+        body = self.body(request.prompt, request.labels, new_tokens=longest)
+        read = partial(parsed_answer, labels=self.begun(request.labels))
+        return await self.send(body | self.held_to(request.labels), read)
+
+    def held_to(self, labels: Sequence[str]) -> dict[str, Any]:
+        """What holds a server to these labels: nothing."""
+        return {}
+
+
+class ChoiceWay(TextStartWay):
+    """The same of a server that can be held to the labels."""
+
+    asks = "choice"
+
+    def held_to(self, labels: Sequence[str]) -> dict[str, Any]:
+        """As vLLM has it."""
+        return {"structured_outputs": {"choice": [label.strip() for label in labels]}}
 
 
 def equal_scores(outcome: Outcome, count: int) -> Answer:
@@ -458,9 +503,16 @@ PUBLIC_TEXT_REQUEST = TextRequest(
 """A request without private content, with everything that a text request may have."""
 
 
-@dataclass
-class TextRequester(Requester[TextRequest]):
-    """One model, asked for texts."""
+class TextWay(Requester[TextRequest]):
+    """A way to get the text that follows a prompt: with stop strings, and a seed for samples."""
+
+    asks = "text"
+    probe: ClassVar[TextRequest] = PUBLIC_TEXT_REQUEST
+
+    @staticmethod
+    def repeats(answers: Sequence[Answer]) -> str:
+        """See `Requester.repeats`."""
+        return "repeats agree" if len(set(answers)) == 1 else "repeats differ"
 
     async def attempt(self, request: TextRequest) -> Answer:
         """See `Requester.attempt`."""
@@ -472,16 +524,6 @@ class TextRequester(Requester[TextRequest]):
             body["prompt"] = request.prompt
         else:  # a chat gets the prompt alone
             body["messages"] = [{"role": "user", "content": request.prompt}]
-        if self.mode.kind != "bare-text":
-            # a stop string of blanks would end a chat's answer at the blanks before it, which do
-            # not count
-            stop = [
-                mark for mark in request.stop if self.mode.api == "completions" or mark.strip()
-            ][:MOST_STOPS]
-            body |= {
-                **({"stop": stop} if stop else {}),
-                **({} if request.seed is None else {"seed": request.seed}),
-            }
 
         def read(reply: Reply) -> Answer:
             if self.context is not None and reply.prompt_tokens + request.new_tokens > self.context:
@@ -492,11 +534,36 @@ class TextRequester(Requester[TextRequest]):
                 )
             return read_text(reply, self.mode.api, request.stop)
 
-        return await self.send(body, read)
+        return await self.send(body | self.options(request), read)
+
+    def options(self, request: TextRequest) -> dict[str, Any]:
+        """Stop strings and seed, as they are sent."""
+        # a stop string of blanks would end a chat's answer at the blanks before it, which do not
+        # count
+        stop = [mark for mark in request.stop if self.mode.api == "completions" or mark.strip()]
+        return {
+            **({"stop": stop[:MOST_STOPS]} if stop else {}),
+            **({} if request.seed is None else {"seed": request.seed}),
+        }
 
     def fixed(self, request: TextRequest, outcome: Outcome) -> Answer:
         """See `Requester.fixed`: an empty text."""
         return Answer(outcome)
+
+
+class BareTextWay(TextWay):
+    """The same of a server that takes neither stop strings nor a seed."""
+
+    asks = "bare-text"
+
+    @staticmethod
+    def repeats(answers: Sequence[Answer]) -> str:
+        """See `Requester.repeats`."""
+        return f"{TextWay.repeats(answers)}; neither seed nor stop strings are sent"
+
+    def options(self, request: TextRequest) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
 
 def read_text(reply: Reply, api: Api, stop: Sequence[str]) -> Answer:
