@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,24 +48,6 @@ def _run(
     method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any
 ) -> list[Result]:
     return run(split, contract, _unit(method, **changes), HashScorer())
-
-
-@every_method
-def test_a_benchmark_run_repeats_bit_for_bit(method: str, small_split: Splitter) -> None:
-    assert _run(method, small_split()) == _run(method, small_split())
-
-
-@every_method
-def test_another_seed_gives_another_run(method: str, small_split: Splitter) -> None:
-    one, other = (
-        [
-            replace(result, seed=0)
-            for result in _run(method, small_split(), seed=seed, baselines=False)
-            if result.system == "icl"
-        ]
-        for seed in (0, 1)
-    )
-    assert one != other
 
 
 @every_method
@@ -210,20 +191,6 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
     for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
         heads = {text.rpartition("\n")[0] for text in texts}
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
-
-
-def test_of_fewer_rows_than_shots_some_demonstrate_twice(small_split: Splitter) -> None:
-    """How many rows there are decides nothing: 16 shots of 8."""
-    split, unit, draws = (
-        small_split(row_count=10),
-        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(16,)),
-        draws_for(CONTRACT, 0),
-    )
-    (cell,) = unit.cells("icl")
-    prompts = LDP.prompts(
-        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
-    )[cell]
-    assert all(len(text.split("\n")[:-1]) == 16 for text in prompts)
 
 
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:

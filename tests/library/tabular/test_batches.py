@@ -54,7 +54,6 @@ def unit(method: str, **options: Any) -> Unit:
 
 
 @given(cuts, st.integers(0, 50))
-@settings(max_examples=40, deadline=None)
 def test_facts_of_any_batches_are_those_of_the_table(at: list[int], seed: int) -> None:
     rows = table(seed)
     whole, added = (
@@ -68,7 +67,7 @@ def test_facts_of_any_batches_are_those_of_the_table(at: list[int], seed: int) -
 
 
 @given(st.permutations(range(ROWS)), cuts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(
     order: list[int], at: list[int]
 ) -> None:
@@ -119,7 +118,6 @@ def test_a_published_split_is_the_contract_s() -> None:
 
 
 @given(cuts, st.integers(0, 20))
-@settings(max_examples=30, deadline=None)
 def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> None:
     """Where every row enters, so that all that is drawn is the noise."""
     rows, wanted = table(seed), unit("gdp_tabicl")
@@ -203,7 +201,7 @@ def test_totals_of_short_types_are_those_of_doubles(
 
 
 @given(st.integers(0, 30))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_short_types_hold_the_same_values(seed: int) -> None:
     rows = table(seed, beyond=seed / 10)
     short = compact(rows, CONTRACT)
