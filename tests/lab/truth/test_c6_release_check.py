@@ -133,6 +133,7 @@ def test_the_page_has_every_figure_with_commit_date_and_machine_and_names_what_i
     assert "| chaos | 5 s | the end \\| of it |  | ok | old |" in page
 
 
+@pytest.mark.exhaustive
 def test_a_killed_sitting_loses_the_running_step_alone(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from lab.benchmarks.release_check import Step, "
