@@ -16,7 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from dpicl.contract import Contract
 from dpicl.data.reading.encode import (
-    UNKNOWN,
     LocalEncoding,
     encode_clients,
     encode_queries,
@@ -61,21 +60,6 @@ def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
         expected = measure(truth, fitted.predict(asked), fitted.predict_proba(asked)[:, 1])
         assert measured[name].accuracy == expected.accuracy > 0.6
         assert measured[name].auc == pytest.approx(expected.auc, abs=1e-3)
-
-
-def test_boosting_finds_what_no_column_says_by_itself_and_what_unknown_levels_hide() -> None:
-    rng, encoding = (
-        np.random.default_rng(0),
-        LocalEncoding("k-ary", tuple("abcdef") + ("label",), (2,) * 7),
-    )
-    bins = rng.integers(0, 2, (6000, 7))
-    bins[:, -1] = bins[:, 0] ^ bins[:, 1] ^ (rng.random(6000) < 0.05)
-    rows, test = ReleasedRows(bins[:4000].astype(np.uint8)), bins[4000:]
-    measured = local_baselines(rows, encoding, EncodedQueries(test))
-    assert measured["gb"].accuracy > 0.93 and measured["lr"].accuracy < 0.6
-    unknown = test.copy()
-    unknown[:, 2:-1] = UNKNOWN
-    assert local_baselines(rows, encoding, EncodedQueries(unknown))["gb"].accuracy > 0.8
 
 
 def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(

@@ -13,12 +13,11 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.data.prompts import SHARED_SETS, local_demonstrations
+from dpicl.data.prompts import SHARED_SETS
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.errors import PrivacyError
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.methods.collection import encoding_of
 from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
 from dpicl.models.requests import HashScorer
@@ -164,25 +163,6 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
         assert all(line.endswith((" Yes", " No")) for prompt in lines for line in prompt[:-1])
         if cell.shots == 4 and cell.epsilon == math.inf:
             assert len({tuple(prompt[:-1]) for prompt in lines}) > 30
-
-
-def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
-    """With as many shots as rows and no noise, every prompt holds every row once."""
-    split, unit, draws = (
-        small_split(row_count=10),
-        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)),
-        draws_for(CONTRACT, 0),
-    )
-    released = LDP.in_memory(split.train, CONTRACT, unit, draws)
-    every = local_demonstrations(
-        released.rows[Cell("reports", math.inf)],
-        encoding_of(CONTRACT, unit.options.ldp_tabicl).decode,
-        CONTRACT,
-    )
-    (cell,) = unit.cells("icl")
-    prompts = LDP.prompts(released, split.queries, CONTRACT, unit, draws)[cell]
-    shown = [text.split("\n")[:-1] for text in prompts]
-    assert all(sorted(texts) == sorted(every) for texts in shown) and shown[0] != shown[1]
 
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:

@@ -21,7 +21,6 @@ from dpicl.contract.pipeline import Unit
 from dpicl.data.local.questions import Tally
 from dpicl.data.reading.batches import Facts, compact, held_out, merged_violations, prepare
 from dpicl.data.reading.checks import rules_of, violations
-from dpicl.data.reading.split import row_hashes
 from dpicl.ground.errors import DataError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
@@ -78,22 +77,6 @@ def test_a_row_s_part_depends_on_no_other_row_and_on_no_order(
     for kind in ("train", "test"):
         found = [row for one in made for row in getattr(one, kind).to_pylist()]
         assert sorted(map(str, found)) == sorted(map(str, getattr(whole, kind).to_pylist()))
-
-
-def test_other_rows_have_another_digest() -> None:
-    rows = table()
-    digests = {
-        prepare(one, CONTRACT).facts.digest(CONTRACT)
-        for one in (rows, rows.slice(1), pa.concat_tables([rows, rows]), table(1))
-    }
-    assert len(digests) == 4
-    hashes = row_hashes(rows, CONTRACT)
-    assert len(np.unique(hashes, axis=0)) == ROWS
-    ages = rows.column("age").to_pylist()
-    moved = rows.set_column(0, "age", pa.array([ages[0] + 1, *ages[1:]]))
-    assert (row_hashes(moved, CONTRACT) == hashes).all(axis=1).tolist() == [False] + [True] * (
-        ROWS - 1
-    )
 
 
 def test_about_the_stated_part_is_held_out() -> None:

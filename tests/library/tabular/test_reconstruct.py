@@ -171,22 +171,6 @@ def test_as_many_rows_as_reports_all_within_the_domain(estimator: str) -> None:
     assert rows.shape == (777, 3) and (rows < [2, 3, 4]).all()
 
 
-def test_more_reports_bring_the_estimate_nearer_to_the_truth() -> None:
-    laws = [response(epsilon=1.0, categories=2), response(epsilon=1.0, categories=3)]
-    truth = np.array([0.5, 0.1, 0.1, 0.05, 0.05, 0.2])
-    errors = []
-    for row_count in (2_000, 200_000):
-        codes = np.stack(
-            np.unravel_index(np.repeat(np.arange(6), (truth * row_count).astype(int)), (2, 3)),
-            axis=1,
-        )
-        rows = reconstruct(_reports(codes, laws), laws, estimator="simplex")
-        errors.append(
-            np.abs(report_counts(LocalReports(rows.codes), (2, 3)) / row_count - truth).sum()
-        )
-    assert errors[1] < errors[0] / 3 and errors[1] < 0.05
-
-
 def test_no_estimator_returns_the_reports_themselves() -> None:
     reports = LocalReports(np.array([[1, 0]], dtype=np.uint8))
     assert reconstruct(reports, [], estimator="none").codes is reports.codes

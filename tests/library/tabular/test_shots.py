@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,20 +97,6 @@ def test_one_draw_of_up_to_64_shots_is_what_it_was(way: str) -> None:
     assert (
         hashlib.sha256(b"".join(one.astype("<i8").tobytes() for one in chosen)).hexdigest()[:16]
         == FIRST[way]
-    )
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_another_draw_picks_anew_and_whatever_others_there_are(way: str) -> None:
-    rows, queries = bins(3000, columns=12), bins(9, 1, columns=12)
-    draws = [
-        picked_rows(rows, queries, Cell(way, 1.0, 8, None, draw), DRAWS) for draw in (None, 2, 3)
-    ]
-    assert all(
-        (one != other).any() for one, other in zip(draws, (*draws[1:], draws[0]), strict=True)
-    )
-    assert np.array_equal(
-        draws[1], picked_rows(rows, queries, replace(Cell(way, 1.0, 8), draw=2), DRAWS)
     )
 
 
