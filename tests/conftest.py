@@ -31,7 +31,7 @@ DATA = os.environ.get("DPICL_DATA") or ROOT.parent / "shared" / "data"
 
 # The same examples on every machine, however slow, and more of them where all is tested;
 # HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("steady", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("steady", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

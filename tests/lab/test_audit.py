@@ -63,14 +63,10 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 @pytest.mark.quick(
     "noisy-count",
     "randomised-response-7",
-    "randomised-response-2",
-    "randomised-response-3",
-    "randomised-response-200",
     "held-out-evaluation",
     "client-sendings",
     "noisy-mode",
     "client-question",
-    "client-collection",
     "client-agreement",
 )
 @pytest.mark.parametrize(

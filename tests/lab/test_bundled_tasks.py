@@ -142,18 +142,6 @@ def test_a_number_is_a_token_for_its_size_and_the_digits_left(
     assert "".join(rest.split()) == left
 
 
-def test_near_numbers_that_are_written_differently_are_near_tokens(tokenizer: Tokenizer) -> None:
-    """99.9 and 100 share no digit."""
-
-    def size(text: str) -> float:
-        return NUMBERS[tokenizer.encode(text, add_special_tokens=False).tokens[0]]
-
-    written = [f"{value:.3g}" for value in np.geomspace(0.0011, 900, 400)]
-    errors = [size(text) - math.log10(float(text)) for text in written]
-    assert max(errors) < 1e-9
-    assert min(errors) > math.log10(10 / 11)
-
-
 def test_rivals_count_once_both_labels_were_shown(tokenizer: Tokenizer) -> None:
     for index in range(10):
         task = make_task(rng(f"rival{index}"), LEVELS[1], shots=6, kind="local")

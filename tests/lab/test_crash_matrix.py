@@ -154,6 +154,7 @@ def test_a_broken_protocol_is_caught(made: Rig, mutate: Callable[[], None]) -> N
     )
 
 
+@pytest.mark.exhaustive
 def test_the_protocol_that_is_not_broken_harms_nothing_there(made: Rig) -> None:
     verdicts = play(made, SCHEDULES, in_one_process)
     assert verdicts == [sound(verdict) for verdict in verdicts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,10 @@ release.one_release release.request release.table_files runs.draw runs.evaluate
 """Modules besides, that only benchmarks may import."""
 
 
-def imported(folder: str) -> Iterator[tuple[Path, str]]:
+@cache
+def imported(folder: str) -> list[tuple[Path, str]]:
     """Files of a folder, each with every module of this repository that it imports."""
+    found = []
     for path in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
@@ -39,7 +41,8 @@ def imported(folder: str) -> Iterator[tuple[Path, str]]:
             for name in names:
                 place = ROOT.joinpath(*name.split("."))
                 is_module = place.is_dir() or place.with_suffix(".py").exists()
-                yield path, name if is_module else name.rpartition(".")[0] or name
+                found.append((path, name if is_module else name.rpartition(".")[0] or name))
+    return found
 
 
 def used(*, by_benchmarks: bool) -> set[str]:

@@ -22,6 +22,7 @@ def test_the_package_states_the_version_and_the_commands_that_dpicl_knows() -> N
     assert set(PROJECT["entry-points"]["dpicl.commands"]) == set(LAB)
 
 
+@pytest.mark.quick("compare")
 @pytest.mark.parametrize("name", LAB)
 def test_where_it_is_not_installed_its_commands_name_it(name: str) -> None:
     nothing = "import importlib.metadata as m\nm.entry_points = lambda **_: m.EntryPoints()\n"

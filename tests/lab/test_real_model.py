@@ -173,6 +173,7 @@ def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
     assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("texts", [False, True])
 def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(tmp_path: Path, texts: bool) -> None:
     place = new_place(tmp_path / "place")

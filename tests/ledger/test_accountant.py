@@ -86,7 +86,7 @@ def test_one_gaussian_of_noise_multiplier_one_costs_this(
     assert epsilon_of(gaussian(sigma=1.0), 1e-5, neighbours) == pytest.approx(epsilon, abs=5e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.floats(0.2, 20),
     st.floats(0.1, 10),

@@ -13,10 +13,12 @@ from scipy import stats
 
 from lab.audit import SURE
 
-DRAWS = 30_000
+DRAWS = 10_000
 """Draws of a sampler per law."""
-CLIENTS = 2_000_000
-"""Reports per neighbour, of clients who all have the same answer."""
+CLIENTS = 200_000
+"""Reports per neighbour, of clients who all have the same answer; ten times as many where there are
+hundreds of answers.
+"""
 RUNS = 100_000
 """Runs of an audit on each neighbour."""
 LEAST_EXPECTED = 10

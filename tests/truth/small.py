@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pandas as pd
@@ -13,6 +15,7 @@ import pandas as pd
 import dpicl
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
+from tests.command import run_forked
 
 COLUMNS = {
     "age": {"type": "integer", "bounds": [18, 100]},
@@ -63,3 +66,15 @@ def seen(
             "names": [entry.release.release_id for entry in entries],
             "told": told.getvalue() + errors.getvalue(),
         }
+
+
+def typed_in(folder: Path, *words: str) -> CompletedProcess[str]:
+    """A command of somebody whose contracts, data and state are all in this folder."""
+    environment = {
+        "PATH": "/usr/bin",
+        "XDG_CONFIG_HOME": str(folder / "settings"),
+        "DPICL_HOME": str(folder / "home"),
+        "DPICL_CONTRACTS": str(folder / "contracts"),
+        "DPICL_DATA": str(folder),
+    }
+    return run_forked(words, environment, folder, 200)

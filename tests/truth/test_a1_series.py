@@ -79,7 +79,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return found
 
 
-@pytest.mark.quick("no row", "one label")
+@pytest.mark.quick("one label")
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_night_is_released(place: Place, usual: dict[str, dict[str, Any]], name: str) -> None:
     declare(place, ROWS)

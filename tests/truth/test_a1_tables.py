@@ -57,6 +57,7 @@ def test_any_number_of_rows_is_released_alike(place: Place, method: str) -> None
 FEW = {name: TABLES[name] for name in ("no row", "one row")}
 
 
+@pytest.mark.quick("options0", "options1", "options4")
 @pytest.mark.parametrize(
     "options",
     [

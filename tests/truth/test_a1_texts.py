@@ -81,7 +81,7 @@ def test_demonstrations_are_written_from_any_number_of_texts(place: Place) -> No
         assert generated(place, texts, f"few{number}") == usual, name
 
 
-@pytest.mark.quick("options0", "options3")
+@pytest.mark.quick("options3")
 @pytest.mark.parametrize(
     "options",
     [
@@ -97,6 +97,7 @@ def test_by_every_mechanism(place: Place, options: dict[str, Any]) -> None:
         assert generated(place, TEXTS[name], f"few{number}", **options) == usual, name
 
 
+@pytest.mark.quick("texts0")
 @pytest.mark.parametrize("texts", [[], MANY[:1], [{**one, "slots": {}} for one in MANY[:5]]])
 def test_of_open_answers(place: Place, texts: list[dict[str, Any]]) -> None:
     """Records without an answer are none of the task; that no record has one is nobody's to

@@ -336,33 +336,6 @@ def _is_first_or_refused(name: str) -> None:
             assert [account.name for account in ledger.accounts()] == ["first"]
 
 
-@pytest.mark.parametrize(
-    "keyword", ["host", "hostaddr", "port", "dbname", "user", "password", "service", "options"]
-)
-def test_the_keywords_that_lead_somewhere_are_answered_and_not_refused(
-    place: Place, server: Server, keyword: str
-) -> None:
-    service(place, server)
-    value = values_of(server)[keyword].replace(" ", "%20").replace("=", "%3D")
-    wrong = {
-        "host": "elsewhere.example",
-        "port": "1",
-        "dbname": "decoy",
-        "user": "nobody",
-        "password": "no",
-    }
-    base = {
-        "host": "127.0.0.1",
-        "port": str(server.port),
-        "dbname": "shop",
-        "user": "me",
-        "password": "pw",
-    }
-    base |= {keyword: wrong[keyword]} if keyword in wrong else {}
-    url = f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"
-    assert payer(asking(place, "second", url)) == "first"
-
-
 # Names that change, clones, and what was bound before
 
 

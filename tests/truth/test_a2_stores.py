@@ -5,6 +5,7 @@ spelling, and others are refused.
 from __future__ import annotations
 
 import os
+from itertools import cycle
 
 import pytest
 
@@ -80,6 +81,15 @@ def test_a_prefix_and_what_lies_in_it_have_one_account(
     assert payer(contract(place, "second", source)) == "first"
 
 
+@pytest.mark.quick(
+    "s3://shop-rows/2027//sales",
+    "s3://shop-rows/2027/may/../sales",
+    "s3://shop-rows/2027%2Fsales",
+    "s3://Shop-Rows/2027/sales",
+    "s3a://shop-rows/2027/sales",
+    "s3://shop-rows/2027/sales?versionId=1",
+    "s3://my-access-point-abcdefghij-s3alias/2027/sales",
+)
 @pytest.mark.parametrize("spelt", REFUSED)
 def test_another_spelling_of_a_key_is_refused_by_the_contract(place: Place, spelt: str) -> None:
     for kind in ("folder", "file"):
@@ -115,8 +125,16 @@ ENDPOINTS = [
 ]
 
 
-@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.quick(
+    "http://[::1]:9000-AWS_ENDPOINT_URL_S3",
+    "https://MINIO.example:443/-AWS_ENDPOINT_URL",
+    "https://s3.amazonaws.com-AWS_ENDPOINT_URL_S3",
+    "https://storage.googleapis.com-AWS_ENDPOINT_URL_S3",
+)
+@pytest.mark.parametrize(
+    ("endpoint", "variable"),
+    list(zip(ENDPOINTS, cycle(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")), strict=False)),
+)
 def test_at_every_endpoint_the_account_is_the_bucket_s(
     place: Place, monkeypatch: pytest.MonkeyPatch, endpoint: str, variable: str
 ) -> None:
@@ -150,6 +168,12 @@ NAME_A_BUCKET = [
 ]
 
 
+@pytest.mark.quick(
+    "https://shop-rows.s3.amazonaws.com.",
+    "https://shop-rows.s3-eu-west-1.amazonaws.com",
+    "https://shop-rows.storage.googleapis.com",
+    "https://accesspoint.vpce-1a2b-5d6e.s3.us-east-1.vpce.amazonaws.com",
+)
 @pytest.mark.parametrize("endpoint", NAME_A_BUCKET)
 def test_an_endpoint_that_names_a_bucket_is_refused_before_anything_is_charged(
     place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, endpoint: str

@@ -286,6 +286,7 @@ def test_an_inode_without_a_living_path_is_refused_with_the_command_that_states_
         )
 
 
+@pytest.mark.quick("gone_and_renamed", "used_again")
 @pytest.mark.parametrize("way", GONE)
 def test_what_is_stated_to_be_another_file_has_an_account_of_its_own(
     place: Place, capsys: Capture, way: Callable[[Place], str]

@@ -136,6 +136,7 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WHOLE_ROWS", LIMIT)
 
 
+@pytest.mark.quick("gdp_tabicl-folder", "tab_pate-folder", "tab_pe-query")
 @pytest.mark.parametrize(
     ("method", "kind"),
     [
@@ -152,6 +153,7 @@ def test_one_row_more_changes_nothing(
     assert first["refusal"] == "" and all(other == first for other in others)
 
 
+@pytest.mark.quick("tab_pate-folder", "tab_pe-file", "tab_pe-query")
 @pytest.mark.parametrize(
     ("method", "kind"),
     [
@@ -170,6 +172,7 @@ def test_nor_where_the_contract_says_that_the_table_is_large(
     assert ("prepare" in {name for name, _ in first["steps"]}) == (kind != "file")
 
 
+@pytest.mark.quick("1", "71")
 @pytest.mark.parametrize("rows", [1, 3, BATCH, 7 * BATCH + 1, 20 * BATCH])
 def test_so_many_pieces_whatever_the_rows(
     place: Place, caplog: pytest.LogCaptureFixture, rows: int
@@ -304,6 +307,7 @@ def mutant(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.mark.quick("tab_pe-refusal", "gdp_tabicl-steps")
 @pytest.mark.parametrize(
     ("method", "what"),
     [

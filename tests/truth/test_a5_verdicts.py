@@ -162,6 +162,9 @@ def seen(name: str) -> tuple[list[Observation], list[Any]]:
     return shown, verdicts
 
 
+@pytest.mark.quick(
+    "a number too large", "in batches", "a row twice", "a text too long", "in a release by itself"
+)
 @pytest.mark.parametrize("name", CASES)
 def test_a_warning_is_seen_by_the_holder_and_by_nobody_else(name: str) -> None:
     (one, other), (before, after) = seen(name)
@@ -179,6 +182,7 @@ def beside_the_report(run: Path, declared: Declared, settings: Settings) -> Verd
     return Verdicts(run, PUBLIC_MODE, run.name)
 
 
+@pytest.mark.quick("a number too large")
 @pytest.mark.parametrize(
     "name",
     ["a number too large", "in batches", "of a person", "a label of no row", "a text too long"],
@@ -189,6 +193,7 @@ def test_verdicts_beside_the_report_are_seen(monkeypatch: pytest.MonkeyPatch, na
     assert any("validation" in difference for difference in one.differing(other))
 
 
+@pytest.mark.quick("a number too large")
 @pytest.mark.parametrize("name", ["a number too large", "in a query", "a row too few"])
 def test_warnings_that_are_counted_in_a_log_are_seen(
     monkeypatch: pytest.MonkeyPatch, name: str
@@ -229,6 +234,7 @@ OF_ROWS = {
 }
 
 
+@pytest.mark.quick("public queries", "held-out rows")
 @pytest.mark.parametrize(
     ("declaration", "method", "public"),
     [
@@ -410,6 +416,7 @@ def expected(
     return said, public, [one["holds"] for one in verdicts if one["own"]]
 
 
+@pytest.mark.quick("a mean")
 @pytest.mark.parametrize("name", OWN)
 def test_an_own_expectation_that_warns_is_the_holder_s(name: str) -> None:
     with apart(Declaration(), []) as world:
@@ -434,6 +441,7 @@ def test_one_that_is_critical_stops_a_run(severity: dict[str, str]) -> None:
     assert said == f"refused: {NAME}: column 'spent': breaks your own {MEAN}" and held == [False]
 
 
+@pytest.mark.quick("a mean")
 @pytest.mark.parametrize("name", ["a mean", "a value"])
 def test_pages_of_an_orchestrator_that_show_verdicts_are_seen(
     monkeypatch: pytest.MonkeyPatch, name: str

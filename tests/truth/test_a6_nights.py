@@ -66,6 +66,7 @@ def rows_read() -> int:
     )
 
 
+@pytest.mark.quick("an empty id", "a day that is none", "beyond 64 bits", "an unknown label")
 @pytest.mark.parametrize("name", GONE)
 def test_a_night_with_such_a_row_is_a_night_like_others(place: Place, name: str) -> None:
     put(place, [*visits(2), visit("new", 2) | GONE[name]])
@@ -78,6 +79,7 @@ def test_a_night_with_such_a_row_is_a_night_like_others(place: Place, name: str)
     )
 
 
+@pytest.mark.quick("2", "-1.5")
 @pytest.mark.parametrize("sign", ["0", "2", "", "+", "-1.5", "minus one"])
 def test_a_row_of_no_sign_is_left_out(place: Place, sign: str) -> None:
     person = {"id_column": "who", "max_rows": 2, "max_rows_in_horizon": 4}
@@ -274,6 +276,7 @@ def test_public_texts_are_refused_as_ever(tmp_path: Path) -> None:
 DAYS = [10**7, -(10**7), 2**31 - 1, -(2**31), None]
 
 
+@pytest.mark.quick("10000000", "None")
 @pytest.mark.parametrize("day", DAYS)
 def test_a_day_beyond_the_calendar_stops_nothing(place: Place, day: int | None) -> None:
     """Parquet holds days that no calendar has: they belong to no night, or to the first."""

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
@@ -181,7 +181,6 @@ VALUES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(*[VALUES] * len(GAPS)), max_size=6),
     st.sampled_from(["day", "once"]),

@@ -261,6 +261,7 @@ ODD: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.quick("lists", "few complex numbers", "intervals")
 @pytest.mark.parametrize("name", ODD)
 def test_a_column_that_no_contract_can_describe_is_left_out_by_its_name(
     name: str, tmp_path: Path

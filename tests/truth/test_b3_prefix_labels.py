@@ -158,6 +158,7 @@ def test_the_sets_are_of_the_kind_and_the_model_tells_them_apart(
             )
 
 
+@pytest.mark.quick("shared, own pass", "padded")
 @pytest.mark.parametrize("how", ["shared, own pass", "shared", "shared, by mask", *LAYOUTS])
 def test_a_local_model_says_one_label_however_it_is_read(
     how: str, folder: Path, truth: Any, monkeypatch: pytest.MonkeyPatch
@@ -271,6 +272,7 @@ def ballots(scorer: Scorer, name: str, shape: EnsembleShape) -> list[list[int]]:
     return Voters(text_contract(change), scorer).votes(placement, queries)  # type: ignore[return-value]
 
 
+@pytest.mark.quick("padded", "echo")
 @pytest.mark.parametrize("how", ["shared, own pass", "padded", "alone", "echo", "lists"])
 def test_every_voter_of_dp_icl_votes_for_one_label(
     how: str, folder: Path, served: Any, monkeypatch: pytest.MonkeyPatch
@@ -337,6 +339,7 @@ FORGOTTEN = (transformers_backend, loading, endpoint_labels)
 """Modules that ask whether a label begins another."""
 
 
+@pytest.mark.quick("local", "votes")
 @pytest.mark.parametrize("way", ["local", "chat", "echo", "votes"])
 def test_without_what_ends_a_label_the_shorter_is_answered(
     way: str, folder: Path, truth: Any, served: Any, monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,9 @@ from dpicl.home.settings import Settings
 from dpicl.runs import execute
 from dpicl.runs.execute import _raise
 from dpicl.runs.stage import set_up, stage_log
-from tests.command import run_forked
+from tests.truth.small import typed_in
+
+pytestmark = pytest.mark.usefixtures("home")
 
 ROWS, BROKEN = 1913, 1379
 """Numbers that nothing public has; most tables have so many rows, of which so many break a rule."""
@@ -47,14 +49,6 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "y": {"type": "category", "categories": ["no", "yes"]},
 }
 HOW: dict[str, Any] = {"epsilon": 1, "budget": 5, "anyway": True}
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("DPICL_RUNS", "DPICL_CONTRACTS", "DPICL_DATA", "DPICL_LOG_FORMAT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DPICL_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def frame(**changed: Any) -> pd.DataFrame:
@@ -456,7 +450,16 @@ def test_a_worker_tells_the_owner_the_details_beside_the_error(
     assert PRIVATE.findall(everywhere(several.value)) == []
 
 
-def test_the_command_line_tells_the_person(tmp_path: Path) -> None:
+COMMANDS = {
+    "protect": "shop --epsilon 1 --anyway --out demos.jsonl",
+    "run": "private-table --datasets shop --methods aim_tabicl --epsilons 1 --shots 2 "
+    "--model bundled",
+}
+
+
+@pytest.mark.quick("protect")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_line_tells_the_person(tmp_path: Path, command: str) -> None:
     contract = {
         "name": "shop",
         "source": {"file": "shop.csv"},
@@ -466,35 +469,11 @@ def test_the_command_line_tells_the_person(tmp_path: Path) -> None:
     (tmp_path / "contracts").mkdir()
     (tmp_path / "contracts" / "shop.yaml").write_text(yaml.safe_dump(contract))
     (tmp_path / "shop.csv").write_bytes(csv(frame(day="02/29/2024")))
-    environment = {
-        "PATH": "/usr/bin",
-        "XDG_CONFIG_HOME": str(tmp_path / "settings"),
-        "DPICL_HOME": str(tmp_path / "home"),
-        "DPICL_CONTRACTS": str(tmp_path / "contracts"),
-        "DPICL_DATA": str(tmp_path),
-    }
-    for typed in (
-        ("protect", "shop", "--epsilon", "1", "--anyway", "--out", "demos.jsonl"),
-        (
-            "run",
-            "private-table",
-            "--datasets",
-            "shop",
-            "--methods",
-            "aim_tabicl",
-            "--epsilons",
-            "1",
-            "--shots",
-            "2",
-            "--model",
-            "bundled",
-        ),
-    ):
-        done = run_forked(typed, environment, tmp_path, 200)
-        assert (
-            done.returncode == 2
-            and f"is no date such as 2026-11-25 ({BROKEN} values)" in done.stderr.splitlines()[-1]
-        ), done.stderr
+    done = typed_in(tmp_path, command, *COMMANDS[command].split())
+    assert (
+        done.returncode == 2
+        and f"is no date such as 2026-11-25 ({BROKEN} values)" in done.stderr.splitlines()[-1]
+    ), done.stderr
     kept = [
         path
         for path in (tmp_path / "home").rglob("*")
@@ -504,18 +483,13 @@ def test_the_command_line_tells_the_person(tmp_path: Path) -> None:
 
 
 def test_an_option_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    environment = {
-        "PATH": "/usr/bin",
-        "XDG_CONFIG_HOME": str(tmp_path / "settings"),
-        "DPICL_HOME": str(tmp_path / "home"),
-    }
     for command, option in (
         ("protect", "--account"),
         ("synth", "--account"),
         ("budget", "--seed"),
         ("plan", "--datset"),
     ):
-        done = run_forked((command, "x", option, "y"), environment, tmp_path, 100)
+        done = typed_in(tmp_path, command, "x", option, "y")
         assert done.returncode == 2 and f"No such option: {option}" in done.stderr
 
 

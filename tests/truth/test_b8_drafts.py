@@ -63,6 +63,7 @@ CODES: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.quick("postcode", "one_of_them", "negative", "with_gaps")
 @pytest.mark.parametrize("name", CODES)
 def test_many_codes_with_leading_zeros_are_left_out_with_a_word(
     tmp_path: Path, capsys: Capture, name: str
@@ -87,6 +88,7 @@ NAMED: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.quick("PLZ", "Phone number", "zip")
 @pytest.mark.parametrize("name", NAMED)
 def test_codes_without_leading_zeros_are_known_by_their_name(
     tmp_path: Path, capsys: Capture, name: str
@@ -202,6 +204,7 @@ PERSONS: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.quick("patient_id", "employee-no", "id", "cust_id", "USUBJID")
 @pytest.mark.parametrize("name", PERSONS)
 def test_an_id_that_repeats_proposes_persons(tmp_path: Path, capsys: Capture, name: str) -> None:
     contract, out = drafted(tmp_path, capsys, {name: PERSONS[name], "age": AGE, "y": NO})
@@ -231,6 +234,7 @@ NO_PERSONS: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.quick("patient_id", "store_id", "visitors", "pattern", "member")
 @pytest.mark.parametrize("name", NO_PERSONS)
 def test_what_names_no_person_or_one_a_row_proposes_none(
     tmp_path: Path, capsys: Capture, name: str

@@ -143,6 +143,7 @@ def test_the_same_rows_in_another_form_are_the_published_set(
     assert asked.column_names == ["label", "text"] and 0 < asked.num_rows < read.rows
 
 
+@pytest.mark.quick("sroie-CSV", "trec-Parquet")
 @pytest.mark.parametrize("as_csv", [True, False], ids=["CSV", "Parquet"])
 @pytest.mark.parametrize("name", ["amazon", "samsum", "sroie", "trec"])
 def test_tables_of_the_same_texts_are_the_published_set(

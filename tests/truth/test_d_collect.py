@@ -66,6 +66,7 @@ def read_whole(file: Path) -> tuple[int, int, bool]:
     return reports, wrong, True
 
 
+@pytest.mark.quick("a broken text", "a letter", "empty lines", "tabs")
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_flood_of_lines_that_are_no_reports_is_cheap(kind: str, tmp_path: Path) -> None:
     line, file = FLOODS[kind], tmp_path / "reports.jsonl"
@@ -77,6 +78,7 @@ def test_a_flood_of_lines_that_are_no_reports_is_cheap(kind: str, tmp_path: Path
     )
 
 
+@pytest.mark.quick("a broken text", "a letter", "empty lines", "tabs")
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_packed_file_is_read_as_far_as_its_size_allows(kind: str, tmp_path: Path) -> None:
     line = FLOODS[kind]
@@ -137,6 +139,7 @@ def test_a_parquet_file_of_nothing_is_bounded_as_well(tmp_path: Path) -> None:
     assert not found[0][2]
 
 
+@pytest.mark.quick("unpacks without a bound")
 @pytest.mark.parametrize("fault", ["parses empty lines", "unpacks without a bound"])
 def test_the_faults_are_caught(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "parses empty lines":

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from dpicl.cli import terminal
 from dpicl.ground import printable
-from tests.command import run_forked
+from tests.truth.small import typed_in
 
 MARKS = {
     "a colour": "\x1b[31m",
@@ -166,18 +166,6 @@ def contract(folder: Path, name: str) -> None:
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
 
 
-def run(folder: Path, *typed: str) -> tuple[str, str]:
-    environment = {
-        "PATH": "/usr/bin",
-        "XDG_CONFIG_HOME": str(folder / "settings"),
-        "DPICL_HOME": str(folder / "home"),
-        "DPICL_CONTRACTS": str(folder / "contracts"),
-        "DPICL_DATA": str(folder),
-    }
-    done = run_forked(typed, environment, folder, 100)
-    return done.stdout, done.stderr
-
-
 COMMANDS = (
     ("contract", "show", "evil"),
     ("contract", "check", "evil"),
@@ -197,8 +185,9 @@ def test_a_command_on_a_contract_that_moves_the_terminal(
 ) -> None:
     contract(tmp_path / "contracts", "evil")
     (tmp_path / "evil.csv").write_text("age,word,y\n1,\x1b[31m,no\x1b[2J\n", encoding="utf-8")
-    out, err = run(tmp_path, *typed)
-    assert out + err and moves(out + err) == [] and "Traceback" not in err
+    done = typed_in(tmp_path, *typed)
+    shown = done.stdout + done.stderr
+    assert shown and moves(shown) == [] and "Traceback" not in shown
 
 
 @pytest.mark.quick("config0")
@@ -213,8 +202,9 @@ def test_a_command_on_a_contract_that_moves_the_terminal(
 def test_a_model_that_moves_the_terminal(tmp_path: Path, config: dict[str, Any]) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    out, err = run(tmp_path, "model", "check", str(tmp_path / "model"))
-    assert out + err and moves(out + err) == []
+    done = typed_in(tmp_path, "model", "check", str(tmp_path / "model"))
+    shown = done.stdout + done.stderr
+    assert shown and moves(shown) == []
 
 
 def test_mutants_of_the_filter_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

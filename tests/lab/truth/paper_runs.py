@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from dpicl.report.load import Manifest, Model, Run
 from dpicl.runs.plan import plan_for
 from dpicl.runs.results import TIMING_COLUMNS
 from lab.compare.sides import Side
-from lab.published.cells import FITTED, PrintedTable, papers
+from lab.published.cells import FITTED, PrintedCell, PrintedTable, papers
 from lab.reproduce import Made, Verdict, judged
 
 SETS = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
@@ -37,9 +38,11 @@ QUERIES = {row["dataset"]: int(row["query_count"]) for row in read_table("table-
 Row = dict[str, Any]
 
 
-def table(paper: str, name: str) -> PrintedTable:
-    """A printed table."""
-    return next(one for one in papers()[paper].tables if one.name == name)
+def table(paper: str, name: str, dataset: str = "") -> PrintedTable:
+    """A printed table, or its cells of one set."""
+    (printed,) = (one for one in papers()[paper].tables if one.name == name)
+    cells = tuple(cell for cell in printed.cells if dataset in ("", cell.dataset))
+    return replace(printed, cells=cells)
 
 
 def rows_of(
@@ -166,3 +169,40 @@ def verdicts(
         (one.cell.dataset, one.cell.system, one.cell.shots, one.cell.epsilon): one
         for one in judged(printed, made_with(side, model, **more))
     }
+
+
+def judged_cell(
+    home: Path,
+    mean: float,
+    queries: int,
+    *,
+    deviation: float = 0.05,
+    majority: float | None = None,
+    changed: str = "",
+    **of_run: Any,
+) -> Verdict:
+    """Of a printed accuracy of 0.76, beside this one in each of five seeds."""
+    cell = PrintedCell(
+        "Llama-2 13B",
+        "ldp_tabicl",
+        "blood",
+        "icl",
+        1.0,
+        1.0,
+        "accuracy",
+        0.76,
+        deviation,
+        changed=changed,
+    )
+    rows = [
+        row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0)
+        for seed in range(5)
+    ]
+    if majority is not None:
+        rows += [
+            row("ldp_tabicl", "majority", "blood", seed, queries, majority) for seed in range(5)
+        ]
+    side = side_with(home, "table-2-as-printed", rows, **of_run)
+    printed = PrintedTable("0", "made up", (cell,), "table-2-as-printed")
+    (found,) = judged(printed, made_with(side))
+    return found

@@ -422,7 +422,7 @@ def test_half_of_table_iii_without_noise_gets_no_other_verdict(tmp_path: Path) -
 
 
 def test_a_misprint_explains_nothing_where_ours_fits_neither_number(tmp_path: Path) -> None:
-    printed = table("dp-tabicl", "XII")
+    printed = table("dp-tabicl", "XII", "car")
     found = verdicts(
         printed, side_with(tmp_path, "table-2-as-printed", rows_of(printed, lambda _: 0.01))
     )

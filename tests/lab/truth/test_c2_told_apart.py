@@ -38,6 +38,7 @@ from lab.reproduce.page import page_of, summary, verdicts_of
 from tests.lab.truth.paper_runs import (
     MAJORITY,
     SETS,
+    judged_cell,
     made_with,
     papers,
     row,
@@ -78,10 +79,10 @@ def constant_model(name: str) -> tuple[Made, Found]:
 def of_one_set(
     home: Path, name: str, dataset: str, accuracy: Accuracy = constant, **more: Any
 ) -> tuple[Made, Found]:
-    printed = table("dp-tabicl", name)
+    printed = table("dp-tabicl", name, dataset)
     rows = rows_of(printed, accuracy, datasets=(dataset,), **more)
     made = made_with(side_with(home, PIPELINES[name], rows, datasets=[dataset]))
-    return made, verdicts_of(papers()["dp-tabicl"], [name], made)
+    return made, [(printed, judged(printed, made))]
 
 
 def first_line_of(made: Made, found: Found) -> str:
@@ -130,7 +131,7 @@ def test_a_table_that_no_constant_answer_reproduces_does_not_say_so(tmp_path: Pa
     line = first_line_of(
         *of_one_set(tmp_path, "II", "blood", lambda cell: cell.value, majority=rare)
     )
-    assert line.startswith("### adult"), "the first fold follows at once"
+    assert line.startswith("### blood"), "the first fold follows at once"
 
 
 @pytest.mark.parametrize(
@@ -160,18 +161,7 @@ def test_each_set_by_itself(tmp_path: Path, name: str, dataset: str) -> None:
 def test_told_apart_goes_by_the_queries(
     tmp_path: Path, mean: float, majority: float, queries: int, expected: str
 ) -> None:
-    cell = PrintedCell(
-        "Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.05
-    )
-    rows = [
-        row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0)
-        for seed in range(5)
-    ]
-    rows += [row("ldp_tabicl", "majority", "blood", seed, queries, majority) for seed in range(5)]
-    (found,) = judged(
-        PrintedTable("0", "made up", (cell,), "table-2-as-printed"),
-        made_with(side_with(tmp_path, "table-2-as-printed", rows)),
-    )
+    found = judged_cell(tmp_path, mean, queries, majority=majority)
     assert found.beside is not None and found.beside.text == expected
 
 
@@ -346,17 +336,7 @@ def test_numbers_of_queries_are_equal_or_differ(tmp_path: Path, queries: int, ki
 def test_means_are_within_noise_too_noisy_or_different(
     tmp_path: Path, mean: float, queries: int, kind: str
 ) -> None:
-    cell = PrintedCell(
-        "Llama-2 13B", "ldp_tabicl", "blood", "icl", 1.0, 1.0, "accuracy", 0.76, 0.02
-    )
-    rows = [
-        row("ldp_tabicl", "icl", "blood", seed, queries, mean, shots=1.0, epsilon=1.0)
-        for seed in range(3)
-    ]
-    (found,) = judged(
-        PrintedTable("0", "", (cell,), "table-2-as-printed"),
-        made_with(side_with(tmp_path, "table-2-as-printed", rows)),
-    )
+    found = judged_cell(tmp_path, mean, queries, deviation=0.02)
     assert found.kind == kind
 
 

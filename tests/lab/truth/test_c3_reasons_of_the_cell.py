@@ -14,13 +14,22 @@ import pytest
 from dpicl.contract import load_contract
 from dpicl.report.blocks import to_markdown
 from lab.compare.sides import Side
-from lab.published.cells import PrintedCell, PrintedTable
+from lab.published.cells import PrintedTable
 from lab.reproduce import Verdict, judged
 from lab.reproduce.made import results_at
 from lab.reproduce.meanings import DIFFERS, NOT_RUN, WITHIN
 from lab.reproduce.page import page_of, verdicts_of
 from tests.harness import said
-from tests.lab.truth.paper_runs import made_with, papers, row, rows_of, side_with, table, verdicts
+from tests.lab.truth.paper_runs import (
+    judged_cell,
+    made_with,
+    papers,
+    row,
+    rows_of,
+    side_with,
+    table,
+    verdicts,
+)
 from tests.library.examples import ROOT
 
 WEIGHTS = "whose weights are random"
@@ -37,7 +46,7 @@ def tiny_run(
     home: Path, name: str, accuracy: float, **changes: Any
 ) -> dict[tuple[str, str, float | None, float | None], Verdict]:
     """Blood, five queries, by a model of random weights."""
-    printed = table("dp-tabicl", name)
+    printed = table("dp-tabicl", name, "blood")
     rows = rows_of(printed, lambda _: accuracy, seeds=2, queries={"blood": 5}, datasets=("blood",))
     pipeline = "table-2-as-printed" if name in ("II", "XII") else "table-3-as-printed"
     side = side_with(
@@ -109,7 +118,7 @@ def test_noise_is_no_reason_where_there_is_none(
 def test_queries_are_a_reason_only_where_they_are_fewer(
     tmp_path: Path, queries: int | None, asked: int, expected: str
 ) -> None:
-    printed = table("dp-tabicl", "II")
+    printed = table("dp-tabicl", "II", "blood")
     rows = rows_of(printed, lambda _: 0.4, queries={"blood": asked}, datasets=("blood",))
     found = verdicts(
         printed,
@@ -124,24 +133,15 @@ def test_queries_are_a_reason_only_where_they_are_fewer(
 def test_a_number_that_agrees_keeps_what_is_known_to_differ(
     tmp_path: Path, value: float, kind: str
 ) -> None:
-    cell = PrintedCell(
-        "Llama-2 13B",
-        "ldp_tabicl",
-        "blood",
-        "icl",
-        1.0,
-        1.0,
-        "accuracy",
-        0.76,
-        0.01,
+    found = judged_cell(
+        tmp_path,
+        value,
+        1000,
+        deviation=0.01,
         changed="made otherwise",
+        model="other",
+        datasets=["blood"],
     )
-    rows = [
-        row("ldp_tabicl", "icl", "blood", seed, 1000, value, shots=1.0, epsilon=1.0)
-        for seed in range(5)
-    ]
-    side = side_with(tmp_path, "table-2-as-printed", rows, model="other", datasets=["blood"])
-    (found,) = judged(PrintedTable("0", "", (cell,), "table-2-as-printed"), made_with(side))
     assert found.kind == kind and found.known == (
         "other answered in place of Llama-2 13B",
         "made otherwise",

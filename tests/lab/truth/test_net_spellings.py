@@ -5,7 +5,6 @@ database on a server as well.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 import psycopg
@@ -65,18 +64,6 @@ def spelt(server: Server) -> dict[str, str]:
 
 def test_a_database_of_a_server_has_one_cap(server: Server) -> None:
     assert servers(spelt(server)) == []
-
-
-@pytest.mark.parametrize(
-    "more", ["?dbname=sales", "?host=127.0.0.1", "?port={port}", "?hostaddr=127.0.0.1"]
-)
-def test_what_a_url_says_twice_gets_nothing(server: Server, more: str) -> None:
-    plain = spelt(server)["plain"]
-    odd = plain.replace("/sales", "/postgres") if "dbname" in more else plain
-    broken = servers({"plain": plain, "twice": odd + more.format(port=server.port)})
-    assert not broken or re.match("twice: is refused for something else: .*expected", broken[0]), (
-        "for its cap, or for its spelling"
-    )
 
 
 def test_another_database_is_another_asset(server: Server) -> None:

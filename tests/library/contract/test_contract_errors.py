@@ -506,11 +506,6 @@ def test_a_missing_file_a_folder_and_another_name_areone_sentence(tmp_path: Path
         assert phrase in one_sentence(caught.value, path.name)
 
 
-def test_the_same_file_under_its_own_name_loads(tmp_path: Path) -> None:
-    (tmp_path / "shop.yaml").write_text(GOOD)
-    assert load_contract(tmp_path / "shop.yaml") == parse_contract(tree(), "shop.yaml")
-
-
 def test_several_slips_are_counted() -> None:
     content = tree()
     content["columns"]["age"]["bounds"] = ["a", "b"]

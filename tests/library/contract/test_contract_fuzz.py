@@ -135,7 +135,7 @@ def _use(content: dict[str, Any]) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(
     seed: int, deeds: int
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_a_file_with_flipped_characters_works_or_is_refused_in_one_sentence(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:

@@ -18,7 +18,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.contract import Contract, Declared, TextContract, load_contract, parse_contract
+from dpicl.contract import Contract, TextContract, load_contract, parse_contract
 from dpicl.contract.load import contract_digest, json_schema
 from dpicl.contract.text import template_pieces
 from dpicl.data.prompts import (
@@ -356,13 +356,6 @@ def test_a_template_is_parted_into_literals_and_fields() -> None:
     )
 
 
-def test_code_that_needs_no_kind_takes_both() -> None:
-    both_kinds: list[Declared] = [parse_contract(tree(), "shop.yaml"), text_contract()]
-    assert [type(one) for one in both_kinds] == [Contract, TextContract]
-    assert {one.privacy.neighbours for one in both_kinds} == {"add-or-remove-one"}
-    assert len({contract_digest(one) for one in both_kinds}) == 2
-
-
 def test_the_order_of_a_tables_fields_is_as_ever_since_its_digest_hangs_on_it() -> None:
     assert list(json.loads(parse_contract(tree(), "shop.yaml").model_dump_json())) == [
         "version",
@@ -523,7 +516,7 @@ def _use(content: dict[str, Any]) -> None:
     st.integers(1, 4),
     st.sampled_from([lambda content: None, as_extraction, as_free_text]),
 )
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_a_contract_changed_at_random_works_or_is_refused_in_one_sentence(
     seed: int, deeds: int, form: Callable[[Any], None]
 ) -> None:

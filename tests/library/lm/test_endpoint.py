@@ -5,14 +5,12 @@ gives.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpicl.ground.errors import ModelError
-from dpicl.methods.ensemble_voting import Placement, Voters
 from dpicl.methods.evaluation import answers
 from dpicl.models.endpoint.client import in_order
 from dpicl.models.endpoint.protocol import GarbledError, Reply, read_reply
@@ -32,7 +30,6 @@ from tests.library.endpoint_server import (
     serving,
     truth,
 )
-from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in (3, 1, 2, 1)]
 BLANKED = [" " + label for label in LABELS]
@@ -340,24 +337,6 @@ def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word
         and (scores[:120] == -math.log(2)).all()
     )
     assert (tally[word.lower()], tally["scored"]) == (120, 4) and sent < 120 + 20
-
-
-@pytest.mark.quick("FILTERED")
-@pytest.mark.parametrize("word", ["REJECTED", "FILTERED", "REFUSED", "SILENT"])
-def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(
-    word: str,
-) -> None:
-    rows, more = (
-        [f"letter {number}" for number in range(20)],
-        [f"{word} {number}" for number in range(60)],
-    )
-    with serving(Habits(apis=("chat",))) as server:
-        voters = Voters(contract(), opened(server, trust="local"))
-        without, found = (
-            voters.votes(Placement(table(some), KEY, Fraction(1), ALONE), [(0, "?")])
-            for some in (rows, [*rows, *more])
-        )
-    assert without == found
 
 
 @pytest.mark.parametrize(

@@ -265,22 +265,6 @@ def test_what_stands_before_a_stop_holds_none_and_is_followed_by_one(
     assert kept == text or any(text[len(kept) :].startswith(mark) for mark in stop)
 
 
-@given(st.lists(st.text(max_size=20), max_size=8), st.randoms(), st.integers(1, 12))
-def test_a_fake_text_depends_on_its_prompt_alone(
-    prompts: list[str], random: object, new_tokens: int
-) -> None:
-    shuffled = list(range(len(prompts)))
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    texts = HashScorer().generate(prompts, Sampling(new_tokens=new_tokens))
-    assert HashScorer().generate(
-        [prompts[index] for index in shuffled], Sampling(new_tokens=new_tokens)
-    ) == [texts[index] for index in shuffled]
-    assert all(
-        len(text) == min(new_tokens, 8) and set(text) <= set("abcdefghijklmnopqrstuvwxyz")
-        for text in texts
-    )
-
-
 def test_a_fake_text_is_the_same_on_every_machine_and_a_sample_differs_by_place() -> None:
     assert HashScorer().generate(["Is it?"], Sampling(new_tokens=8)) == ["otshrvhz"]
     drawn = HashScorer().generate(["Is it?"] * 50, Sampling(new_tokens=8, temperature=1.0, seed=1))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.models.local.padded_reader import ReadingMode, pad_left, plan_batches, rows_of
 
-unhurried = settings(deadline=None)
 lengths_strategy = st.lists(st.integers(1, 50), max_size=60)
 budgets = st.integers(1, 300)
 tokens_strategy = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
 
 
-@unhurried
 @given(lengths_strategy, budgets)
 def test_every_item_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
     assert sorted(index for batch in plan_batches(lengths, budget) for index in batch) == list(
@@ -22,14 +20,12 @@ def test_every_item_is_in_exactly_one_batch(lengths: list[int], budget: int) -> 
     )
 
 
-@unhurried
 @given(lengths_strategy, budgets)
 def test_no_batch_exceeds_the_budget_unless_one_item_does(lengths: list[int], budget: int) -> None:
     for batch in plan_batches(lengths, budget):
         assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
 
 
-@unhurried
 @given(lengths_strategy, budgets, st.randoms())
 def test_batches_have_the_same_lengths_in_any_order(
     lengths: list[int], budget: int, random: object
@@ -42,7 +38,6 @@ def test_batches_have_the_same_lengths_in_any_order(
     ]
 
 
-@unhurried
 @given(
     tokens_strategy,
     st.lists(tokens_strategy, min_size=1, max_size=3),
@@ -66,7 +61,6 @@ def test_every_step_predicts_the_token_that_follows_its_position(
     assert seen == {number: list(answer) for number, answer in enumerate(answers)}
 
 
-@unhurried
 @given(st.lists(tokens_strategy, min_size=1, max_size=6))
 def test_padding_is_masked_and_positions_count_from_the_first_token(
     texts: list[tuple[int, ...]],

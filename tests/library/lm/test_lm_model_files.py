@@ -5,9 +5,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -116,32 +114,6 @@ def test_an_unreachable_hub_says_what_to_type(
     ) as error:
         find_model_files("org/model", None)
     assert not isinstance(error.value, ModelRefusedError), "it may be reached later"
-
-
-class _HangsUp(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.connection.close()
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the test's output clean."""
-
-
-def test_a_hub_that_hangs_up_says_what_to_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _HangsUp) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setattr(
-            "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}"
-        )
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(
-            ModelError, match=r"hub cannot be reached; type `hf download org/model`"
-        ):
-            find_model_files("org/model", None)
-        server.shutdown()
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])

@@ -11,7 +11,6 @@ import pytest
 from pydantic import ValidationError
 
 from dpicl.ground.errors import ModelError, ModelRefusedError, PrivacyError
-from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.opening import open_generator, open_scorer
 from dpicl.models.spec import ModelSpec, resolve_model
@@ -99,11 +98,6 @@ def test_only_a_name_that_no_mount_brings_back_is_refused_for_good(name: str, st
 def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         ModelSpec.model_validate({"name": "m", **wrong})
-
-
-def test_the_fake_carries_the_trust_of_its_spec(tmp_path: Path) -> None:
-    spec = ModelSpec(name="far", kind="fake", trust="remote")
-    assert open_scorer(spec, models_folder=tmp_path, corpus=()) == HashScorer("far", "remote")
 
 
 def test_threads_share_one_open_model(tmp_path: Path) -> None:

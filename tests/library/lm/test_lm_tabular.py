@@ -78,6 +78,7 @@ def test_the_labels_in_context_move_the_answer(package: str, tmp_path: Path) -> 
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.quick("tabicl")
 @every_package
 def test_an_answer_that_no_row_has_is_least_likely(package: str, tmp_path: Path) -> None:
     model, rows = opened(random_weights(package, tmp_path / "a.ckpt")), context(2)
@@ -101,11 +102,6 @@ def test_rows_that_are_all_alike_answer_by_their_shares_of_labels(
     assert np.exp(
         model.log_probabilities(LabelledRows(values, np.array([0, 1, 1, 1])), values[:2], 2)
     ) == pytest.approx(np.array([[0.25, 0.75]] * 2))
-
-
-def test_rows_of_one_label_say_that_label(tmp_path: Path) -> None:
-    model, rows = opened(random_weights("tabicl", tmp_path / "a.ckpt")), context(1)
-    assert model.log_probabilities(rows, rows.values[:2], 2).tolist() == [[0, LEAST_LIKELY]] * 2
 
 
 def test_tabicl_takes_more_than_ten_answers(tmp_path: Path) -> None:

@@ -61,9 +61,7 @@ def writer(tmp_path: Path) -> TransformersScorer:
     return opened(tiny_model(tmp_path))
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=9),
     shared=st.sampled_from([0, 9, 70]),

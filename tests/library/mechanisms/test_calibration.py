@@ -87,7 +87,7 @@ def test_noise_costs_what_was_asked_for_and_a_hundredth_less_costs_more(
     assert cost(subsampled_gaussian(0.99 * sigma, rate, count), neighbours, delta) > epsilon
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 @given(st.floats(-3, 4), st.floats(-9, -1), st.integers(1, 1000))
 def test_without_sampling_it_is_the_gaussian_of_the_closed_form(
     log_epsilon: float, log_delta: float, count: int

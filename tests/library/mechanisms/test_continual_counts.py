@@ -11,7 +11,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check
@@ -68,7 +68,6 @@ CONTRIBUTIONS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(
 
 
 @given(st.integers(1, 6), CONTRIBUTIONS, st.sampled_from([0, 1, 3, BITS]))
-@settings(max_examples=60, deadline=None)
 def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_does(
     periods: int, contribution: Contribution, bits: int
 ) -> None:
@@ -88,7 +87,6 @@ def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_do
 
 
 @given(st.integers(1, 5), CONTRIBUTIONS, st.integers(1, 2), st.data())
-@settings(max_examples=150, deadline=None)
 def test_cells_signs_and_fewer_rows_never_move_more(
     periods: int, contribution: Contribution, marginals: int, data: st.DataObject
 ) -> None:
@@ -205,7 +203,6 @@ def best(periods: int) -> float:
 
 
 @given(st.integers(1, 40), st.data())
-@settings(max_examples=40, deadline=None)
 def test_any_window_is_read_off_the_releases(periods: int, data: st.DataObject) -> None:
     """Without noise exactly, empty periods and negative counts included."""
     last = data.draw(st.integers(1, periods))

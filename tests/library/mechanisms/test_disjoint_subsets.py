@@ -36,17 +36,6 @@ def test_two_rows_are_independent() -> None:
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
-def test_at_rate_one_everybody_takes_part_and_no_rows_are_no_problem() -> None:
-    assert (
-        disjoint_subsets(50, sampling_rate=Fraction(1), subset_count=3, stream=seeded(0, "")).min()
-        >= 0
-    )
-    assert (
-        len(disjoint_subsets(0, sampling_rate=Fraction(1, 2), subset_count=3, stream=seeded(0, "")))
-        == 0
-    )
-
-
 @pytest.mark.parametrize(
     ("rate", "count"), [(Fraction(0), 1), (Fraction(3, 2), 1), (Fraction(1, 2), 0)]
 )

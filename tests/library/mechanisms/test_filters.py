@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import compose, price
@@ -61,7 +61,6 @@ def spent(guarantees: list[Guarantee]) -> Spent:
     return total
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), max_size=12), st.randoms())
 def test_the_order_of_entries_changes_nothing_at_all(
     entries: list[Guarantee], random: object
@@ -71,7 +70,6 @@ def test_the_order_of_entries_changes_nothing_at_all(
     assert spent(entries) == spent(shuffled)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), max_size=6))
 def test_what_was_written_is_read_back(entries: list[Guarantee]) -> None:
     total = spent(entries)
@@ -84,7 +82,6 @@ def test_an_infinite_sum_is_written_and_read_back() -> None:
     assert Spent.from_json(json.loads(json.dumps(total.as_json(), allow_nan=False))) == total
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(ENTRIES), min_size=2, max_size=6), st.sampled_from(ENTRIES))
 def test_an_entry_more_raises_the_sums_by_its_own_at_least_and_never_lowers_their_epsilon(
     entries: list[Guarantee], more: Guarantee

@@ -12,7 +12,7 @@ from itertools import permutations, product
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -46,7 +46,6 @@ def every_law(counts: Sequence[int], length: int, exponent: float) -> dict[tuple
 
 
 @given(ballots)
-@settings(max_examples=40)
 def test_errors_have_as_many_sequences_as_there_are_and_a_sequence_is_any_of_them(
     ballot: tuple[list[int], int],
 ) -> None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
@@ -45,7 +45,6 @@ def _sum(grid: Grid, values: list[float]) -> int:
 
 
 @given(grids(), st.lists(anything, max_size=6), anything)
-@settings(max_examples=400)
 def test_one_row_more_moves_the_sum_by_at_most_the_sensitivity(
     grid: Grid, rows: list[float], more: float
 ) -> None:

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
@@ -48,7 +48,6 @@ def noised(counts: list[int], budget: GaussianBudget) -> tuple[np.ndarray, Fract
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 5), AMOUNTS)
-@settings(max_examples=80, deadline=None)
 def test_one_row_moves_noisy_counts_by_no_more_than_their_part_of_the_budget(
     counts: list[int], place: int, amount: Fraction
 ) -> None:
@@ -93,7 +92,6 @@ def most_told(
     st.lists(st.tuples(st.integers(-40, 40), st.sampled_from([-1, 0, 1])), min_size=2, max_size=6),
     AMOUNTS,
 )
-@settings(max_examples=80, deadline=None)
 def test_a_choice_tells_no_more_than_a_gaussian_of_its_part_of_the_budget(
     moved: list[tuple[int, int]], amount: Fraction
 ) -> None:
@@ -114,7 +112,6 @@ def test_two_scores_that_are_level_tell_all_of_it(amount: Fraction) -> None:
 
 
 @given(AMOUNTS, st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
 def test_parts_add_up_and_what_is_taken_is_gone(amount: Fraction, parts: int) -> None:
     for kind in (PureBudget, GaussianBudget):
         whole: StepBudget = kind(amount)

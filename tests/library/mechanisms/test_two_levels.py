@@ -43,7 +43,6 @@ def bit_chances(law: Unary, truth: int) -> list[Fraction]:
     ]
 
 
-@settings(max_examples=60)
 @given(EPSILONS, st.integers(2, 12))
 def test_one_sending_given_the_truth_is_a_response_that_is_exactly_the_sum_over_permanent_answers(
     epsilons: tuple[float, float], categories: int
@@ -55,7 +54,6 @@ def test_one_sending_given_the_truth_is_a_response_that_is_exactly_the_sum_over_
     assert levels.sent.epsilon <= epsilons[1] and levels.sent.epsilon > 0.99 * epsilons[1]
 
 
-@settings(max_examples=60)
 @given(EPSILONS, st.integers(2, 12))
 def test_bits_that_are_flipped_anew_are_unary_encoded_exactly(
     epsilons: tuple[float, float], categories: int

@@ -50,7 +50,6 @@ def drawn(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> np.ndarray:
 @given(
     st.integers(0, 40), st.integers(0, 999), st.lists(st.integers(1, 60), min_size=2, max_size=2)
 )
-@settings(max_examples=60, deadline=None)
 def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_other_score_by_more_than_one(  # noqa: E501
     count: int, seed: int, of_label: list[int]
 ) -> None:
@@ -82,7 +81,7 @@ def test_the_spread_is_reached() -> None:
 
 
 @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12)
 def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spread_that_holds(
     count: int, seed: int, epsilon: float
 ) -> None:
@@ -322,7 +321,6 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
 @given(
     st.lists(st.integers(1, 5), min_size=3, max_size=12), st.integers(0, 999), st.integers(0, 14)
 )
-@settings(max_examples=100, deadline=None)
 def test_the_largest_table_is_known_before_the_model_is_made(
     sizes: list[int], seed: int, count: int
 ) -> None:

@@ -76,7 +76,7 @@ def _codes() -> np.ndarray:
     everything = list(_records(contract))
     return np.unique(
         np.array(
-            [_read(contract, record) for record in everything[:: max(1, len(everything) // 600)]]
+            [_read(contract, record) for record in everything[:: max(1, len(everything) // 150)]]
         ),
         axis=0,
     )

@@ -32,7 +32,7 @@ from dpicl.models.embedding import HashedNGrams
 from dpicl.models.kinds.fake import HashScorer
 from dpicl.models.requests import ModelDescription, Sampling
 from tests.direct import run_texts
-from tests.library.text_contracts import as_ensemble, as_extraction, as_free_text, text_contract
+from tests.library.text_contracts import as_ensemble, as_free_text, text_contract
 
 SHAPE = EnsembleShape("votes", True, 3, 2, 5.0, 2, 3)
 ALONE = EnsembleShape("soft-votes", False, 3, 2, 5.0, 2, 3)
@@ -233,17 +233,6 @@ def test_without_noise_the_answer_is_the_most_frequent_one() -> None:
     )
     assert found == {ICL: ["bad", "bad"], Cell("icl-soft", math.inf, 1): ["bad", "bad"]}
     assert DpIcl().final_answers(found, declared)[ICL].tolist() == [1, 1]
-
-
-def test_phrases_are_answered_with_texts_too() -> None:
-    def change(content: dict[str, Any]) -> None:
-        as_extraction(content)
-        as_ensemble(content)
-
-    cell = Cell("icl", 5.0, 1)
-    assert DpIcl().final_answers({cell: ["ann", "of bob"]}, text_contract(change))[
-        cell
-    ].tolist() == ["ann", "of bob"]
 
 
 def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> None:

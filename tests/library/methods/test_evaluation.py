@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -62,7 +62,6 @@ def test_the_majority_is_right_at_least_half_the_time_and_ranks_nothing(truth: n
 
 
 @given(st.integers(2, 6), st.integers(0, 99))
-@settings(deadline=None)
 def test_of_many_classes_the_auc_is_scikit_learn_s_macro_average_of_one_against_the_rest(
     classes: int, seed: int
 ) -> None:

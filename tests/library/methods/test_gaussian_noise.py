@@ -55,7 +55,7 @@ def counts(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> ExactCounts
 
 @WAY
 @given(st.sampled_from([0, 9, 300, 3000]), st.integers(0, 99), st.fractions(Fraction(1, 1000), 8))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
     measure: Callable[..., Any], expected: object, count: int, seed: int, amount: Fraction
 ) -> None:

@@ -155,7 +155,7 @@ OTHERS = [
 
 
 @given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
-@settings(max_examples=settings.default.max_examples // 6, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5)
 def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
     mine: list[Any],
     its: list[Any],

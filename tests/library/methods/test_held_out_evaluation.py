@@ -96,7 +96,7 @@ def counts_of(
     kind=st.sampled_from(["more", "less", "twice"]),
     most=st.sampled_from([None, 5]),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_one_row_moves_every_count_by_one_at_most(
     unit: Unit, seed: int, place: int, kind: str, most: int | None
 ) -> None:
@@ -118,7 +118,7 @@ def test_one_row_moves_every_count_by_one_at_most(
 
 
 @given(st.integers(0, 99), st.integers(1, 9), st.sampled_from([None, 5]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_person_moves_every_count_by_as_many_rows_as_are_charged(
     seed: int, own: int, most: int | None
 ) -> None:

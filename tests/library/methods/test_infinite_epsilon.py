@@ -39,7 +39,7 @@ from tests.library.methods.test_gaussian_noise import counts
 from tests.library.text_contracts import TEXT_CONTRACTS
 
 HUGE = 1e6
-DRAWS = 400
+DRAWS = 200
 CLEAR = Fraction(1, 1000)
 """Standard deviation in votes of next to no noise, which still tells equals apart."""
 TABLES = sorted(name for name, method in METHODS.items() if isinstance(method, TabularMethod))

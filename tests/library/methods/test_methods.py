@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
-from dpicl.data.prompts import SHARED_SETS, local_demonstrations
+from dpicl.data.prompts import SHARED_SETS
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.errors import PrivacyError
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.base import draws_for
-from dpicl.methods.collection import encoding_of
 from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
 from dpicl.models.kinds.fake import HashScorer
@@ -49,24 +47,6 @@ def _run(
     method: str, split: SplitTable, contract: Contract = CONTRACT, **changes: Any
 ) -> list[Result]:
     return run(split, contract, _unit(method, **changes), HashScorer())
-
-
-@every_method
-def test_a_benchmark_run_repeats_bit_for_bit(method: str, small_split: Splitter) -> None:
-    assert _run(method, small_split()) == _run(method, small_split())
-
-
-@every_method
-def test_another_seed_gives_another_run(method: str, small_split: Splitter) -> None:
-    one, other = (
-        [
-            replace(result, seed=0)
-            for result in _run(method, small_split(), seed=seed, baselines=False)
-            if result.system == "icl"
-        ]
-        for seed in (0, 1)
-    )
-    assert one != other
 
 
 @every_method
@@ -185,45 +165,12 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
             assert len({tuple(prompt[:-1]) for prompt in lines}) > 30
 
 
-def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Splitter) -> None:
-    """With as many shots as rows and no noise, every prompt holds every row once."""
-    split, unit, draws = (
-        small_split(row_count=10),
-        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)),
-        draws_for(CONTRACT, 0),
-    )
-    released = LDP.in_memory(split.train, CONTRACT, unit, draws)
-    every = local_demonstrations(
-        released.rows[Cell("reports", math.inf)],
-        encoding_of(CONTRACT, unit.options.ldp_tabicl).decode,
-        CONTRACT,
-    )
-    (cell,) = unit.cells("icl")
-    prompts = LDP.prompts(released, split.queries, CONTRACT, unit, draws)[cell]
-    shown = [text.split("\n")[:-1] for text in prompts]
-    assert all(sorted(texts) == sorted(every) for texts in shown) and shown[0] != shown[1]
-
-
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
     split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
     released = GDP.in_memory(split.train, CONTRACT, unit, draws)
     for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
         heads = {text.rpartition("\n")[0] for text in texts}
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
-
-
-def test_of_fewer_rows_than_shots_some_demonstrate_twice(small_split: Splitter) -> None:
-    """How many rows there are decides nothing: 16 shots of 8."""
-    split, unit, draws = (
-        small_split(row_count=10),
-        _unit("ldp_tabicl", epsilons=(math.inf,), shots=(16,)),
-        draws_for(CONTRACT, 0),
-    )
-    (cell,) = unit.cells("icl")
-    prompts = LDP.prompts(
-        LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws
-    )[cell]
-    assert all(len(text.split("\n")[:-1]) == 16 for text in prompts)
 
 
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:

@@ -52,7 +52,7 @@ def counts(rows: np.ndarray) -> ExactCounts:
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> None:
     rows = population(count)
     both, read = (
@@ -67,7 +67,6 @@ def test_counts_of_parts_add_up_and_survive_a_file(count: int, first: int) -> No
 
 
 @given(st.integers(0, 40), st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
 def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(
     count: int, seed: int
 ) -> None:
@@ -88,7 +87,6 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(
 
 
 @given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
-@settings(max_examples=40, deadline=None)
 def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(
     count: int, seed: int, epsilon: float
 ) -> None:

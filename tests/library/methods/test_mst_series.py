@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
@@ -90,7 +90,6 @@ def test_windows_are_exact_without_noise() -> None:
     st.sampled_from([ADD, REPLACE]),
     st.sampled_from([Contribution(3, 3), Contribution(2, 1), Contribution(3, 2)]),
 )
-@settings(max_examples=80, deadline=None)
 def test_a_unit_moves_what_is_counted_by_no_more_than_its_budget(
     mine: list[tuple[int, int]],
     others: list[tuple[int, int]],
@@ -259,7 +258,6 @@ def mu_2(epsilon: float, brentq: object, norm: object) -> float:
 
 
 @given(st.integers(0, 5), st.integers(0, 23))
-@settings(max_examples=30, deadline=None)
 def test_scores_of_pairs_move_by_a_row_at_most(seed: int, cell: int) -> None:
     from dpicl.data.central.spanning_tree import pair_scores
     from dpicl.mechanisms.noisy_steps import GaussianBudget

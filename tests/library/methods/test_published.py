@@ -116,12 +116,3 @@ def test_summaries_come_nearer_with_epsilon_and_nearest_with_real_rows(metric: s
     found = [ensemble_number("samsum", metric, "embedding", epsilon) for epsilon in (0, 1, 3, 8)]
     found.append(ensemble_number("samsum", metric, "few-shot", math.inf))
     assert None not in found and found == sorted(found)
-
-
-def test_tables_of_few_shot_generation_agree_on_what_they_share() -> None:
-    seen: dict[tuple[str, ...], tuple[str, str]] = {}
-    rows = [row for table in (1, 2, 4) for row in read_table(f"few-shot-table-{table}")]
-    for row in rows:
-        key = tuple(row[name] for name in ("system", "mechanism", "dataset", "shots", "epsilon"))
-        assert seen.setdefault(key, (row["mean"], row["std"])) == (row["mean"], row["std"]), key
-    assert (len(rows), len(seen)) == (35 + 20 + 8, 63 - 3 - 4)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -64,7 +64,6 @@ def mark_of_new(texts: Sequence[str], new: str) -> bytes:
     return record_marks(ids[-1:], key=KEY)[0].tobytes()
 
 
-@settings(deadline=None)
 @given(
     st.lists(WORDS, max_size=12),
     WORDS,
@@ -85,7 +84,6 @@ def test_a_text_more_changes_nobody_else_s_part_in_any_query(
     assert sum(own in one for one in more) <= MOST
 
 
-@settings(deadline=None)
 @given(
     st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, min_size=1, max_size=6)
 )
@@ -114,7 +112,6 @@ def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
     assert max(changed) <= 1 and sum(changed) <= MOST
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("pqrs"), WORDS), max_size=12),
     st.lists(WORDS, min_size=1, max_size=4),

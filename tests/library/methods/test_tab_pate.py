@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
@@ -57,7 +57,6 @@ def voted(
 
 
 @given(sizes, st.integers(0, 60), st.integers(1, 9), st.integers(0, 60), st.integers(0, 999))
-@settings(max_examples=80, deadline=None)
 def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
     of: tuple[int, ...], count: int, teachers: int, place: int, seed: int
 ) -> None:

@@ -61,7 +61,6 @@ def evolved(rows: np.ndarray, space: Space, epsilon: float, seed: int = 0) -> li
 
 
 @given(st.integers(1, 60), st.integers(1, 90), st.integers(1, 4), st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
 def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(
     count: int, candidates: int, more: int, seed: int
 ) -> None:
@@ -84,7 +83,7 @@ def test_so_many_rows_more_are_so_many_votes_more_whatever_the_candidates_are(
 
 @SPACES
 @given(st.integers(0, 120), st.integers(0, 999), st.sampled_from([0.3, 2.0, 40.0]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_with_the_same_noisy_votes_one_row_moves_one_number_of_every_histogram_by_one(
     space: Space, count: int, seed: int, epsilon: float
 ) -> None:
@@ -126,7 +125,6 @@ def test_with_the_same_noisy_votes_one_row_moves_one_number_of_every_histogram_b
 
 
 @given(st.integers(2, 60), st.integers(0, 999))
-@settings(max_examples=40, deadline=None)
 def test_what_a_row_votes_for_depends_on_no_other_row(count: int, seed: int) -> None:
     rows, candidates = drawn(LARGE, count, seed), np.unique(drawn(LARGE, 40, seed + 1), axis=0)
     together = nearest(rows, candidates, LARGE)
@@ -168,7 +166,7 @@ def test_equals_share_the_votes_of_different_rows() -> None:
 
 @SPACES
 @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_whatever_is_drawn_the_histograms_spend_exactly_epsilon(
     space: Space, count: int, seed: int, epsilon: float
 ) -> None:
@@ -188,14 +186,6 @@ def test_without_noise_a_small_table_is_counted_as_it_is() -> None:
     assert sorted(map(tuple, np.repeat(last.candidates, last.votes, axis=0).tolist())) == sorted(
         map(tuple, rows.tolist())
     )
-
-
-def test_four_columns_of_which_no_three_say_anything_of_the_label_are_found() -> None:
-    space = Space((2,) * 11, (0,) * 10)
-    rows = drawn(space, 20_000, 0)
-    rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7] ^ rows[:, 8]
-    made = voted_rows(evolved(rows, space, 1.0), 20_000, public())
-    assert (made[:, -1] == made[:, 1] ^ made[:, 4] ^ made[:, 7] ^ made[:, 8]).mean() > 0.9
 
 
 def test_the_second_iteration_says_more_than_the_first() -> None:

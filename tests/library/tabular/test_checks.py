@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from dpicl.data.reading.checks import DataRule, Violation, rules_of, violations
+from dpicl.data.reading.checks import rules_of, violations
 from dpicl.ground.errors import DeclarationError
 
 from ..table_contracts import small_contract
@@ -177,10 +177,3 @@ def test_a_check_that_makes_no_sense_is_refused(check: dict[str, object], messag
     with pytest.raises(DeclarationError) as caught:
         rules_of(small_contract(checks=(check,)))
     assert str(caught.value).startswith(message)
-
-
-def test_rules_and_violations_are_plain_values() -> None:
-    rule = DataRule("row_count", None, "fail", 2, "the table has at least 2 rows")
-    assert violations(_table().slice(0, 1), small_contract(checks=({"rule": "row_count"},)))[
-        0
-    ] == Violation(rule, 1)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
-from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.columns.number import bin_codes
 from dpicl.contract.parts import Rule
 from dpicl.data.reading.encode import (
@@ -122,12 +121,3 @@ def test_clients_and_queries_are_encoded_alike() -> None:
     encoding = LocalEncoding.of(CONTRACT, "k-ary")
     clients = encode_clients(PrivateTable(data), CONTRACT, encoding).codes
     assert (clients == encode_queries(QueryTable(data), CONTRACT).codes).all()
-
-
-def test_codes_follow_the_contract_s_order_of_categories() -> None:
-    column = CONTRACT.columns["colour"]
-    assert isinstance(column, CategoryColumn)
-    table = PrivateTable(random_table(CONTRACT, 50, 0))
-    assert [column.categories[code] for code in table.codes("colour")] == table.data.column(
-        "colour"
-    ).to_pylist()

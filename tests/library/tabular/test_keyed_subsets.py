@@ -153,11 +153,6 @@ def test_over_many_queries_a_record_takes_part_at_the_rate() -> None:
     assert stats.chisquare(seen, np.array([0.5, *[0.125] * 4]) * 4000).pvalue > 1e-4
 
 
-def test_at_rate_one_everybody_takes_part_and_no_rows_are_no_problem() -> None:
-    assert many(rate=Fraction(1)).min() == 0 and many(rate=Fraction(1)).dtype == np.int64
-    assert places([]).shape == (0,) and set(places([b"a"], rate=Fraction(1), count=1)) == {0}
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract, parse_contract
@@ -72,7 +72,6 @@ def release(
 
 
 @given(kinds, st.integers(1, 40), st.integers(0, 99), st.sampled_from(OPTIONS))
-@settings(max_examples=60, deadline=None)
 def test_a_row_moves_sums_by_their_sensitivity_and_counts_by_one_whether_or_not_a_value_is_missing(
     kind: str, rows: int, seed: int, options: AggregateOptions
 ) -> None:
@@ -184,7 +183,6 @@ def test_the_mechanism_itself_leaves_missing_values_out() -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 999), st.sampled_from([1, 3, 7]))
-@settings(max_examples=40, deadline=None)
 def test_whatever_the_label_one_row_moves_scores_by_one_and_counts_in_one_cell(
     count: int, seed: int, label: int
 ) -> None:

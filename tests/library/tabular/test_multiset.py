@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.data.reading.split import column_hashes, words_of
@@ -48,7 +48,6 @@ WORDS = {
 @given(
     st.data(), st.lists(st.sampled_from(sorted(WORDS)), min_size=1, max_size=4), st.integers(0, 60)
 )
-@settings(max_examples=60, deadline=None)
 def test_hashes_are_those_of_the_equation(data: st.DataObject, kinds: list[str], rows: int) -> None:
     words = [data.draw(st.lists(WORDS[kind], min_size=rows, max_size=rows)) for kind in kinds]
     hashes = column_hashes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.contract import Contract
@@ -79,7 +79,6 @@ BOUNDS = st.tuples(st.integers(1, 3), st.integers(1, 4)).map(lambda both: (min(b
     BOUNDS,
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=60, deadline=None)
 def test_one_persons_rows_change_nobody_elses_entry(
     others: Histories,
     more: Histories,
@@ -107,7 +106,6 @@ def test_one_persons_rows_change_nobody_elses_entry(
 
 
 @given(histories_of("one"), histories_of("other"), BOUNDS)
-@settings(max_examples=60, deadline=None)
 def test_nobody_enters_with_more_rows_than_are_charged(
     one: Histories, other: Histories, bounds: tuple[int, int]
 ) -> None:

@@ -204,12 +204,6 @@ def test_a_published_split_must_not_part_a_person() -> None:
         split_table(_table(300), contract)
 
 
-@pytest.mark.parametrize("method", ["gdp_tabicl", "ldp_tabicl"])
-def test_methods_run_on_persons(method: str) -> None:
-    results = run_method(split_table(_table(400), CONTRACT), CONTRACT, _unit(method), HashScorer())
-    assert {result.system for result in results} >= {"icl", "zero-shot", "majority"}
-
-
 def test_central_baselines_protect_rows_only() -> None:
     results = run_method(
         split_table(_table(400), CONTRACT),

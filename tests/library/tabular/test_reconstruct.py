@@ -7,10 +7,10 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 
 from dpicl.data.local.observed import (
     clip_and_renormalise,
@@ -46,7 +46,6 @@ def _distortion(law: Response) -> np.ndarray:
     st.floats(0.3, 6),
     st.integers(0, 99),
 )
-@settings(max_examples=60)
 def test_inversion_equals_that_of_the_dense_kronecker_product(
     sizes: list[int], epsilon: float, seed: int
 ) -> None:
@@ -118,20 +117,6 @@ def test_many_answers_with_hardly_any_budget_are_still_reconstructed(estimator: 
     assert rows.shape == (500, 13)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_projection_agrees_with_a_quadratic_program(seed: int) -> None:
-    point = np.random.default_rng(seed).normal(0.2, 0.5, 6)
-    solved = minimize(
-        lambda x: ((x - point) ** 2).sum(),
-        np.full(6, 1 / 6),
-        method="SLSQP",
-        tol=1e-14,
-        bounds=[(0, 1)] * 6,
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
-    )
-    assert np.abs(project_on_simplex(point) - solved.x).max() < 1e-6
-
-
 @given(shares)
 def test_a_distribution_is_its_own_projection(weights: np.ndarray) -> None:
     distribution = weights / weights.sum()
@@ -152,32 +137,6 @@ def test_row_counts_are_whole_add_up_and_stay_within_one_of_the_ideal(
     counts, ideal = exact_row_counts(weights, row_count), weights / weights.sum() * row_count
     assert counts.sum() == row_count and (counts >= 0).all()
     assert np.abs(counts - ideal).max() < 1 + 1e-6
-
-
-@given(
-    arrays.arrays(np.float64, st.integers(2, 30), elements=st.integers(0, 1000).map(float)).filter(
-        lambda array: array.sum() > 0
-    )
-)
-def test_the_largest_remainders_get_the_missing_rows(weights: np.ndarray) -> None:
-    """Exactly, in whole numbers: weights w out of W give 97 rows floor(97 w / W) and a
-    remainder.
-    """
-    total, rows = int(weights.sum()), 97
-    quotas = [divmod(rows * int(weight), total) for weight in weights]
-    counts = exact_row_counts(weights, rows)
-    raised = [
-        remainder
-        for (whole, remainder), count in zip(quotas, counts, strict=True)
-        if count == whole + 1
-    ]
-    lowered = [
-        remainder
-        for (whole, remainder), count in zip(quotas, counts, strict=True)
-        if count == whole
-    ]
-    assert len(raised) + len(lowered) == len(weights)
-    assert not raised or not lowered or min(raised) >= max(lowered)
 
 
 def _reports(codes: np.ndarray, laws: list[Response]) -> LocalReports:
@@ -210,22 +169,6 @@ def test_as_many_rows_as_reports_all_within_the_domain(estimator: str) -> None:
     codes = np.zeros((777, 3), dtype=int)
     rows = reconstruct(_reports(codes, laws), laws, estimator=estimator).codes  # type: ignore[arg-type]
     assert rows.shape == (777, 3) and (rows < [2, 3, 4]).all()
-
-
-def test_more_reports_bring_the_estimate_nearer_to_the_truth() -> None:
-    laws = [response(epsilon=1.0, categories=2), response(epsilon=1.0, categories=3)]
-    truth = np.array([0.5, 0.1, 0.1, 0.05, 0.05, 0.2])
-    errors = []
-    for row_count in (2_000, 200_000):
-        codes = np.stack(
-            np.unravel_index(np.repeat(np.arange(6), (truth * row_count).astype(int)), (2, 3)),
-            axis=1,
-        )
-        rows = reconstruct(_reports(codes, laws), laws, estimator="simplex")
-        errors.append(
-            np.abs(report_counts(LocalReports(rows.codes), (2, 3)) / row_count - truth).sum()
-        )
-    assert errors[1] < errors[0] / 3 and errors[1] < 0.05
 
 
 def test_no_estimator_returns_the_reports_themselves() -> None:

@@ -124,15 +124,6 @@ def test_no_demonstration_is_longer_than_the_longest(contract: Contract, seed: i
     )
 
 
-def test_patients_of_two_bins_have_many_blood_pressures() -> None:
-    heart = listing(CONTRACTS["heart"])
-    bins, shares = rows_of(heart, 200, 0)
-    pressures = said(
-        heart, row_demonstrations(bins, np.random.default_rng(1).random(shares.shape), heart)
-    )["RestingBP"]
-    assert len(set(pressures)) > 50 and all(pressure == int(pressure) for pressure in pressures)
-
-
 def test_a_wide_outer_bin_is_read_as_at_most_twice_as_wide_as_its_neighbour() -> None:
     """Of adult's two bins of gain, up to and from 1,092 of 99,999; of calhousing's last one, 10,000
     to 40,000, beside 6,000 to 10,000.

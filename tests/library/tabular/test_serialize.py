@@ -29,7 +29,7 @@ from dpicl.ground.types import (
     ReleasedGroups,
     ReleasedRows,
 )
-from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract, words_of
+from tests.library.examples import CONTRACTS, every_contract, random_table, small_contract
 
 
 def _local(contract: Contract, **bins: int) -> str:
@@ -211,56 +211,6 @@ def test_values_with_braces_are_not_filled_in_again() -> None:
         lambda content: content["columns"]["colour"].update(texts={"red": "{age}"})
     )
     assert "likes {age}," in _central(contract, colour="red")
-
-
-def test_a_two_seat_car_has_its_verb() -> None:
-    """The paper's prompts lack it for cars that seat two."""
-    assert "The car can fit 2 people." in _central(CONTRACTS["car"], persons="2")
-    assert "The car can fit 2 people." in _local(CONTRACTS["car"], persons=0)
-    assert "The car can fit more than 4 people." in _central(CONTRACTS["car"], persons="more")
-
-
-@pytest.mark.parametrize(
-    ("sex", "code", "right", "wrong"),
-    [
-        ("Female", 0, "female", {"He", "His", "his", "male"}),
-        ("Male", 1, "male", {"She", "Her", "her", "female"}),
-    ],
-)
-def test_adult_s_pronouns_follow_the_sex(sex: str, code: int, right: str, wrong: set[str]) -> None:
-    """Every demonstration of the paper's local method says "male"."""
-    for text in (_central(CONTRACTS["adult"], sex=sex), _local(CONTRACTS["adult"], sex=code)):
-        assert right in list(words_of(text)) and not wrong & set(words_of(text)), text
-
-
-def test_forty_hours_are_not_less_than_forty() -> None:
-    contract = CONTRACTS["adult"]
-    hours = next(attribute for attribute in contract.local if attribute.name == "hours")
-    for value, text in ((39, "less than 40"), (40, "40 or more"), (41, "40 or more")):
-        table = random_table(contract, 1, 0)
-        table = table.set_column(
-            table.column_names.index(hours.column), hours.column, pa.array([value])
-        )
-        (query,) = local_queries(encode_queries(QueryTable(table), contract), contract)
-        assert f"works {text} hours per week" in query
-
-
-def test_heart_s_slopes_are_not_swapped() -> None:
-    contract = CONTRACTS["heart"]
-    for code, text in (("Up", "slopes upwards"), ("Down", "slopes downwards"), ("Flat", "is flat")):
-        assert f"peak exercise ST segment for this patient {text}." in _central(
-            contract, ST_Slope=code
-        )
-    assert "ST segment for this patient is flat." in _local(contract, slope=0)
-
-
-def test_a_client_without_earlier_contact_is_not_given_its_date() -> None:
-    never, once = (
-        _central(CONTRACTS["bank"], pdays=-1, previous=0),
-        _central(CONTRACTS["bank"], pdays=90, previous=2),
-    )
-    assert "They were not contacted in previous campaigns." in never and "-1" not in never
-    assert "2 times" in once and "90 days ago" in once
 
 
 def test_the_word_of_a_noisy_average_follows_its_cut() -> None:

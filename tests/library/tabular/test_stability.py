@@ -42,9 +42,7 @@ rows = st.tuples(
 )
 """Few different ones, so that equal rows are common."""
 tables = st.lists(rows, min_size=25, max_size=FEW)
-common = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+common = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite

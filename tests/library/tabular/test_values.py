@@ -81,24 +81,6 @@ def test_values_fall_into_the_bins_they_were_drawn_from(
             assert np.array_equal(meaning.codes(values.column(meaning.column)), codes[:, place])
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_numbers_take_many_values_within_the_bounds(
-    contracts: dict[str, Contract], name: str
-) -> None:
-    contract = contracts[name]
-    form = central_form(contract)
-    values = form.table(random_codes(form, 3000), contract, np.random.default_rng(1))
-    for column, kind in zip(values.column_names, values.schema.types, strict=True):
-        declared = contract.columns[column]
-        if kind == pa.string():
-            continue
-        assert declared.type in ("integer", "real")
-        low, high = declared.bounds  # type: ignore[union-attr]
-        numbers = values.column(column).to_numpy()
-        assert low <= numbers.min() and numbers.max() <= high
-        assert len(np.unique(numbers)) >= min(20, (high - low) / 10**-declared.decimals)  # type: ignore[union-attr]
-
-
 def test_a_number_has_no_more_places_than_stated_and_every_multiple_is_as_likely() -> None:
     tenths = Meaning("x", "real", edges=(0.0, 0.3, 0.7, 1.0), digits=1)
     drawn = tenths.drawn(np.ones(40_000, dtype=np.int64), np.random.default_rng(0)).to_numpy()

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpicl.contract.pipeline import Cell
@@ -67,7 +67,6 @@ def test_order_is_for_the_longest_subsequence_to_see() -> None:
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=5))
 @example([("", ""), ("cat", "")])
-@settings(max_examples=60, deadline=None)
 def test_every_measure_is_a_mean_over_queries_from_0_to_1(pairs: list[tuple[str, str]]) -> None:
     found = measure_texts(
         np.array([right for right, _ in pairs]), np.array([given for _, given in pairs])
@@ -85,7 +84,6 @@ def test_every_measure_is_a_mean_over_queries_from_0_to_1(pairs: list[tuple[str,
         lambda text: f"cat {text} sat"
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_the_right_answer_is_at_no_distance(text: str) -> None:
     found = near(text, f" {text}\n")
     assert [found[name] for name in NEAR] == pytest.approx([1.0] * 5)
