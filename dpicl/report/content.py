@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpicl.contract.payment import ACCOUNTS_ADD_UP, NOTHING_RELEASED, WALLETS_ADD_UP
 from dpicl.report import sentences, words
 from dpicl.report import sentences as clients
 from dpicl.report.answers import answers, mass_blocks
@@ -67,9 +68,7 @@ def report_of(
         f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl "
         f"{manifest.dpicl_version}"
     )
-    no_budget = "The run did not state its budget."
-    if manifest.simulated:
-        no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
+    no_budget = NOTHING_RELEASED if manifest.simulated else "The run did not state its budget."
     fitted: list[Block] = []
     if figures.fitted:
         caption = (
@@ -251,15 +250,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
             if count
             else ""
         )
-        own = (
-            "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on "
-            "private data their costs add up."
-        )
-        if manifest.reports:
-            own = (
-                "Every ε is a collection of its own, and its cost adds up in each client's "
-                "wallet; seeds and k cost nothing."
-            )
+        own = WALLETS_ADD_UP if manifest.reports else ACCOUNTS_ADD_UP
         yield Paragraph(
             f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is "
             f"guaranteed at ε = ∞."

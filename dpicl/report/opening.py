@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from dpicl.contract.payment import NOBODY_PAYS
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
 from dpicl.report.answers import constant_sentences
@@ -120,11 +121,7 @@ def cost(run: Run) -> Iterator[str]:
 
 def paid(manifest: Manifest) -> list[str]:
     """What a run was charged, and what is spent in all."""
-    return (
-        ["charged: nothing; the data are public, and the noise is seeded"]
-        if manifest.simulated
-        else manifest.budget
-    )
+    return [NOBODY_PAYS] if manifest.simulated else manifest.budget
 
 
 def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
