@@ -196,40 +196,35 @@ def errors_by_period(
     ]
 
 
-@dataclass(frozen=True)
-class RowMaker:
-    """What makes rows of a horizon's sums."""
+def aucs_by_period(
+    point: ReleasePoint,
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    public: QueryTable,
+    window: int,
+) -> list[PeriodAuc]:
+    """Equation (6) of the first period, the last, and as many between as `MOST_MODELS` lets be;
+    none where the public rows have no two answers.
+    """
+    test, encoding = point.bins(public), point.encoding
+    names, draws = (
+        point.contract.releases.calendar.periods,
+        draws_for(point.contract, point.unit.seed),
+    )
 
-    point: ReleasePoint
-    series: CountedHorizon[Any, Any]
+    def tested(first: int, last: int) -> tuple[float, float | None]:
+        rows = point.method.rows(series.window(released[:last], first, last), *point.place, draws)
+        model = learned(encoding.decode(rows.codes), encoding.bin_counts, draws)
+        auc = scores(model, test, encoding.bin_counts).auc
+        return auc, _deviation(auc, test)
 
-    def aucs_by_period(
-        self, released: Sequence[Arrays], names: Sequence[str], public: QueryTable, window: int
-    ) -> list[PeriodAuc]:
-        """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the
-        public rows have no two answers.
-        """
-        test = self.point.bins(public)
-        if len(np.unique(test[:, -1])) < 2:
-            return []
-        # the first and the last, and evenly between
-        some = np.linspace(1, len(released), min(len(released), MOST_MODELS))
-        found = []
-        for last in sorted({round(place) for place in some}):
-            total, recent = (
-                self._auc(released, first, last, test) for first in (1, max(1, last - window + 1))
-            )
-            deviations = _deviation(total, test), _deviation(recent, test)
-            found.append(PeriodAuc(names[last - 1], total, deviations[0], recent, deviations[1]))
-        return found
-
-    def _auc(self, released: Sequence[Arrays], first: int, last: int, test: np.ndarray) -> float:
-        point, encoding = self.point, self.point.encoding
-        draws = draws_for(point.contract, point.unit.seed)
-        window = self.series.window(released[:last], first, last)
-        bins = encoding.decode(point.method.rows(window, *point.place, draws).codes)
-        sizes = encoding.bin_counts
-        return scores(learned(bins, sizes, draws), test, sizes).auc
+    if len(np.unique(test[:, -1])) < 2:
+        return []
+    some = np.linspace(1, len(released), min(len(released), MOST_MODELS))
+    return [
+        PeriodAuc(names[last - 1], *tested(1, last), *tested(max(1, last - window + 1), last))
+        for last in sorted({round(place) for place in some})
+    ]
 
 
 def _deviation(auc: float, test: np.ndarray) -> float | None:

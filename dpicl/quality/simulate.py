@@ -76,16 +76,19 @@ def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding)
 
     bins, learned = encoding.decode(fresh), encoding.decode(rows[:_MOST_FITTED])
     seen, shown = local_design(learned, encoding), local_design(bins, encoding)
-    odds = np.zeros((len(fresh), encoding.bin_counts[-1]))
-    answers = np.unique(learned[:, -1])
-    for code in answers.tolist() if len(answers) > 2 else answers[-1:].tolist():
-        if len(answers) == 1:
-            odds[:, code] = 1
-            continue
-        model = LogisticRegression(solver="newton-cholesky").fit(seen, learned[:, -1] == code)
-        odds[:, code] = model.predict_proba(shown)[:, 1]
-    if len(answers) == 2:
-        odds[:, answers[0]] = 1 - odds[:, answers[1]]
+    labels, odds = learned[:, -1], np.zeros((len(fresh), encoding.bin_counts[-1]))
+    answers = np.unique(labels)
+
+    def chances(labels: np.ndarray) -> np.ndarray:
+        return LogisticRegression(solver="newton-cholesky").fit(seen, labels).predict_proba(shown)
+
+    if len(answers) == 1:
+        odds[:, answers] = 1
+    elif len(answers) == 2:
+        odds[:, answers] = chances(labels)
+    else:
+        for code in answers:
+            odds[:, code] = chances(labels == code)[:, 1]
     return answer_quality(odds, bins[:, -1])
 
 
@@ -320,19 +323,20 @@ def population(
     else:
         codes, truth = _labelled(made, contract, signal, rows, rng)
     values = central_form(contract).table(codes, contract, rng)
-    for name, column in contract.columns.items():  # that of a published split says nothing
-        if name not in values.column_names:
-            values = values.append_column(name, [[column.any_value] * len(codes)])
+    count = len(codes)
+    beside = {  # that of a published split says nothing
+        name: [column.any_value] * count
+        for name, column in contract.columns.items()
+        if name not in values.column_names
+    }
     if contract.privacy.person:  # of whom each has one row
-        values = values.append_column(
-            contract.privacy.person.id_column, [list(map(str, range(len(codes))))]
-        )
+        beside[contract.privacy.person.id_column] = [*map(str, range(count))]
     if contract.source.arrived:  # all at once
-        values = values.append_column(
-            contract.source.arrived, [[str(contract.releases.first)] * len(codes)]
-        )
+        beside[contract.source.arrived] = [str(contract.releases.first)] * count
     if contract.source.sign:  # to stay
-        values = values.append_column(contract.source.sign, [["1"] * len(codes)])
+        beside[contract.source.sign] = ["1"] * count
+    for name, cells in beside.items():
+        values = values.append_column(name, [cells])
     return Population(
         PrivateTable(typed_table(values, contract, "made-up rows")), codes, rows, truth
     )

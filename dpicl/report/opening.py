@@ -1,8 +1,5 @@
 """What a report begins with: the answer in one sentence, a picture, what models read and said, and
-what it cost.
-
-A run in a few lines for a terminal, and on one page: what was protected, what that promises, what
-came of it, and what it cost.
+what it cost; and a run in a few lines for a terminal, and on one page.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ from dpicl.report.blocks import (
     Paragraph,
     Report,
     TableBlock,
+    TableCell,
 )
-from dpicl.report.blocks import TableCell as Entry
-from dpicl.report.cells import Asked, FirstAnswers
+from dpicl.report.cells import FirstAnswers
 from dpicl.report.decision import (
     BESIDE,
     MOST,
@@ -96,19 +93,14 @@ def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
             f"The {first.shots} released demonstrations before every query",
             (Code(first.demonstrations),),
         )
-    for one in first.queries:
-        yield Code(one.text)
-        rows = tuple(
-            (Entry(model or main), Entry(bare), Entry(shown), Entry(one.truth))
-            for model, (bare, shown) in one.answers.items()
+    for query in first.queries:
+        yield Code(query.text)
+        heads = TableCell.of_text("asked", "alone", "with them", "truth")
+        rows = (
+            (model or main, bare, shown, query.truth)
+            for model, (bare, shown) in query.answers.items()
         )
-        head = (
-            *Entry.of_text("asked"),
-            Entry("alone", mark="text"),
-            Entry("with them", mark="text"),
-            Entry("truth", mark="text"),
-        )
-        yield TableBlock("Answers", head, rows)
+        yield TableBlock.of("Answers", heads, rows)
 
 
 def cost(run: Run) -> Iterator[str]:
@@ -133,15 +125,12 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     if suits(few, run.manifest.grid.epsilons):
         yield from signs(few)
     if run.first:
-        yield from map(_line, run.first.queries, [_main(run.manifest)] * len(run.first.queries))
-
-
-def _line(one: Asked, main: str) -> str:
-    said = (
-        f"{model or main} {shown}, without demonstrations {bare}"
-        for model, (bare, shown) in one.answers.items()
-    )
-    return f"“{one.text}” {'; '.join(said)}; the truth is {one.truth}"
+        for query in run.first.queries:
+            said = (
+                f"{model or _main(run.manifest)} {shown}, without demonstrations {bare}"
+                for model, (bare, shown) in query.answers.items()
+            )
+            yield f"“{query.text}” {'; '.join(said)}; the truth is {query.truth}"
 
 
 def story(run: Run) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from dpicl.contract.payment import HORIZON_PAID, NOTHING_MORE
 from dpicl.data.reading.queries import load_queries
@@ -16,7 +17,7 @@ from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, tabular
-from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.counted_horizon import Arrays, CountedHorizon
 from dpicl.quality import Quality, ReleasePoint
 from dpicl.quality.series import (
     MOST_MODELS,
@@ -24,7 +25,7 @@ from dpicl.quality.series import (
     PeriodAuc,
     PeriodErrors,
     PeriodRows,
-    RowMaker,
+    aucs_by_period,
     drifts,
     errors_by_period,
     rows_by_period,
@@ -258,23 +259,20 @@ _ONE_ANSWER = "All public rows have one answer, of which no AUC can be told."
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """What the page says: public names, the account, and what follows from published sums and
-    public rows. `untested` is why there is no AUC.
+    """What the page says: the horizon by its public facts, the account, and what follows from
+    published sums and public rows. `untested` is why there is no AUC.
     """
 
-    contract: str
+    point: ReleasePoint
+    series: CountedHorizon[Any, Any]
     statement: str
     account: str
     spent: float
     cap: float | None
-    periods: int
+    window: int
     rows: Sequence[PeriodRows]
     drifts: Sequence[Drift]
-    window: int
-    takes_back: bool
     errors: Sequence[PeriodErrors]
-    error_is: str
-    has_rows: bool
     aucs: Sequence[PeriodAuc]
     public_rows: int
     untested: str
@@ -309,34 +307,33 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
         names = contract.releases.calendar.periods
         caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
         spent = ledger.spent(account).epsilon
+    point = ReleasePoint(contract, unit, horizon.cell)
+    cost = counting.releases(contract, unit)[horizon.cell]
     return SeriesFacts(
-        dataset,
-        counting.statement(
-            contract, unit, horizon.cell, counting.releases(contract, unit)[horizon.cell]
-        ),
+        point,
+        series,
+        counting.statement(*point.place, cost),
         account,
         spent,
         caps[account],
-        series.periods,
+        window,
         rows_by_period(series, released, names),
         drifts(series, released, (*contract.features, *_AFTER_FEATURES), window),
-        window,
-        contract.takes_back,
         errors_by_period(series, released, names, contract.features, window),
-        series.error_is,
-        counting.derive_stage is not None,
-        *_tested(
-            RowMaker(ReleasePoint(contract, unit, horizon.cell), series), released, settings, window
-        ),
+        *_tested(point, series, released, settings, window),
     )
 
 
 def _tested(
-    rows: RowMaker, released: Sequence[Arrays], settings: Settings, window: int
+    point: ReleasePoint,
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    settings: Settings,
+    window: int,
 ) -> tuple[list[PeriodAuc], int, str]:
     """On public rows; how many these are; or why there is no AUC."""
-    contract = rows.point.contract
-    if rows.point.method.derive_stage is None:
+    contract = point.contract
+    if point.method.derive_stage is None:
         return [], 0, _NO_ROWS
     if contract.label is None:
         return [], 0, _NO_LABEL
@@ -346,16 +343,14 @@ def _tested(
         return [], 0, f"No classifier is tested: {error}."
     if public is None:
         return [], 0, _NO_QUERIES
-    aucs = rows.aucs_by_period(
-        released, contract.releases.calendar.periods, QueryTable(public), window
-    )
+    aucs = aucs_by_period(point, series, released, QueryTable(public), window)
     return aucs, public.num_rows, "" if aucs else _ONE_ANSWER
 
 
 def series_page(facts: SeriesFacts) -> str:
     """The whole page: HTML that fetches nothing and runs nothing."""
     tiles = (
-        ("Periods released", f"{len(facts.rows)} of {facts.periods}"),
+        ("Periods released", f"{len(facts.rows)} of {facts.series.periods}"),
         ("ε spent", f"{facts.spent:.4g}"),
         ("Cap", "none" if facts.cap is None else f"{facts.cap:.4g}"),
     )
@@ -366,12 +361,14 @@ def series_page(facts: SeriesFacts) -> str:
         Section("rows", "Rows by period", tuple(_rows(facts))),
     )
     opening = Pairs(tiles, are_tiles=True), paid
-    return to_html(Report(f"Series of {facts.contract}", facts.statement, opening, sections))
+    return to_html(
+        Report(f"Series of {facts.point.contract.name}", facts.statement, opening, sections)
+    )
 
 
 def _accuracy(facts: SeriesFacts) -> Iterator[Block]:
     recent, names = f"last {facts.window}", [errors.period for errors in facts.errors]
-    yield Paragraph(_ERRORS.format(what=facts.error_is, window=facts.window))
+    yield Paragraph(_ERRORS.format(what=facts.series.error_is, window=facts.window))
     means = {
         "all until then": [errors.total for errors in facts.errors],
         recent: [errors.recent for errors in facts.errors],
@@ -421,7 +418,7 @@ def _accuracy(facts: SeriesFacts) -> Iterator[Block]:
 
 
 def _rows(facts: SeriesFacts) -> Iterator[Block]:
-    less = ", less those that took others back" if facts.takes_back else ""
+    less = ", less those that took others back" if facts.point.contract.takes_back else ""
     yield Paragraph(_ROWS.format(less=less))
     yield TableBlock.of(
         "Rows by period",
@@ -439,7 +436,7 @@ def _drift(facts: SeriesFacts) -> Iterator[Block]:
             f"There is nothing before the last {facts.window} periods to compare them with."
         )
         return
-    what, change, of_means = _OF_ROWS if facts.has_rows else _OF_AVERAGES
+    what, change, of_means = _OF_ROWS if facts.point.method.derive_stage else _OF_AVERAGES
     yield Paragraph(
         _DRIFT.format(
             window=facts.window,
