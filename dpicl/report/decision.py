@@ -73,8 +73,8 @@ def promised(manifest: Manifest) -> Iterator[str]:
     worst = _worst(manifest)
     if worst:
         grown = [
-            f"at most {100 / (1 + 99 * math.exp(-worst[one])):.3g} % at ε = {words.epsilon(one)}"
-            for one in dict.fromkeys((min(worst), max(worst)))
+            f"at most {100 / (1 + 99 * math.exp(-worst[end])):.3g} % at ε = {words.epsilon(end)}"
+            for end in dict.fromkeys((min(worst), max(worst)))
         ]
         yield (
             f"promised: by one release, a suspicion of 1 % about any of them becomes "

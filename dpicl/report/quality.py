@@ -155,15 +155,16 @@ _DISTANCE = (
 
 
 def _text_report(quality: TextQuality) -> Report:
+    release = quality.release
     about = (
-        f"{quality.method}, ε = {quality.epsilon:g}. {quality.released:,d} released texts beside "
+        f"{release.method}, ε = {release.epsilon:g}. {len(release.texts):,d} released texts beside "
         f"{quality.public:,d} public ones; no private "
         f"text is read for it, {NOTHING_MORE}."
     )
-    tiles = [("Texts", f"{quality.released:,d}"), ("Stand once", f"{quality.distinct:.1%}")]
+    tiles = [("Texts", f"{len(release.texts):,d}"), ("Stand once", f"{quality.distinct:.1%}")]
     tiles += [] if quality.accuracy is None else [("Accuracy", f"{quality.accuracy:.3f}")]
     return Report(
-        f"Quality of {quality.dataset}",
+        f"Quality of {release.dataset}",
         about,
         (Pairs(tuple(tiles), are_tiles=True),),
         tuple(_text_sections(quality)),
