@@ -4,7 +4,8 @@ from the rows they stand for, and what a classifier promises and keeps.
 Guarantee   none spent: rows are drawn from what was released, and released again with the same law
             of noise.
 Paper       parametric bootstrap: Efron 1979; the regression of what is true on what is seen:
-            Beaumont, Zhang and Balding 2002.
+            Beaumont, Zhang and Balding 2002. pMSE: Snoke, Raab, Nowok, Dibben and Slavkovic 2018;
+            train on synthetic, test on real: Esteban, Hyland and Raetsch 2017.
 
     1  Z   <- rows of the release's model, as many as there are rows
     2  D   <- a release of Z with the same epsilon and law of noise;  R <- rows of D's model
@@ -23,6 +24,14 @@ Paper       parametric bootstrap: Efron 1979; the regression of what is true on 
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing
          counted
 
+Where the rows themselves are public, true values stand beside:
+
+    (5)  total variation of every one, two and three columns, the label among them, between released
+         and real rows; the mean of each
+    (6)  pMSE = mean over released and as many real rows of (p - 1/2)^2,   p what logistic
+         regression says of a row's being released; 0 where nothing tells rows apart, 1/4 at most
+    (7)  classifiers fitted on released rows, and on real ones, score on rows that are held out
+
 Step 4 is there because noise looks like signal: at a small epsilon rows of a model show a strong
 one whether or not there is any. The same counts fit the classifier and judge it: what its own rows
 promise, p, is too good, and (3) says by how much. No replicate says how far the model is from the
@@ -30,8 +39,7 @@ population; (4) takes it from public tables released without noise.
 
 Symbols     s strength of the signal; k columns with the label; p what the classifier scores on
             released rows, t in the population.
-Not covered dependence between columns that nothing counted: Z has none. Where the rows themselves
-            are public, `actual` compares with them.
+Not covered dependence between columns that nothing counted: Z has none.
 """
 
 from __future__ import annotations
@@ -269,7 +277,7 @@ def _interval(
 
 
 def _actual(point: ReleasePoint, bins: np.ndarray, train: np.ndarray, test: np.ndarray) -> Actual:
-    """Released rows, given as bins, beside real ones; which are public."""
+    """Equations (5) to (7) of rows that are given as bins; `train` and `test` are public."""
     sizes = point.encoding.bin_counts
     chance = stream(0, "quality-benchmark", point.contract.name, "").generator()
     variation = {}

@@ -137,20 +137,19 @@ def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
     metrics, every = main_metrics(run.results), gains_of(run)
     gains = leading(every)
-    draws = run.manifest.grid.draws
     came = [
-        _came(part, metrics[part.index[0]], of_part(gains, part), draws)
+        _came(part, metrics[part.index[0]], of_part(gains, part), run.manifest.grid.draws)
         for part in parts(run.results)
     ]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
+    before, after = _facts(run)
     return [
         *first_lines(run, every),
-        *smaller(run.manifest),
-        *_counted(run),
+        *before,
         *came[:MOST],
         *more,
         *formed(run.forms),
-        *_meaning(run),
+        *after,
         *asked(run.manifest),
         *cost(run),
     ]
@@ -158,26 +157,26 @@ def story(run: Run) -> list[str]:
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets(
-        (
-            *constant_sentences(run.labelled),
-            *smaller(run.manifest),
-            *_counted(run),
-            *promised(run.manifest),
-            *paid(run.manifest),
-            *_meaning(run),
-        )
+    before, after = _facts(run)
+    facts = (
+        *constant_sentences(run.labelled),
+        *before,
+        *promised(run.manifest),
+        *paid(run.manifest),
+        *after,
     )
-    return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
+    blocks = (Bullets(facts), *decision(run, gains_of(run)))
+    return Report(run.manifest.title, about, blocks, ())
 
 
-def _counted(run: Run) -> Iterator[str]:
-    return sentences_of(run.manifest.reports, with_answers=len(run.results) > 0)
-
-
-def _meaning(run: Run) -> list[str]:
-    random = run.manifest.model is not None and not run.manifest.model.trained and len(run.results)
-    return ["the model has random weights: what it answers means nothing"] if random else []
+def _facts(run: Run) -> tuple[list[str], list[str]]:
+    """What must be known before any number is read, and what after it."""
+    has_answers, model = len(run.results) > 0, run.manifest.model
+    is_random = has_answers and model is not None and not model.trained
+    return (
+        [*smaller(run.manifest), *sentences_of(run.manifest.reports, with_answers=has_answers)],
+        ["the model has random weights: what it answers means nothing"] * is_random,
+    )
 
 
 def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:

@@ -95,18 +95,16 @@ def has_several_rates(results: pd.DataFrame) -> bool:
     return bool((icl.groupby(["method", "dataset"])["sampling_rate"].nunique() > 1).any())
 
 
-def of_texts(results: pd.DataFrame) -> pd.Series:
+def of_texts(results: pd.DataFrame, metric: str = "rouge1") -> pd.Series:
     """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1
-    and not by accuracy alone.
+    and not by accuracy alone; or that has another such metric.
     """
-    return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
+    return results.groupby(["method", "dataset"])[metric].transform("count") > 0
 
 
 def of_numbers(results: pd.DataFrame) -> pd.Series:
-    """Which rows belong to a method and data set whose answers are numbers, measured by their
-    error.
-    """
-    return results.groupby(["method", "dataset"])["absolute_error"].transform("count") > 0
+    """The same of answers that are numbers, measured by their error."""
+    return of_texts(results, "absolute_error")
 
 
 def main_metrics(results: pd.DataFrame) -> pd.Series:
@@ -421,8 +419,8 @@ class Paper:
         zero, `.78 ± .01`; three without a deviation, `.783`. Empty where nothing is.
         """
         shots = None if math.isnan(row["shots"]) else int(row["shots"])
-        number = self.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-        if number is None:
+        cell = row["method"], row["dataset"], metric, row["system"], shots, epsilon
+        if (number := self.number(*cell)) is None:
             return ""
         decimals = 3 if number[1] is None else 2
         short = (
