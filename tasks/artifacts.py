@@ -24,12 +24,12 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.context import TaskRunContext
 from prefect.events import emit_event
 
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.ground.errors import DpiclError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
-from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.report.blocks import Paragraph, Report, standalone, to_markdown
 from dpicl.report.decision import gains_of
 from dpicl.report.figures import figures_of
@@ -251,7 +251,7 @@ def show_budget(run: str) -> str:
     if plan.pipeline.reports is not None:
         key = artifact_key("budget", plan.pipeline_name)
         create_markdown_artifact(
-            key=key, markdown=NOTHING_CHARGED, description="Budget: nothing is charged"
+            key=key, markdown=CLIENTS_PAY, description="Budget: nothing is charged"
         )
         return "no account"
     rows, forecasts = [], dict[str, Forecast]()

@@ -260,18 +260,6 @@ class PlanWay:
     recommended: bool
     """Whether this is the way to take."""
 
-    @property
-    def value(self) -> float:
-        """The larger the better: of one table and signal, at any epsilon."""
-        return -self.column_error if self.auc is None else self.auc
-
-    @property
-    def shown(self) -> str:
-        """The AUC with half of its interval; nothing where nothing is predicted."""
-        if self.auc is None or self.auc_interval is None:
-            return ""
-        return f"{self.auc:.2f} ±{self.auc - self.auc_interval[0]:.2f}"
-
 
 @dataclass(frozen=True)
 class SimulatedPlan:
@@ -293,54 +281,6 @@ class SimulatedPlan:
     """The recommendation."""
     command: str | None
     """The command that follows it; null where nothing is useful."""
-
-    def lines(self) -> Iterator[str | Table]:
-        """The ways at the middle signal by epsilon, the best at each signal, the recommendation."""
-        from dpicl.methods import METHODS, tabular
-
-        epsilons = sorted({way.epsilon for way in self.ways})
-        values = sorted(self.signals.values())
-        middle = values[len(values) // 2] if values else None
-        by_way: dict[tuple[str, str], dict[float, PlanWay]] = {}
-        for way in self.ways:
-            if way.signal == middle:
-                whole = tabular(way.method).derive_stage
-                options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
-                by_way.setdefault((way.method, ", ".join(options)), {})[way.epsilon] = way
-        raw = "" if middle is None else f" (a classifier on the raw rows: {middle:.2f})"
-        simulated = "" if self.rows == self.simulated_rows else f", as of {self.simulated_rows:,}"
-        yield (
-            f"{self.dataset}, {self.rows:,} rows{simulated}: expected AUC with a 90 % "
-            f"interval{raw}, and expected error of a column"
-        )
-        yield ""
-        heads = (head for epsilon in epsilons for head in (f"ε = {epsilon:g}", "error"))
-        table = new_table("method", "options", *heads)
-        ordered = sorted(by_way.items(), key=lambda way: -max(at.value for at in way[1].values()))
-        for names, row in ordered:
-            cells = ((row[at].shown, f"{row[at].column_error:.3f}") for at in epsilons)
-            table.add_row(*names, *(text for cell in cells for text in cell))
-        yield table
-        if len(self.signals) > 1:
-            table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in epsilons))
-            for name, strength in self.signals.items():
-                bests = (
-                    max(
-                        (way for way in self.ways if (way.epsilon, way.signal) == (at, strength)),
-                        key=lambda way: way.value,
-                    )
-                    for at in epsilons
-                )
-                row_name = f"{name}, {strength:.2f}"
-                table.add_row(row_name, *(f"{best.method} {best.shown}" for best in bests))
-            yield ""
-            yield table
-        for name, why in self.refused.items():
-            yield f"{METHODS[name].title} is left out: {why}"
-        yield ""
-        yield self.sentence
-        if self.command is not None:
-            yield self.command
 
 
 @dataclass(frozen=True)

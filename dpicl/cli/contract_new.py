@@ -39,7 +39,8 @@ from dpicl.ground.records import read_bytes, read_parquet
 from dpicl.ground.yaml_file import typed_value, validate
 from dpicl.home.settings import Settings
 from dpicl.methods import DEFAULTS, Options, unit_of
-from dpicl.methods.noise import NoisyRelease, noisy_releases
+from dpicl.quality import Quality
+from dpicl.quality.worth import noisy_releases
 
 _EPSILONS = (1, 2, 3, 5, 10)
 
@@ -109,7 +110,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             else f"and categories are those of {draft.origin}: replace any that were read off rows "
             f"by what is publicly known."
         )
-    note(advice, *(f"warning: {finding.sentence}" for finding in _noise(contract, draft.epsilon)))
+    note(advice, *(f"warning: {release.warning}" for release in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
     note(
@@ -128,7 +129,7 @@ def _first_epsilon(draft: Draft) -> float:
     return next((epsilon for epsilon in _EPSILONS if not _noise(contract, epsilon)), _EPSILONS[-1])
 
 
-def _noise(contract: Contract, epsilon: float) -> list[NoisyRelease]:
+def _noise(contract: Contract, epsilon: float) -> list[Quality]:
     """The release that is made where no method is named, if noise is a notable part of it."""
     unit = unit_of(DEFAULTS["central"], contract.name, 0, (epsilon,), (1,), (), False, Options())
     return list(noisy_releases(contract, unit))

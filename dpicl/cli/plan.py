@@ -7,17 +7,30 @@ choose.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from rich.table import Table
 
 from dpicl.cli.answers import ForecastAccount, PlanWay, SimulatedPlan, answer_of
-from dpicl.cli.terminal import counted, errors, note, say, show, split_values, table_of
+from dpicl.cli.terminal import (
+    counted,
+    errors,
+    new_table,
+    note,
+    say,
+    show,
+    split_values,
+    table_of,
+)
 from dpicl.contract import Contract
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import read_epsilon
 from dpicl.ground.errors import DpiclError
 from dpicl.home.accounts import refused_contracts
 from dpicl.home.settings import Settings
-from dpicl.quality.outlook import plan_table
-from dpicl.release.collected import NOTHING_CHARGED
+from dpicl.methods import METHODS
+from dpicl.quality import Quality
+from dpicl.quality.outlook import TablePlan, plan_table
 from dpicl.release.pipelines import Pipeline, load_pipelines, override
 from dpicl.runs.forecast import forecast, series_forecasts
 
@@ -48,14 +61,73 @@ def print_plan(
             processes=os.cpu_count() or 1,
             progress=count.update,
         )
-    ways = [answer_of(PlanWay, way, recommended=way is plan.recommended) for way in plan.outlooks]
-    answer = answer_of(SimulatedPlan, plan, ways=ways)
-    show(answer, answer.lines(), as_json=as_json)
+    recommended = plan.recommended
+    ways = [
+        answer_of(
+            PlanWay,
+            outlook.quality,
+            **vars(outlook.way),
+            charged=outlook.charged,
+            columns={error.columns[0]: error.expected for error in outlook.quality.columns},
+            recommended=outlook is recommended,
+        )
+        for outlook in plan.outlooks
+    ]
+    show(answer_of(SimulatedPlan, plan, ways=ways), plan_lines(plan), as_json=as_json)
     if contract.source.query is not None and not as_json:
         note(
             f"no database was asked: which account pays, and what it has left, is told by `dpicl "
             f"protect {contract.name} --dry-run`"
         )
+
+
+def plan_lines(plan: TablePlan) -> Iterator[str | Table]:
+    """The ways at the middle signal by epsilon, the best at each signal, the recommendation."""
+    epsilons = sorted({outlook.epsilon for outlook in plan.outlooks})
+    by_way: dict[tuple[str, str], dict[float, Quality]] = {}
+    for outlook in plan.outlooks:
+        if outlook.quality.signal == plan.middle:
+            way, whole = outlook.way, outlook.quality.point.method.derive_stage
+            options = [*way.options.values(), *([] if whole else [f"{way.shots} shots"])]
+            row = by_way.setdefault((way.method, ", ".join(options)), {})
+            row[outlook.epsilon] = outlook.quality
+    raw = "" if plan.middle is None else f" (a classifier on the raw rows: {plan.middle:.2f})"
+    simulated = "" if plan.rows == plan.simulated_rows else f", as of {plan.simulated_rows:,}"
+    yield (
+        f"{plan.dataset}, {plan.rows:,} rows{simulated}: expected AUC with a 90 % "
+        f"interval{raw}, and expected error of a column"
+    )
+    yield ""
+    heads = (head for epsilon in epsilons for head in (f"ε = {epsilon:g}", "error"))
+    table = new_table("method", "options", *heads)
+    ordered = sorted(
+        by_way.items(), key=lambda way: -max(quality.value for quality in way[1].values())
+    )
+    for names, row in ordered:
+        cells = ((_shown(row[at]), f"{row[at].column_error:.3f}") for at in epsilons)
+        table.add_row(*names, *(text for cell in cells for text in cell))
+    yield table
+    if len(plan.signals) > 1:
+        table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in epsilons))
+        for name, strength in plan.signals.items():
+            bests = (plan.best(at, strength) for at in epsilons)
+            texts = (f"{best.way.method} {_shown(best.quality)}" for best in bests)
+            table.add_row(f"{name}, {strength:.2f}", *texts)
+        yield ""
+        yield table
+    for name, why in plan.refused.items():
+        yield f"{METHODS[name].title} is left out: {why}"
+    yield ""
+    yield plan.sentence
+    if plan.command is not None:
+        yield plan.command
+
+
+def _shown(quality: Quality) -> str:
+    """The AUC with half of its interval; nothing where nothing is predicted."""
+    if quality.auc is None or quality.auc_interval is None:
+        return ""
+    return f"{quality.auc:.2f} ±{quality.auc - quality.auc_interval[0]:.2f}"
 
 
 def print_forecasts(*, as_json: bool) -> None:
@@ -106,6 +178,4 @@ def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
         for name, pipeline in pipelines.items()
         if pipeline.schedule and override(pipeline, pipeline.schedule.parameters).reports
     ]
-    return (
-        [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []
-    )
+    return [f"{', '.join(names)}: {CLIENTS_PAY[0].lower()}{CLIENTS_PAY[1:]}"] if names else []

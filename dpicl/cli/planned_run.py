@@ -14,6 +14,7 @@ from typing import Any
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.executors import Execute
 from dpicl.cli.terminal import Count, console, counted, errors, note, say_json, when_stopped
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import Unit
 from dpicl.ground.errors import RunError, StageFailed
 from dpicl.ground.files import read_json
@@ -21,7 +22,6 @@ from dpicl.ground.shutdown import passing, sweep
 from dpicl.home.benchmarks import known_when_read
 from dpicl.home.settings import Settings
 from dpicl.models.asking import AskedBy
-from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.release.releases import check_quotes
 from dpicl.report import report_steps
 from dpicl.report.load import load_run
@@ -167,7 +167,7 @@ def print_dry_run(
     if plan.pipeline.reports is None:
         print_quotes(quotes, as_json=as_json)
     else:
-        note(NOTHING_CHARGED, to=to)
+        note(CLIENTS_PAY, to=to)
         if as_json:
             say_json([])
     warn_of_caps(plan_accounts(plan, settings), settings, to)

@@ -377,4 +377,4 @@ def series(
     )
     facts = series_facts(request, settings, window=window)
     write_text(out, series_page(facts))
-    say(f"{out.name}: {len(facts.rows)} of {facts.periods} periods")
+    say(f"{out.name}: {len(facts.rows)} of {facts.series.periods} periods")

@@ -30,6 +30,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_repl
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.payment import UNPAID_BASELINES, UNPAID_RUN
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import TextContract
 from dpicl.data.prompts import MOST_SHOTS
@@ -224,22 +225,12 @@ class Method(ABC):
         """
         if self.baselines_read != "private":
             return None
+        why = extra_missing("diffprivlib")
         if not contract.privacy.budget.benchmark:
-            return (
-                f"Baselines of {self.title} on {contract.name} are left out: they would read the "
-                f"rows again, charged to no account."
-            )
-        if contract.privacy.person:
-            return (
-                f"Baselines of {self.title} on {contract.name} are left out: they protect rows, "
-                f"and the contract protects persons."
-            )
-        needed = extra_missing("diffprivlib")
-        return (
-            f"Baselines of {self.title} on {contract.name} are left out: {needed}."
-            if needed
-            else None
-        )
+            why = UNPAID_BASELINES
+        elif contract.privacy.person:
+            why = "they protect rows, and the contract protects persons"
+        return f"Baselines of {self.title} on {contract.name} are left out: {why}." if why else None
 
     def fits_baselines(self, contract: Declared, unit: Unit) -> bool:
         """Whether there are baselines to fit, which read nothing unpaid, and public rows to test
@@ -257,7 +248,7 @@ class Method(ABC):
         self.check(contract, unit)
         if not contract.privacy.budget.benchmark:
             raise PrivacyError(
-                f"{contract.name}: `run` charges no ledger, and these rows have a budget; "
+                f"{contract.name}: {UNPAID_RUN}; "
                 f"expected a contract with `benchmark: true`, or "
                 "`dpicl protect` or `dpicl run`, which charge"
             )

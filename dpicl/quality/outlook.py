@@ -1,22 +1,21 @@
-"""What a plan says: the expected worth of every way to release a table, and the one that is
-recommended.
+"""Which method to release a table with, before anything is charged: all of them simulated on
+made-up tables of its shape, and the one that is recommended.
 
-Guarantee   none needed: works on made-up rows.
+Guarantee   none needed: works on made-up rows (`simulate`).
 
     (1)  expected AUC     the signal less the mean loss over populations
     (2)  90 % interval    that mean +- t sqrt(1 + 1/P) deviations over P populations, a release
-         each, where one more would fall;
-                          no less than two deviations, since tables differ more than populations do
-    (3)  useful           what keeps half of what the signal has above chance
+         each, where one more would fall; no less than two deviations, since tables differ more than
+         populations do
 
-Which method to release a table with: all of them simulated on made-up tables of its shape, before
-anything is charged.
+Not covered what a language model makes of the rows, and how the real population differs from
+made-up ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,12 +30,12 @@ from dpicl.contract.pipeline import parse_epsilon
 from dpicl.ground.errors import ParameterError
 from dpicl.ground.processes import fork_server
 from dpicl.methods import METHODS, tabular
-from dpicl.methods.base import Trust
-from dpicl.methods.noise import HOPELESS
+from dpicl.methods.base import Trust, epsilon_of
 from dpicl.methods.published import published_rows
 from dpicl.quality.simulate import Candidate, Trial, candidates, trial
+from dpicl.quality.worth import Marginal, Quality, ReleasePoint, Score
 
-_GOOD, _KEPT, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.5, 0.01, 2.0
+_GOOD, _LEAST_HALF, _LEAST_DEVIATIONS = 0.03, 0.01, 2.0
 
 
 @dataclass(frozen=True)
@@ -63,68 +62,26 @@ class Outlook:
     """What one way of release is expected to be worth.
 
     Attributes:
-        signal: AUC of a classifier on the raw rows; None where nothing is predicted.
-        auc_loss, accuracy_loss: of a classifier on what is released, under one on the true rows.
+        quality: expected, on made-up tables of one signal.
         charged: epsilon that the account would be charged.
-        columns, pairs: expected errors by name (`simulate`); groups have no pairs.
     """
 
-    method: str
-    options: Mapping[str, str]
-    shots: int
-    epsilon: float
+    way: Candidate
+    quality: Quality
     charged: float
-    signal: float | None
-    auc_loss: Interval | None
-    accuracy_loss: Interval | None
-    columns: Mapping[str, float]
-    pairs: Mapping[tuple[str, str], float]
 
     @property
-    def auc(self) -> float | None:
-        """Equation (1)."""
-        return (
-            None
-            if self.signal is None or self.auc_loss is None
-            else self.signal - self.auc_loss.mean
-        )
-
-    @property
-    def auc_interval(self) -> tuple[float, float] | None:
-        """Equation (2)."""
-        if self.auc is None or self.auc_loss is None:
-            return None
-        return self.auc - self.auc_loss.half, min(1.0, self.auc + self.auc_loss.half)
-
-    @property
-    def column_error(self) -> float:
-        """The mean over columns."""
-        return float(np.mean(list(self.columns.values())))
-
-    @property
-    def pair_error(self) -> float | None:
-        """The mean over pairs of columns."""
-        return float(np.mean(list(self.pairs.values()))) if self.pairs else None
-
-    @property
-    def value(self) -> float:
-        """The larger the better: of one table and signal, at any epsilon."""
-        return -self.column_error if self.auc_loss is None else -self.auc_loss.mean
-
-    @property
-    def is_useful(self) -> bool:
-        """Equation (3); where nothing is predicted, that columns are mostly right."""
-        if self.signal is None or self.auc is None:
-            return self.column_error < HOPELESS / 2
-        return self.auc - 0.5 >= _KEPT * (self.signal - 0.5)
+    def epsilon(self) -> float:
+        """Of the release."""
+        return self.quality.epsilon
 
     def command(self, dataset: str) -> str:
         """The command line that makes this release."""
-        options = "".join(f" --option {name}={value}" for name, value in self.options.items())
-        how = f"--method {self.method} --epsilon {self.epsilon:g}{options}"
-        if tabular(self.method).derive_stage:
+        options = "".join(f" --option {name}={value}" for name, value in self.way.options.items())
+        how = f"--method {self.way.method} --epsilon {self.epsilon:g}{options}"
+        if tabular(self.way.method).derive_stage:
             return f"dpicl synth {dataset} {how} --out {dataset}.parquet"
-        return f"dpicl protect {dataset} {how} --shots {self.shots} --out {dataset}.jsonl"
+        return f"dpicl protect {dataset} {how} --shots {self.way.shots} --out {dataset}.jsonl"
 
 
 @dataclass(frozen=True)
@@ -155,8 +112,12 @@ class TablePlan:
     def best(self, epsilon: float, signal: float | None) -> Outlook:
         """The best way at an epsilon, by this signal."""
         return max(
-            (one for one in self.outlooks if one.epsilon == epsilon and one.signal == signal),
-            key=lambda one: one.value,
+            (
+                outlook
+                for outlook in self.outlooks
+                if (outlook.epsilon, outlook.quality.signal) == (epsilon, signal)
+            ),
+            key=lambda outlook: outlook.quality.value,
         )
 
     @property
@@ -166,12 +127,13 @@ class TablePlan:
         """
         bests = [
             self.best(epsilon, self.middle)
-            for epsilon in sorted({one.epsilon for one in self.outlooks})
+            for epsilon in sorted({outlook.epsilon for outlook in self.outlooks})
         ]
         chosen = next(
-            (one for one in bests if one.value >= -_GOOD), max(bests, key=lambda one: one.value)
+            (best for best in bests if best.quality.value >= -_GOOD),
+            max(bests, key=lambda best: best.quality.value),
         )
-        return chosen if chosen.is_useful else None
+        return chosen if chosen.quality.is_useful else None
 
     @property
     def command(self) -> str | None:
@@ -181,31 +143,18 @@ class TablePlan:
     @property
     def sentence(self) -> str:
         """The recommendation."""
-        chosen = self.recommended
-        if chosen is None:
-            most = max(one.epsilon for one in self.outlooks)
-            best = self.best(most, self.middle)
+        if self.recommended is not None:
+            chosen = self.recommended.quality
             return (
-                f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, "
-                f"{METHODS[best.method].title}, {_worth(best)}; "
-                "expected a larger epsilon, fewer columns or bins, or more rows."
+                f"Recommended: {chosen.method} at epsilon {chosen.epsilon:g}, which {chosen.worth}."
             )
+        most = max(outlook.epsilon for outlook in self.outlooks)
+        best = self.best(most, self.middle).quality
         return (
-            f"Recommended: {METHODS[chosen.method].title} at epsilon {chosen.epsilon:g}, which "
-            f"{_worth(chosen)}."
+            f"Nothing useful at epsilon {most:g} and {self.rows:,} rows: the best, "
+            f"{best.method}, {best.worth}; "
+            "expected a larger epsilon, fewer columns or bins, or more rows."
         )
-
-
-def _worth(outlook: Outlook) -> str:
-    errors = f"gets a typical column wrong by {outlook.column_error:.2g}"
-    interval = outlook.auc_interval
-    if interval is None or outlook.signal is None:
-        return errors
-    return (
-        f"has an expected AUC of {outlook.auc:.2f} ({interval[0]:.2f} to {interval[1]:.2f}) where "
-        f"a classifier on the raw rows has "
-        f"{outlook.signal:.2f}, and {errors}"
-    )
 
 
 SIGNALS = {"weak": 0.65, "medium": 0.8, "strong": 0.92}
@@ -323,7 +272,7 @@ def plan_table(
             trials.append(done)
             if progress is not None:
                 progress(len(trials), len(jobs))
-    outlooks = []
+    outlooks: list[Outlook] = []
     for place, strength in enumerate(signals.values() or [None]):
         outlooks += _outlooks(
             contract, asked, strength, ways, trials[place * populations :][:populations]
@@ -337,41 +286,36 @@ def _outlooks(
     signal: float | None,
     ways: Sequence[Candidate],
     trials: Sequence[Trial],
-) -> list[Outlook]:
+) -> Iterator[Outlook]:
     """Of every way and epsilon, from all populations of one signal."""
-    outlooks = []
     for place, way in enumerate(ways):
-        releases = METHODS[way.method].releases(contract, way.unit(contract, epsilons))
-        charged = {cell.epsilon: cost.charged.epsilon for cell, cost in releases.items()}
+        unit = way.unit(contract, epsilons)
+        releases = {
+            epsilon_of(cell): (cell, cost.charged.epsilon)
+            for cell, cost in METHODS[way.method].releases(contract, unit).items()
+        }
         for epsilon in epsilons:
-            outcomes = [one.outcomes[place, epsilon] for one in trials]
-            judged = [
-                (one.truth, found.quality)
-                for one, found in zip(trials, outcomes, strict=True)
-                if one.truth and found.quality
+            cell, charged = releases[epsilon]
+            outcomes = [trial.outcomes[place, epsilon] for trial in trials]
+            losses = [
+                trial.truth.auc - outcome.quality.auc
+                for trial, outcome in zip(trials, outcomes, strict=True)
+                if trial.truth and outcome.quality
             ]
-            auc_loss = (
-                Interval.of([truth.auc - quality.auc for truth, quality in judged])
-                if judged
-                else None
+            scores: tuple[Score, ...] = ()
+            if signal is not None and losses:
+                loss = Interval.of(losses)
+                auc = signal - loss.mean
+                scores = (Score("AUC", auc, auc - loss.half, min(1.0, auc + loss.half)),)
+            marginals = [
+                Marginal(names, float(np.mean([outcome.errors[names] for outcome in outcomes])))
+                for names in outcomes[0].errors
+            ]
+            quality = Quality(
+                ReleasePoint(contract, unit, cell),
+                columns=tuple(error for error in marginals if len(error.columns) == 1),
+                pairs=tuple(error for error in marginals if len(error.columns) == 2),
+                scores=scores,
+                signal=signal,
             )
-            accuracy_loss = (
-                Interval.of([truth.accuracy - quality.accuracy for truth, quality in judged])
-                if judged
-                else None
-            )
-            columns = {
-                name: float(np.mean([one.columns[name] for one in outcomes]))
-                for name in outcomes[0].columns
-            }
-            pairs = {
-                both: float(np.mean([one.pairs[both] for one in outcomes]))
-                for both in outcomes[0].pairs
-            }
-            how = way.method, way.options, way.shots
-            outlooks.append(
-                Outlook(
-                    *how, epsilon, charged[epsilon], signal, auc_loss, accuracy_loss, columns, pairs
-                )
-            )
-    return outlooks
+            yield Outlook(way, quality, charged)

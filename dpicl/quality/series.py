@@ -1,7 +1,9 @@
-"""What the published sums of a series say by themselves: rows by period, with their noise, and
-which columns drift.
+"""What the published sums of a series say by themselves: rows by period, with their noise; which
+columns drift; and how good what each period releases is, on public rows too.
 
-Guarantee   none spent: post-processing of published noisy sums.
+Guarantee   none spent: post-processing of published noisy sums, and rows that the contract declares
+            public.
+Paper       (6) Hanley and McNeil 1982.
 
     (1)  r, e       noisy counts of a column with the label (of group averages: within a group), of
          the last w periods and of all before;
@@ -11,6 +13,11 @@ Guarantee   none spent: post-processing of published noisy sums.
          n_e)) (I - p 1') N (I - 1 p')
     (4)  d' cov^+ d is chi-square with one degree less than there are cells, where nothing drifts;
          so is the sum over groups, whose rows and noise are independent
+    (5)  e_c        what noise alone is expected to do to a column, at as many rows as the sums say
+         there are (`CountedHorizon.error_is`)
+    (6)  AUC        of logistic regression fitted on rows of a window's model, on public rows; the
+         deviation that so few of these give it. Of methods that have such rows: group averages are
+         no model of rows
 
 A mean is two cells, the shares of a value's distances to its bounds: (3) has the variance of the
 widest law with that mean, so that a drift is rather missed than feigned. The shares of the groups
@@ -18,12 +25,9 @@ are one more column.
 
 Symbols     v_r, v_e, c variances of a counter's noise in both and their covariance, which
             `continual_counts` states; N how it falls on the cells, the identity where each has its
-            own counter.
+            own counter. A window is all periods until one, or the last w of these.
 Not covered rows that are not independent of each other, such as a person's; cells of few rows, of
-which (4) is near.
-
-How good what each period releases is, from published sums, and from rows that the contract declares
-public.
+            which (4) is near; what rows differ by from those that come next.
 """
 
 from __future__ import annotations
@@ -35,13 +39,11 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
 from dpicl.ground.types import QueryTable
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, Compared, CountedHorizon
-from dpicl.methods.tabular_method import TabularMethod
-from dpicl.quality.replicates import learned, scores
+from dpicl.quality.measures import learned, scores
+from dpicl.quality.worth import ReleasePoint
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def drifts(
         series.counters.covariance(windows),
         defaultdict[int, list[tuple[float | None, int]]](list),
     )
-    for one in series.compared(released, windows):
-        parts[one.column].append(_statistic(one, covariance))
+    for compared in series.compared(released, windows):
+        parts[compared.column].append(_statistic(compared, covariance))
     return [_drift(columns[column], of_column) for column, of_column in sorted(parts.items())]
 
 
@@ -115,15 +117,15 @@ def _drift(name: str, parts: Sequence[tuple[float | None, int]]) -> Drift:
     seen = [(statistic, degrees) for statistic, degrees in parts if statistic is not None]
     if not seen:
         return Drift(name, None, sum(degrees for _, degrees in parts), None)
-    statistic, degrees = sum(one for one, _ in seen), sum(one for _, one in seen)
+    statistic, degrees = map(sum, zip(*seen, strict=True))
     return Drift(name, statistic, degrees, float(chdtrc(degrees, statistic)))
 
 
-def _statistic(one: Compared, covariance: np.ndarray) -> tuple[float | None, int]:
+def _statistic(compared: Compared, covariance: np.ndarray) -> tuple[float | None, int]:
     """Equations (2) to (4), and the degrees; None where noise hides one of the windows."""
-    (recent, earlier), sums = one.counts, one.counts.sum(axis=1)
+    (recent, earlier), sums = compared.counts, compared.counts.sum(axis=1)
     cells = len(recent)
-    if (sums < SURE * np.sqrt(one.noise.sum() * np.diagonal(covariance)) + 1).any():
+    if (sums < SURE * np.sqrt(compared.noise.sum() * np.diagonal(covariance)) + 1).any():
         return None, cells - 1
     shares = np.maximum(recent + earlier, 0)
     shares = shares / shares.sum()
@@ -131,7 +133,7 @@ def _statistic(one: Compared, covariance: np.ndarray) -> tuple[float | None, int
     weights = np.array([1, -1]) / sums
     centred = np.eye(cells) - np.outer(shares, np.ones(cells))
     spread = (np.diag(shares) - np.outer(shares, shares)) * (1 / sums).sum()
-    spread += (weights @ covariance @ weights) * centred @ one.noise @ centred.T
+    spread += (weights @ covariance @ weights) * centred @ compared.noise @ centred.T
     return float(
         difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference
     ), cells - 1
@@ -143,7 +145,7 @@ MOST_MODELS = 24
 
 @dataclass(frozen=True)
 class PeriodErrors:
-    """Equation (1) until a period: the mean over columns and the largest one's, of all until then
+    """Equation (5) until a period: the mean over columns and the largest one's, of all until then
     and of the last w.
     """
 
@@ -157,7 +159,7 @@ class PeriodErrors:
 
 @dataclass(frozen=True)
 class PeriodAuc:
-    """Equation (2) until a period, of all until then and of the last w; the deviations are None
+    """Equation (6) until a period, of all until then and of the last w; the deviations are None
     where there are more than two answers.
     """
 
@@ -181,82 +183,55 @@ def errors_by_period(
         series.errors(released, [(max(1, last - reach + 1), last) for last in periods])
         for reach in (len(released), window)
     )
-    found = []
-    for name, total, recent in zip(names, totals, recents, strict=False):
-        worst = int(np.argmax(total))
-        measured = (
+    return [
+        PeriodErrors(
+            name,
             float(total.mean()),
-            float(total[worst]),
-            columns[worst],
+            float(total.max()),
+            columns[int(np.argmax(total))],
             float(recent.mean()),
             float(recent.max()),
         )
-        found.append(PeriodErrors(name, *measured))
-    return found
+        for name, total, recent in zip(names, totals, recents, strict=False)
+    ]
 
 
-@dataclass(frozen=True)
-class RowMaker:
-    """What makes rows of a horizon's sums."""
+def aucs_by_period(
+    point: ReleasePoint,
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    public: QueryTable,
+    window: int,
+) -> list[PeriodAuc]:
+    """Equation (6) of the first period, the last, and as many between as `MOST_MODELS` lets be;
+    none where the public rows have no two answers.
+    """
+    test, encoding = point.bins(public), point.encoding
+    names, draws = (
+        point.contract.releases.calendar.periods,
+        draws_for(point.contract, point.unit.seed),
+    )
 
-    method: TabularMethod[Any]
-    contract: Contract
-    unit: Unit
-    cell: Cell
-    series: CountedHorizon[Any, Any]
+    def tested(first: int, last: int) -> tuple[float, float | None]:
+        rows = point.method.rows(series.window(released[:last], first, last), *point.place, draws)
+        model = learned(encoding.decode(rows.codes), encoding.bin_counts, draws)
+        auc = scores(model, test, encoding.bin_counts).auc
+        return auc, _deviation(auc, test)
 
-    def aucs_by_period(
-        self, released: Sequence[Arrays], names: Sequence[str], public: QueryTable, window: int
-    ) -> list[PeriodAuc]:
-        """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the
-        public rows have no two answers.
-        """
-        test = self.method.bins(public, self.contract, self.unit, self.cell)
-        if len(np.unique(test[:, -1])) < 2:
-            return []
-        found = []
-        for last in _some(len(released)):
-            total, recent = (
-                self._auc(released, first, last, test) for first in (1, max(1, last - window + 1))
-            )
-            found.append(
-                PeriodAuc(
-                    names[last - 1],
-                    total,
-                    _deviation(total, test),
-                    recent,
-                    _deviation(recent, test),
-                )
-            )
-        return found
-
-    def _auc(self, released: Sequence[Arrays], first: int, last: int, test: np.ndarray) -> float:
-        draws = draws_for(self.contract, self.unit.seed)
-        rows = self.method.rows(
-            self.series.window(released[:last], first, last),
-            self.contract,
-            self.unit,
-            self.cell,
-            draws,
-        )
-        encoding = self.method.form(self.contract, self.unit, self.cell).encoding
-        return scores(
-            learned(encoding.decode(rows.codes), encoding.bin_counts, draws),
-            test,
-            encoding.bin_counts,
-        )[0]
-
-
-def _some(periods: int) -> list[int]:
-    """The last, the first, and evenly between."""
-    return sorted({round(place) for place in np.linspace(1, periods, min(periods, MOST_MODELS))})
+    if len(np.unique(test[:, -1])) < 2:
+        return []
+    some = np.linspace(1, len(released), min(len(released), MOST_MODELS))
+    return [
+        PeriodAuc(names[last - 1], *tested(1, last), *tested(max(1, last - window + 1), last))
+        for last in sorted({round(place) for place in some})
+    ]
 
 
 def _deviation(auc: float, test: np.ndarray) -> float | None:
-    """Equation (2)'s; None of more than two answers."""
-    one, other, *more = np.bincount(test[:, -1], minlength=2)
+    """Equation (6)'s; None of more than two answers."""
+    no, yes, *more = np.bincount(test[:, -1], minlength=2)
     if more:
         return None
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    spread = auc * (1 - auc) + (one - 1) * (first - auc**2) + (other - 1) * (second - auc**2)
-    return float(np.sqrt(max(0.0, spread) / (one * other)))
+    spread = auc * (1 - auc) + (no - 1) * (first - auc**2) + (yes - 1) * (second - auc**2)
+    return float(np.sqrt(max(0.0, spread) / (no * yes)))

@@ -1,29 +1,40 @@
-"""Every method of a table on one made-up population: what it releases there, and how good that is.
+"""Made-up tables of a contract's shape, whose label a classifier learns as well as it is said to;
+and every method on one of them: what it releases there, and how good that is.
 
-Guarantee   none needed: the rows are made up.
+Guarantee   none needed: the contract, a number of rows and the strength of the signal are public,
+            and no row is read.
 
-    (1)  loss of AUC          of a classifier fitted on released rows under the same one fitted on
+    (1)  z_j = sqrt(c_j) f . l_j + sqrt(1 - c_j) e      of column j: one to three factors f that
+         columns share, normal noise e
+    (2)  x_j    z_j cut at the quantiles of the column's shares
+    (3)  y      by the odds b + s sum of w_j g_j(x_j) over the columns that say something
+    (4)  s      so that logistic regression on these very rows has the stated AUC
+
+    (5)  loss of AUC          of a classifier fitted on released rows under the same one fitted on
          the true rows, on fresh rows
-    (2)  error of a column    total variation between released and true shares of its bins; of a
-         group's average its distance to
-                              the one without noise, in widths of the bounds, of a group's category
-                              whether it is another one
-    (3)  error of a pair      total variation between released and true shares of two columns'
+    (6)  error of a column    total variation between released and true shares of its bins; of a
+         group's average its distance to the one without noise, in widths of the bounds, of a
+         group's category whether it is another one
+    (7)  error of a pair      total variation between released and true shares of two columns'
          cells; of so many pairs at most
 
-Made-up tables of a contract's shape, whose label a classifier learns as well as it is said to.
+Drawn anew for every population: shares of bins (of a number smooth and skewed, of categories even
+or not), how much columns have in common, a quarter to all of the columns that say something, rising
+or uneven effects g, shares of the label. Codes of a label that is No or Yes, or a number, are cut
+from one score; every class has a score of its own.
 
-How good what is released is: a classifier fitted on it answers fresh rows of the population.
+Symbols     c_j share of z_j that is common, l_j loadings, w_j weights, b shares of the label.
+Not covered interactions of columns in (3), clusters of rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtri, softmax
@@ -41,49 +52,44 @@ from dpicl.ground.types import PrivateTable, QueryTable, ReleasedGroups, Table
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.base import epsilon_of
 from dpicl.methods.baselines import local_design
-from dpicl.methods.evaluation import rank_auc
 from dpicl.methods.tabular_method import TabularMethod
+from dpicl.quality.measures import (
+    AnswerQuality,
+    Columns,
+    answer_quality,
+    marginal,
+    total_variation,
+)
 
 _MOST_FITTED = 20_000
 """Rows: more of them teach a linear model next to nothing."""
-
-
-@dataclass(frozen=True)
-class AnswerQuality:
-    """Of answers to fresh rows."""
-
-    accuracy: float
-    auc: float
-
-
-def quality_of(scores: np.ndarray, truth: np.ndarray) -> AnswerQuality:
-    """Of scores of every answer, shape (rows, answers), against the true codes, shape (rows,)."""
-    return AnswerQuality(float((scores.argmax(axis=1) == truth).mean()), rank_auc(scores, truth))
+MOST_PAIRS, MOST_COLUMNS = 45, 200
 
 
 def fitted_quality(rows: np.ndarray, fresh: np.ndarray, encoding: LocalEncoding) -> AnswerQuality:
-    """Of a classifier fitted on rows of codes, label last, both of shape (rows, columns)."""
+    """Of a classifier fitted on rows of codes, label last, both of shape (rows, columns): each of
+    several answers against the rest, and on more rows than `measures.learned`, which is fitted for
+    every replicate.
+    """
     # a second to import: only where something is fitted
-    from sklearn.linear_model import (
-        LogisticRegression,
-    )
+    from sklearn.linear_model import LogisticRegression
 
     bins, learned = encoding.decode(fresh), encoding.decode(rows[:_MOST_FITTED])
-    seen, shown, scores = (
-        local_design(learned, encoding),
-        local_design(bins, encoding),
-        np.zeros((len(fresh), encoding.bin_counts[-1])),
-    )
-    answers = np.unique(learned[:, -1])
-    for code in answers.tolist() if len(answers) > 2 else answers[-1:].tolist():
-        if len(answers) == 1:
-            scores[:, code] = 1
-            continue
-        model = LogisticRegression(solver="newton-cholesky").fit(seen, learned[:, -1] == code)
-        scores[:, code] = model.predict_proba(shown)[:, 1]
-    if len(answers) == 2:
-        scores[:, answers[0]] = 1 - scores[:, answers[1]]
-    return quality_of(scores, bins[:, -1])
+    seen, shown = local_design(learned, encoding), local_design(bins, encoding)
+    labels, odds = learned[:, -1], np.zeros((len(fresh), encoding.bin_counts[-1]))
+    answers = np.unique(labels)
+
+    def chances(labels: np.ndarray) -> np.ndarray:
+        return LogisticRegression(solver="newton-cholesky").fit(seen, labels).predict_proba(shown)
+
+    if len(answers) == 1:
+        odds[:, answers] = 1
+    elif len(answers) == 2:
+        odds[:, answers] = chances(labels)
+    else:
+        for code in answers:
+            odds[:, code] = chances(labels == code)[:, 1]
+    return answer_quality(odds, bins[:, -1])
 
 
 def voting_quality(
@@ -95,13 +101,10 @@ def voting_quality(
         column = contract.columns[name]
         values = column.coded([group.values[name] for group in groups.groups])
         likeness += 1 - column.distance(fresh.stored(name)[:, np.newaxis], values)
-    weights, scores = np.exp(likeness), np.zeros((fresh.row_count, contract.target.count))
+    weights, odds = np.exp(likeness), np.zeros((fresh.row_count, contract.target.count))
     for place, group in enumerate(groups.groups):
-        scores[:, group.label] += weights[:, place]
-    return quality_of(scores / scores.sum(axis=1, keepdims=True), truth)
-
-
-MOST_PAIRS, MOST_COLUMNS = 45, 200
+        odds[:, group.label] += weights[:, place]
+    return answer_quality(odds / odds.sum(axis=1, keepdims=True), truth)
 
 
 @dataclass(frozen=True)
@@ -153,9 +156,8 @@ def candidates(
                     refused[name] = str(error)
                 else:
                     chosen.append(candidate)
-    return chosen, {
-        name: why for name, why in refused.items() if name not in {one.method for one in chosen}
-    }
+    taken = {candidate.method for candidate in chosen}
+    return chosen, {name: why for name, why in refused.items() if name not in taken}
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,11 @@ class Outcome:
 
     Attributes:
         quality: of answers to fresh rows; None where nothing is predicted.
-        columns, pairs: equations (2) and (3), by name.
+        errors: equations (6) and (7), by names of columns; averages have no pairs.
     """
 
     quality: AnswerQuality | None
-    columns: Mapping[str, float]
-    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    errors: Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True)
@@ -210,46 +211,51 @@ def measure(
     train = PrivateTable(made.table.data.slice(0, made.rows))
 
     @cache
-    def coded(form: RowForm) -> tuple[np.ndarray, _Shares]:
+    def coded(form: RowForm) -> tuple[np.ndarray, Mapping[Columns, np.ndarray]]:
         codes = (
             made.codes
             if form == central_form(contract)
             else encode_queries(QueryTable(made.table.data), contract).codes
         )
-        return codes[made.rows :], _Shares.of(
-            form.encoding.encode(codes[: made.rows]), form.encoding
-        )
+        encoded = form.encoding.encode(codes)
+        return encoded[made.rows :], _shares(encoded[: made.rows], form.encoding)
 
     outcomes: dict[tuple[int, float], Outcome] = {}
     for place, way in enumerate(ways):
         method, unit = tabular(way.method), way.unit(contract, epsilons)
         for cell, drawn, draws in _drawn(method, contract, unit, train, number):
+            quality = None
             if method.derive_stage:
-                released, form = (
-                    method.rows(drawn, contract, unit, cell, draws).codes,
-                    method.form(contract, unit, cell),
-                )
-                test, shares = coded(form)
-                quality = (
-                    None
-                    if made.truth is None
-                    else fitted_quality(released, form.encoding.encode(test), form.encoding)
-                )
-                columns, pairs = shares.errors(_Shares.of(released, form.encoding), form)
-                outcomes[place, epsilon_of(cell)] = Outcome(quality, columns, pairs)
-            elif isinstance(drawn, ReleasedGroups):
-                voted = (
-                    None
-                    if made.truth is None
-                    else voting_quality(
-                        drawn, fresh, made.codes[made.rows :, -1].astype(np.int64), contract
+                released = method.rows(drawn, contract, unit, cell, draws).codes
+                form = method.form(contract, unit, cell)
+                (test, shares), encoding = coded(form), form.encoding
+                if made.truth is not None:
+                    quality = fitted_quality(released, test, encoding)
+                errors = {
+                    tuple(encoding.names[column] for column in columns): total_variation(
+                        shares[columns], found
                     )
-                )
-                ((_, exact, _),) = _drawn(
-                    method, contract, way.unit(contract, (math.inf,)), train, number
-                )
-                outcomes[place, epsilon_of(cell)] = Outcome(voted, _moved(drawn, exact, contract))
+                    for columns, found in _shares(released, encoding).items()
+                }
+            elif isinstance(drawn, ReleasedGroups):
+                if made.truth is not None:
+                    truth = made.codes[made.rows :, -1].astype(np.int64)
+                    quality = voting_quality(drawn, fresh, truth, contract)
+                without_noise = way.unit(contract, (math.inf,))
+                ((_, exact, _),) = _drawn(method, contract, without_noise, train, number)
+                errors = _moved(drawn, exact, contract)
+            else:
+                continue
+            outcomes[place, epsilon_of(cell)] = Outcome(quality, errors)
     return Trial(made.truth, outcomes)
+
+
+def _shares(codes: np.ndarray, encoding: LocalEncoding) -> dict[Columns, np.ndarray]:
+    """Of rows in the bins of every column but the label, and in the cells of pairs of them."""
+    bins, count = encoding.decode(codes), len(encoding.bin_counts) - 1
+    pairs: list[Columns] = list(combinations(range(count), 2))
+    some = [(column,) for column in range(count)] + pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))]
+    return {columns: marginal(bins, columns, encoding.bin_counts) for columns in some}
 
 
 def _drawn(
@@ -265,58 +271,19 @@ def _drawn(
         yield cell, drawn, draws
 
 
-def _moved(released: ReleasedGroups, truth: ReleasedGroups, contract: Contract) -> dict[str, float]:
-    """Equation (2) of averages: the mean over groups."""
-    errors: dict[str, float] = {}
+def _moved(
+    released: ReleasedGroups, truth: ReleasedGroups, contract: Contract
+) -> dict[tuple[str, ...], float]:
+    """Equation (6) of averages: the mean over groups."""
+    errors: dict[tuple[str, ...], float] = {}
     for name in contract.features:
         column = contract.columns[name]
-        released_values, true_values = (
+        values, true_values = (
             column.coded([group.values[name] for group in groups.groups])
             for groups in (released, truth)
         )
-        errors[name] = float(column.distance(released_values, true_values).mean())
+        errors[name,] = float(column.distance(values, true_values).mean())
     return errors
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Shares of rows in the bins of every column, and in the cells of pairs of columns."""
-
-    columns: Sequence[np.ndarray]
-    pairs: Mapping[tuple[int, int], np.ndarray]
-
-    @staticmethod
-    def of(answers: np.ndarray, encoding: LocalEncoding) -> _Shares:
-        bins, sizes = encoding.decode(answers), encoding.bin_counts
-        known = np.where(bins < 0, 0, bins)
-        columns = [
-            np.bincount(known[:, place], minlength=size) / len(bins)
-            for place, size in enumerate(sizes)
-        ]
-        both = list(combinations(range(len(sizes) - 1), 2))
-        some = both if len(both) <= MOST_PAIRS else both[:: -(-len(both) // MOST_PAIRS)]
-        pairs = {
-            (i, j): np.bincount(known[:, i] * sizes[j] + known[:, j], minlength=sizes[i] * sizes[j])
-            / len(bins)
-            for i, j in some
-        }
-        return _Shares(columns, pairs)
-
-    def errors(
-        self, other: _Shares, form: RowForm
-    ) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
-        """Equations (2) and (3): total variations."""
-        names = form.encoding.names[:-1]
-        return (
-            {
-                name: float(np.abs(one - two).sum() / 2)
-                for name, one, two in zip(names, self.columns[:-1], other.columns[:-1], strict=True)
-            },
-            {
-                (names[i], names[j]): float(np.abs(self.pairs[i, j] - other.pairs[i, j]).sum() / 2)
-                for i, j in self.pairs
-            },
-        )
 
 
 FRESH, _TRIES, _CLOSE, _SAMPLE, _STRONGEST = 3000, 4, 0.005, 4000, 12.0
@@ -350,45 +317,45 @@ def population(
         signal: AUC of logistic regression on the true rows, the mean over answers where there are
             several.
     """
-    encoding = row_encoding(contract)
-    is_ordered = [name in contract.numbers for name in contract.features]
-    columns, shares = _columns(encoding.sizes[:-1], is_ordered, rows + FRESH, rng)
+    made, truth = _features(contract, rows + FRESH, rng), None
     if contract.target.count == 1:
-        codes, truth = np.column_stack([columns, np.zeros(len(columns), np.uint8)]), None
+        codes = np.column_stack([made.codes, np.zeros(len(made.codes), np.uint8)])
     else:
-        codes, truth = _labelled(
-            columns,
-            shares,
-            is_ordered,
-            encoding,
-            contract.target.kind == "classes",
-            signal,
-            rows,
-            rng,
-        )
+        codes, truth = _labelled(made, contract, signal, rows, rng)
     values = central_form(contract).table(codes, contract, rng)
-    for name, column in contract.columns.items():  # that of a published split says nothing
-        if name not in values.column_names:
-            values = values.append_column(name, [[column.any_value] * len(codes)])
+    count = len(codes)
+    beside = {  # that of a published split says nothing
+        name: [column.any_value] * count
+        for name, column in contract.columns.items()
+        if name not in values.column_names
+    }
     if contract.privacy.person:  # of whom each has one row
-        values = values.append_column(
-            contract.privacy.person.id_column, [list(map(str, range(len(codes))))]
-        )
+        beside[contract.privacy.person.id_column] = [*map(str, range(count))]
     if contract.source.arrived:  # all at once
-        values = values.append_column(
-            contract.source.arrived, [[str(contract.releases.first)] * len(codes)]
-        )
+        beside[contract.source.arrived] = [str(contract.releases.first)] * count
     if contract.source.sign:  # to stay
-        values = values.append_column(contract.source.sign, [["1"] * len(codes)])
+        beside[contract.source.sign] = ["1"] * count
+    for name, cells in beside.items():
+        values = values.append_column(name, [cells])
     return Population(
         PrivateTable(typed_table(values, contract, "made-up rows")), codes, rows, truth
     )
 
 
-def _columns(
-    sizes: Sequence[int], is_ordered: Sequence[bool], count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Equations (1) and (2): codes of shape (count, columns), uint8, and every column's shares."""
+class _Features(NamedTuple):
+    """Codes of all columns but the label, shape (rows, columns), uint8; the shares of each column's
+    bins, and whether these have an order.
+    """
+
+    codes: np.ndarray
+    shares: Sequence[np.ndarray]
+    is_ordered: Sequence[bool]
+
+
+def _features(contract: Contract, count: int, rng: np.random.Generator) -> _Features:
+    """Equations (1) and (2)."""
+    sizes = row_encoding(contract).sizes[:-1]
+    is_ordered = [name in contract.numbers for name in contract.features]
     common = np.minimum(rng.choice(_COMMON) * rng.random(len(sizes)) * 1.5, _MOST_COMMON)
     loadings = rng.normal(size=(len(sizes), int(rng.integers(1, 4))))
     loadings *= np.sqrt(common / (loadings**2).sum(axis=1))[:, np.newaxis]
@@ -407,39 +374,31 @@ def _columns(
         codes[:, place] = np.searchsorted(
             ndtri(np.minimum(np.cumsum(share)[:-1], 1 - 1e-12)), z[:, place]
         )
-    return codes, shares
+    return _Features(codes, shares, is_ordered)
 
 
 def _labelled(
-    columns: np.ndarray,
-    shares: Sequence[np.ndarray],
-    is_ordered: Sequence[bool],
-    encoding: LocalEncoding,
-    of_classes: bool,
-    signal: float,
-    rows: int,
-    rng: np.random.Generator,
+    made: _Features, contract: Contract, signal: float, rows: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, AnswerQuality]:
     """Equations (3) and (4): codes with the label, and what a classifier makes of the fresh
     rows.
     """
+    encoding, of_classes = row_encoding(contract), contract.target.kind == "classes"
     answers = encoding.sizes[-1]
-    scores = np.column_stack(
-        [_score(columns, shares, is_ordered, rng) for _ in range(answers if of_classes else 1)]
-    )
+    scores = np.column_stack([_score(made, rng) for _ in range(answers if of_classes else 1)])
     if answers == 2:
         positive = np.clip(rng.beta(3, 5), 0.08, 0.92)
         of_label = np.array([1 - positive, positive])
     else:
         of_label = rng.dirichlet(np.full(answers, 3.0))
     chances = _class_chances if of_classes else _ordered_chances
-    uniform, goal = rng.random(len(columns)), signal
+    uniform, goal = rng.random(len(made.codes)), signal
     for _ in range(_TRIES):
         strength = _strength(scores[:_SAMPLE], of_label, chances, goal)
         label = (
             uniform[:, np.newaxis] > np.cumsum(chances(strength, scores, of_label), axis=1)[:, :-1]
         ).sum(axis=1)
-        codes = np.column_stack([columns, label.astype(np.uint8)])
+        codes = np.column_stack([made.codes, label.astype(np.uint8)])
         truth = fitted_quality(codes[:rows], codes[rows:], encoding)
         if abs(truth.auc - signal) < _CLOSE:
             break
@@ -447,13 +406,9 @@ def _labelled(
     return codes, truth
 
 
-def _score(
-    columns: np.ndarray,
-    shares: Sequence[np.ndarray],
-    is_ordered: Sequence[bool],
-    rng: np.random.Generator,
-) -> np.ndarray:
+def _score(made: _Features, rng: np.random.Generator) -> np.ndarray:
     """The sum of equation (3) with a deviation of 1: shape (rows,)."""
+    columns, shares, is_ordered = made
     count = columns.shape[1]
     saying = rng.choice(count, max(1, round(float(rng.choice(_SAYING)) * count)), replace=False)
     weights, score = rng.lognormal(0, 0.7, (count,)), np.zeros(len(columns))

@@ -24,12 +24,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dpicl.ground.randomness import stream
-from dpicl.models.embedding import Embedder, HashedNGrams
+from dpicl.models.embedding import HashedNGrams
 
 FEATURES = 1 << 16
 N_GRAMS = (1, 2, 3)
@@ -49,13 +49,29 @@ class Lengths:
     upper: float
     mean: float
 
+    def __str__(self) -> str:
+        return f"{self.lower:g} to {self.upper:g}, mean {self.mean:.1f}"
+
+
+@dataclass(frozen=True)
+class ReleasedTexts:
+    """One release of texts: `classifies` says whether labels come from a list, so that a classifier
+    is fitted.
+    """
+
+    dataset: str
+    method: str
+    epsilon: float
+    texts: Labelled
+    classifies: bool
+
 
 @dataclass(frozen=True)
 class TextQuality:
     """How good one release of texts is.
 
     Attributes:
-        released, public: how many texts are compared.
+        public: how many texts it is compared with.
         distinct: the share of released texts that no other released text equals.
         accuracy, chance: (1) on public texts, and the share of their most frequent label; None
             where answers are written.
@@ -65,10 +81,7 @@ class TextQuality:
         lengths, public_lengths: in words.
     """
 
-    dataset: str
-    method: str
-    epsilon: float
-    released: int
+    release: ReleasedTexts = field(repr=False)
     public: int
     distinct: float
     accuracy: float | None
@@ -82,81 +95,57 @@ class TextQuality:
     public_lengths: Lengths
 
     def __str__(self) -> str:
-        lines = [
-            (
-                f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}: {self.released:,d} "
-                f"texts "
-                f"beside {self.public:,d} public ones"
-            )
-        ]
+        release = self.release
+        told = f"{release.dataset}, {release.method}, epsilon {release.epsilon:g}"
+        lines = [f"{told}: {len(release.texts):,d} texts beside {self.public:,d} public ones"]
         if self.accuracy is not None:
             real = "" if self.real is None else f"; fitted on as many real texts {self.real:.3f}"
             lines.append(
-                f"  accuracy on public texts of a classifier fitted on released ones: "
+                f"accuracy on public texts of a classifier fitted on released ones: "
                 f"{self.accuracy:.3f}; "
                 f"the most frequent label {self.chance:.3f}{real}"
             )
-        shares = (
-            ", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, one, strict=True))
-            for one in (self.known, self.covered)
+        known, covered = (
+            ", ".join(f"{share:.3f} of {n}" for n, share in zip(N_GRAMS, shares, strict=True))
+            for shares in (self.known, self.covered)
         )
         lines.append(
-            "  n-grams of words that public texts have too: {}; public ones that released texts "
-            "have: {}".format(*shares)
+            f"n-grams of words that public texts have too: {known}; public ones that released "
+            f"texts have: {covered}"
         )
         if self.distance is not None:
             lines.append(
-                f"  energy distance of points: {self.distance:.3f}; between halves of the public "
+                f"energy distance of points: {self.distance:.3f}; between halves of the public "
                 f"texts {self.floor:.3f}"
             )
-        spans = (
-            f"{one.lower:g} to {one.upper:g}, mean {one.mean:.1f}"
-            for one in (self.lengths, self.public_lengths)
+        lines.append(
+            f"words, half of the texts: {self.lengths}; of public texts: {self.public_lengths}"
         )
-        lines.append("  words, half of the texts: {}; of public texts: {}".format(*spans))
-        lines.append(f"  texts that stand once only: {self.distinct:.3f}")
-        return "\n".join(lines)
+        lines.append(f"texts that stand once only: {self.distinct:.3f}")
+        return "\n  ".join(lines)
 
 
 def text_quality(
-    dataset: str,
-    method: str,
-    epsilon: float,
-    released: Labelled,
-    public: Labelled,
-    *,
-    classifies: bool,
-    real: Labelled | None = None,
-    embedder: Embedder | None = None,
+    release: ReleasedTexts, public: Labelled, real: Labelled | None = None
 ) -> TextQuality:
-    """Compare released texts with public ones; at least one of each.
-
-    Args:
-        classifies: whether labels come from a list, so that a classifier is fitted.
-        real: of a benchmark, the texts that were released from.
+    """Compare released texts with public ones; at least one of each. `real` are those that were
+    released from, of a benchmark.
     """
-    texts, others = [text for _, text in released], [text for _, text in public]
-    grams = [[set(_grams(part, n)) for n in N_GRAMS] for part in (texts, others)]
-    distance, floor = _distances(texts, others, embedder or HashedNGrams(), dataset)
-    alike = (
-        None
-        if real is None
-        else [real[place] for place in _some(len(real), len(released), dataset)]
-    )
+    dataset, released = release.dataset, release.texts
+    texts, others = ([text for _, text in part] for part in (released, public))
+    grams = [[set(_grams(part, n)) for part in (texts, others)] for n in N_GRAMS]
+    alike = real and [real[place] for place in _some(len(real), len(released), dataset)]
+    chance = max(Counter(label for label, _ in public).values()) / len(public)
     return TextQuality(
-        dataset,
-        method,
-        epsilon,
-        len(texts),
+        release,
         len(others),
         sum(count == 1 for count in Counter(texts).values()) / len(texts),
-        _accuracy(released, public) if classifies else None,
-        _chance(public) if classifies else None,
-        _accuracy(alike, public) if classifies and alike else None,
-        tuple(_share(mine, theirs) for mine, theirs in zip(*grams, strict=True)),
-        tuple(_share(theirs, mine) for mine, theirs in zip(*grams, strict=True)),
-        distance,
-        floor,
+        _accuracy(released, public) if release.classifies else None,
+        chance if release.classifies else None,
+        _accuracy(alike, public) if release.classifies and alike else None,
+        tuple(_share(mine, theirs) for mine, theirs in grams),
+        tuple(_share(theirs, mine) for mine, theirs in grams),
+        *_distances(texts, others, dataset),
         _lengths(texts),
         _lengths(others),
     )
@@ -180,10 +169,6 @@ def _lengths(texts: Sequence[str]) -> Lengths:
     return Lengths(
         *(float(value) for value in (*np.quantile(counts, (0.25, 0.5, 0.75)), counts.mean()))
     )
-
-
-def _chance(public: Labelled) -> float:
-    return max(Counter(label for label, _ in public).values()) / len(public)
 
 
 def _accuracy(fitted: Labelled, public: Labelled) -> float:
@@ -216,13 +201,13 @@ def _some(count: int, most: int, purpose: str) -> np.ndarray:
 
 
 def _distances(
-    texts: Sequence[str], others: Sequence[str], embedder: Embedder, purpose: str
+    texts: Sequence[str], others: Sequence[str], purpose: str
 ) -> tuple[float | None, float | None]:
     """Equation (3) between the sets, and within the public one."""
     if len(texts) < _FEWEST or len(others) < 2 * _FEWEST:
         return None, None
     points = [
-        embedder.embed([part[place] for place in _some(len(part), MOST_POINTS, purpose)])
+        HashedNGrams().embed([part[place] for place in _some(len(part), MOST_POINTS, purpose)])
         for part in (texts, others)
     ]
     mixed = points[1][

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.report_counts import Counts, Received, count_open
@@ -35,11 +36,6 @@ from dpicl.release.names import ReleaseFacts
 from dpicl.release.one_release import PublishedRelease
 from dpicl.release.release import Release
 
-NOTHING_CHARGED = (
-    "No account is charged: clients pay from their own wallets, and rows of reports are "
-    "post-processing."
-)
-
 
 @dataclass(frozen=True, repr=False)
 class CollectedRelease(Release):
@@ -56,7 +52,7 @@ class CollectedRelease(Release):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        return (NOTHING_CHARGED, str(self.received))
+        return (CLIENTS_PAY, str(self.received))
 
     @property
     def certificate(self) -> NoReturn:

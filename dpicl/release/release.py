@@ -270,7 +270,7 @@ class Release:
         from dpicl.data.reading.source import load_source
         from dpicl.data.reading.split import split_table
         from dpicl.home.benchmarks import check_published, content_digest
-        from dpicl.quality import quality_of
+        from dpicl.quality import ReleasePoint, quality_of
 
         if (
             isinstance(simulations, bool)
@@ -287,15 +287,8 @@ class Release:
             test = split_table(rows, self.contract)
         # matrices are small: more threads take four times the processor's time
         with threadpool_limits(1):
-            return quality_of(
-                tabular(self.method),
-                self.contract,
-                one.unit,
-                one.cell,
-                one.drawn,
-                test=test,
-                count=simulations,
-            )
+            point = ReleasePoint(self.contract, one.unit, one.cell)
+            return quality_of(point, one.drawn, test=test, count=simulations)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what it is, a few rows (or the demonstrations where there are

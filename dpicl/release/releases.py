@@ -29,6 +29,7 @@ from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.events import PERIODS
 from dpicl.contract.declared import Declared
+from dpicl.contract.payment import spending
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import TextContract
 from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError
@@ -331,22 +332,9 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
 
 def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:
     """On what an account was charged now, for so many releases, and what is spent in all."""
-    cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
-    if releases == 1:
-        charges = (
-            f"{account}: 1 release, {'charged now' if charged else 'charged before and free now'}"
-        )
-    else:
-        charges = (
-            f"{account}: {releases} releases, {charged} of them charged now, {releases - charged} "
-            f"charged before and free now"
-        )
-    total = (
-        "a public benchmark without a cap"
-        if cap is None
-        else f"epsilon {ledger.spent(account).epsilon:.4g} of {cap:.4g} is spent"
-    )
-    return f"{charges}; {total}."
+    caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
+    spent = 0.0 if caps[account] is None else ledger.spent(account).epsilon
+    return spending(account, releases, charged, spent=spent, cap=caps[account])
 
 
 def _described(release: Release) -> str:

@@ -20,7 +20,7 @@ from dpicl.data.reading.source import find_rows
 from dpicl.ground.errors import ModelRefusedError, ParameterError, PrivacyError
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, on_texts
-from dpicl.methods.noise import check_noise
+from dpicl.quality.worth import check_noise
 from dpicl.release.names import ReleaseFacts
 
 if TYPE_CHECKING:

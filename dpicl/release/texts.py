@@ -172,7 +172,7 @@ class TextRelease(Release):
         Raises:
             SourceError: the contract has no public texts.
         """
-        from dpicl.quality.texts import text_quality  # it imports scipy
+        from dpicl.quality.texts import ReleasedTexts, text_quality  # it imports scipy
 
         contract, one, settings = self.contract, self.published, self.published.settings
         folders: dict[str, Any] = {"data_folder": settings.data, "cache_folder": settings.cache}
@@ -182,16 +182,9 @@ class TextRelease(Release):
             check_published(contract, partial(content_digest, contract, rows), settings)
             real = _pairs(split_texts(rows, contract).train.data)
         released = [(text.label, text.text) for text in one.drawn]
-        name = METHODS[self.method].title
-        return text_quality(
-            self.dataset,
-            name,
-            self.epsilon,
-            released,
-            public,
-            classifies=contract.is_classification,
-            real=real,
-        )
+        title, classifies = METHODS[self.method].title, contract.is_classification
+        release = ReleasedTexts(self.dataset, title, self.epsilon, released, classifies)
+        return text_quality(release, public, real)
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has

@@ -1,6 +1,5 @@
-"""From a run folder to its report: one self-contained HTML page and the same in Markdown.
-
-The stages that close a run: all results in one place, and the report.
+"""From a run folder to its report, one self-contained HTML page and the same in Markdown; and the
+stages that close a run: all results in one place, and the report.
 """
 
 from __future__ import annotations
@@ -57,4 +56,4 @@ write_report = stage("report", "owner")(lambda run: str(build_report(Path(run))[
 
 def report_steps(run: Path) -> list[Step]:
     """What closes a run."""
-    return [Step(one, (str(run),)) for one in (collect_run, write_report)]
+    return [Step(closing, (str(run),)) for closing in (collect_run, write_report)]

@@ -1,10 +1,7 @@
-"""The section of a report in which cells open to what the model saw and what it answered.
-
-Who is answered what: how often each of two labels is given where it is true and where it is not,
-and by a public column of the queries.
-
-What a report says of labels: that one is the answer to all queries, and how much of its probability
-a model gives to all of them.
+"""What a report shows of answers: cells that open to what the model saw and what it answered; how
+often each of two labels is given where it is true and where it is not, and by a public column of
+the queries; a label that is the answer to all queries, and how much of its probability a model
+gives to all labels.
 """
 
 from __future__ import annotations
@@ -12,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
 from dpicl.contract.pipeline import asked_by
 from dpicl.ground.errors import ParameterError, RunError
@@ -23,7 +21,16 @@ from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.tabular_answers import AVERAGED
 from dpicl.release.table_files import read_table
 from dpicl.report import words
-from dpicl.report.blocks import Block, Code, FoldedBlock, Heading, Paragraph, TableBlock, TableCell
+from dpicl.report.blocks import (
+    AnyCell,
+    Block,
+    Code,
+    FoldedBlock,
+    Heading,
+    Paragraph,
+    TableBlock,
+    TableCell,
+)
 from dpicl.report.cells import (
     AnsweredCell,
     Cells,
@@ -32,12 +39,12 @@ from dpicl.report.cells import (
     constant,
     constant_sentence,
     place_of,
-    read_stored,
+    predictions,
     unit_of,
 )
 from dpicl.report.load import Run, is_public
 from dpicl.report.tables import epsilon_heads, row_label
-from dpicl.runs.artefacts import ASKED, LOG_PROBABILITY, PREDICTIONS
+from dpicl.runs.artefacts import ASKED
 
 _PRIVATE = "Prompts of an ensemble hold private rows and are never shown"
 
@@ -48,7 +55,7 @@ def answers(cells: Cells) -> Iterator[Block]:
     """
     if not cells.shown:
         return
-    most = max(len(one.answers) for one in cells.shown)
+    most = max(len(cell.answers) for cell in cells.shown)
     yield Paragraph(
         "What the model saw and what it answered, wrong answers first: of public queries and "
         "released demonstrations alone, nothing at ε = ∞. "
@@ -58,9 +65,8 @@ def answers(cells: Cells) -> Iterator[Block]:
         "calibration, the largest is the answer."
     )
     by_number: dict[tuple[str, str], dict[str, list[AnsweredCell]]] = {}
-    for one in cells.shown:
-        method, dataset, _ = one.where
-        by_number.setdefault((method, dataset), {}).setdefault(one.anchor, []).append(one)
+    for cell in cells.shown:
+        by_number.setdefault(cell.where[:2], {}).setdefault(cell.anchor, []).append(cell)
     for (method, dataset), numbers in by_number.items():
         yield Heading(f"{words.method_name(method)}, {dataset}")
         for name, seeds in numbers.items():
@@ -69,54 +75,43 @@ def answers(cells: Cells) -> Iterator[Block]:
 
 def _fold(name: str, seeds: list[AnsweredCell]) -> FoldedBlock:
     system, epsilon, shots, rate = seeds[0].place
-    title = [words.system_name(system), f"ε = {words.epsilon(epsilon)}"]
-    title += [
-        f"{sign} = {value:g}"
-        for sign, value in (("k", shots), ("rate", rate))
-        if not math.isnan(value)
-    ]
+    signs = {"k": shots, "rate": rate}
+    title = ", ".join(
+        [
+            words.system_name(system),
+            f"ε = {words.epsilon(epsilon)}",
+            *(f"{sign} = {value:g}" for sign, value in signs.items() if not math.isnan(value)),
+        ]
+    )
     right = (
-        f"{one.right} of {one.count} right" if one.labels else f"{one.count} answers"
-        for one in seeds
+        f"seed {cell.where[2]}: "
+        + (f"{cell.right} of {cell.count} right" if cell.labels else f"{cell.count} answers")
+        for cell in seeds
     )
-    labels = seeds[0].labels if any(one.scores for cell in seeds for one in cell.answers) else ()
-    kind = "text" if seeds[0].labels else "prose"
-    head = (
-        *TableCell.of_text("query"),
-        TableCell("truth", mark=kind),
-        TableCell("answer", mark=kind),
-        *(TableCell(f"log p: {label}") for label in labels),
-    )
-    rows = [_row(one, cell, len(labels)) for cell in seeds for one in cell.answers]
+    has_scores = any(answer.scores for cell in seeds for answer in cell.answers)
+    labels, kind = seeds[0].labels * has_scores, "text" if seeds[0].labels else "prose"
+    head: list[AnyCell] = ["query", *(TableCell(name, mark=kind) for name in ("truth", "answer"))]
+    head += [f"log p: {label}" for label in labels]
+    rows = (_row(answer, cell, len(labels)) for cell in seeds for answer in cell.answers)
     return FoldedBlock(
-        ", ".join(title),
-        (TableBlock(", ".join(title), head, tuple(rows)), *map(_prompts_fold, seeds)),
-        note=" · ".join(
-            f"seed {one.where[2]}: {text}" for one, text in zip(seeds, right, strict=True)
-        ),
+        title,
+        (TableBlock.of(title, head, rows), *map(_prompts_fold, seeds)),
+        note=" · ".join(right),
         anchor=name,
     )
 
 
-def _row(one: QueryAnswer, cell: AnsweredCell, width: int) -> tuple[TableCell, ...]:
-    is_wrong = bool(cell.labels) and one.truth != one.answer
-    answer = (
-        TableCell(one.answer, note="wrong", mark="wrong") if is_wrong else TableCell(one.answer)
-    )
-    scores = [
-        *(TableCell(words.signed(score)) for score in one.scores),
-        *[TableCell(words.DASH)] * width,
-    ][:width]
+def _row(answer: QueryAnswer, cell: AnsweredCell, width: int) -> tuple[AnyCell, ...]:
+    is_wrong = bool(cell.labels) and answer.truth != answer.answer
     return (
-        TableCell(f"seed {cell.where[2]}, query {one.query + 1}"),
-        TableCell(one.truth),
-        answer,
-        *scores,
+        f"seed {cell.where[2]}, query {answer.query + 1}",
+        answer.truth,
+        TableCell(answer.answer, note="wrong", mark="wrong") if is_wrong else answer.answer,
+        *[*map(words.signed, answer.scores), *[words.DASH] * width][:width],
     )
 
 
 def _prompts_fold(cell: AnsweredCell) -> FoldedBlock:
-    """The prompts of one seed; what all begin with stands once."""
     blocks: list[Block] = []
     if cell.is_query_alone:
         why = (
@@ -130,15 +125,14 @@ def _prompts_fold(cell: AnsweredCell) -> FoldedBlock:
             Paragraph("Every prompt begins with these demonstrations:", "small"),
             Code(cell.beginning.rstrip("\n")),
         ]
-    for one in cell.answers:
-        blocks += [Paragraph(f"Query {one.query + 1}:", "small"), Code(one.prompt)]
+    for answer in cell.answers:
+        blocks += [Paragraph(f"Query {answer.query + 1}:", "small"), Code(answer.prompt)]
     return FoldedBlock(
         f"{'Queries' if cell.is_query_alone else 'Prompts'}, seed {cell.where[2]}", tuple(blocks)
     )
 
 
 MOST_GROUPS = 20
-_WAY = ["system", "shots", "epsilon"]
 
 
 def answered(folder: Path, run: Run) -> pd.DataFrame:
@@ -147,37 +141,28 @@ def answered(folder: Path, run: Run) -> pd.DataFrame:
     and was answered), and `label`, its name.
     """
     frames = []
-    for unit in sorted((folder / "units").glob("*")):
-        method, dataset, seed = unit_of(unit)
-        if not is_public(run.manifest, dataset) or not (unit / PREDICTIONS).exists():
+    units = sorted((folder / "units").glob("*"))
+    for unit in predictions(units, partial(is_public, run.manifest)):
+        if len(unit.labels) != 2:
             continue
-        stored = read_stored(unit, PREDICTIONS)
-        labels = [
-            name.removeprefix(LOG_PROBABILITY)
-            for name in stored.column_names
-            if name.startswith(LOG_PROBABILITY)
-        ]
-        if len(labels) == 2:
-            frames.append(
-                _frame(stored, labels[1]).assign(
-                    method=method, dataset=dataset, seed=seed, label=labels[1]
-                )
+        label, (method, dataset, seed) = unit.labels[1], unit_of(unit.unit)
+        places = {key: place_of(key) for key in unit.rows["cell"].unique()}
+        cells = pd.DataFrame(
+            [places[key] for key in unit.rows["cell"]],
+            columns=["system", "epsilon", "shots", "rate"],
+        )
+        frames.append(
+            cells.assign(
+                query=unit.rows["query"],
+                is_true=unit.rows["truth"] == label,
+                is_answered=unit.rows["answer"] == label,
+                method=method,
+                dataset=dataset,
+                seed=seed,
+                label=label,
             )
+        )
     return pd.concat(frames) if frames else pd.DataFrame()
-
-
-def _frame(stored: pa.Table, label: str) -> pd.DataFrame:
-    table = stored.select(["cell", "query", "truth", "answer"]).to_pandas()
-    places = {key: place_of(str(key)) for key in table["cell"].unique()}
-    cells = pd.DataFrame(
-        [places[key] for key in table["cell"]], columns=["system", "epsilon", "shots", "rate"]
-    )
-    same = {
-        "query": table["query"],
-        "is_true": table["truth"] == label,
-        "is_answered": table["answer"] == label,
-    }
-    return cells.assign(**{name: column.to_numpy() for name, column in same.items()})
 
 
 def shares(answers: pd.DataFrame) -> Iterator[Block]:
@@ -252,27 +237,22 @@ def _table(part: pd.DataFrame, title: str, text: Callable[[pd.DataFrame], str]) 
     epsilons = tuple(sorted(part["epsilon"].dropna().unique()))
     rows = []
     for (system, shots), own in part.groupby(["system", "shots"], dropna=False, sort=False):
-        if own["epsilon"].isna().all():  # zero-shot: of every epsilon the same
-            cells = [TableCell(text(own))] * len(epsilons)
-        else:
-            cells = [TableCell(text(own[own["epsilon"] == one])) for one in epsilons]
+        everywhere = own["epsilon"].isna()  # zero-shot: of every epsilon the same
+        cells = (text(own[everywhere | (own["epsilon"] == epsilon)]) for epsilon in epsilons)
         rows.append(
-            (
-                TableCell(row_label(str(system), float(str(shots)) or math.nan, math.nan, False)),
-                *cells,
-            )
+            (row_label(str(system), float(str(shots)) or math.nan, math.nan, False), *cells)
         )
-    return TableBlock(title, (*TableCell.of_text(title), *epsilon_heads(epsilons)), tuple(rows))
+    return TableBlock.of(title, (title, *epsilon_heads(epsilons)), rows)
 
 
 def _share(part: pd.DataFrame) -> str:
     if not len(part):
         return words.DASH
-    of_true = (part.loc[part["is_true"] == truth, "is_answered"] for truth in (True, False))
-    return (
-        f"{part['is_answered'].mean():.2f} "
-        f"({', '.join(words.number(one.mean(), 2) for one in of_true)})"
+    of_true, of_false = (
+        words.number(part.loc[part["is_true"] == truth, "is_answered"].mean(), 2)
+        for truth in (True, False)
     )
+    return f"{part['is_answered'].mean():.2f} ({of_true}, {of_false})"
 
 
 def _right(part: pd.DataFrame) -> str:
@@ -285,47 +265,42 @@ def _right(part: pd.DataFrame) -> str:
 
 def constant_sentences(cells: Sequence[LabelCounts]) -> Iterator[str]:
     """One for every method and data set on which answers are constant, and for every data set
-    without demonstrations.
+    without demonstrations, which come first.
     """
-    for dataset in dict.fromkeys(one.dataset for one in cells):
-        of_set = [(*asked_by(one.place[0]), one) for one in cells if one.dataset == dataset]
-        named: dict[str, list[LabelCounts]] = {}
-        for model in dict.fromkeys(model for _, model, _ in of_set):
-            of_model, answering = (
-                [(asked, one) for asked, by, one in of_set if by == model],
-                f", {model}" if model else "",
+    datasets, models, methods = (
+        list(dict.fromkeys(names))
+        for names in (
+            [cell.dataset for cell in cells],
+            [asked_by(cell.place[0])[1] for cell in cells],
+            ["", *(cell.method for cell in cells)],
+        )
+    )
+    for dataset, model, method in product(datasets, models, methods):
+        own = [
+            cell
+            for cell in cells
+            for asked, by in [asked_by(cell.place[0])]
+            if (cell.dataset, by) == (dataset, model)
+            and (not method if asked == ZERO_SHOT.system else cell.method == method)
+        ]
+        own = own if method else own[:1]  # without demonstrations the same in every unit
+        answering = f", {model}" if model else ""
+        name = f"{words.method_name(method) if method else 'zero-shot'} on {dataset}{answering}"
+        given, truth = (
+            sum((getattr(cell, counts) for cell in own), Counter[str]())
+            for counts in ("given", "truth")
+        )
+        if (label := constant(given, truth)) is not None:
+            yield f"{name}: {constant_sentence(given, label)}"
+        elif found := [
+            (cell, label) for cell in own if (label := constant(cell.given, cell.truth)) is not None
+        ]:
+            (system, epsilon, shots, rate), counts = found[0][0].place, found[0][0].given
+            yield (
+                f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
+                f"one label; {row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)}, "
+                f"{constant_sentence(counts, found[0][1])}"
             )
-            # the same in every unit
-            bare = [one for asked, one in of_model if asked == ZERO_SHOT.system][:1]
-            named[f"zero-shot on {dataset}{answering}"] = bare
-            for method in dict.fromkeys(one.method for _, one in of_model):
-                own = [
-                    one
-                    for asked, one in of_model
-                    if one.method == method and asked != ZERO_SHOT.system
-                ]
-                named[f"{words.method_name(method)} on {dataset}{answering}"] = own
-        for name, own in named.items():
-            given, truth = (
-                sum((one.given for one in own), Counter[str]()),
-                sum((one.truth for one in own), Counter[str]()),
-            )
-            if (label := constant(given, truth)) is not None:
-                yield f"{name}: {constant_sentence(given, label)}"
-            elif found := [
-                (one, label) for one in own if (label := constant(one.given, one.truth)) is not None
-            ]:
-                first, label = found[0]
-                yield (
-                    f"{name}: in {len(found)} of {len(own)} cells all, or nearly all, answers are "
-                    f"one label; {_named(first)} "
-                    f"{constant_sentence(first.given, label)}"
-                )
-
-
-def _named(one: LabelCounts) -> str:
-    system, epsilon, shots, rate = one.place
-    return f"{row_label(system, shots, rate, True)}, ε = {words.epsilon(epsilon)},"
 
 
 def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:
@@ -335,32 +310,23 @@ def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:
     by_row: dict[tuple[str, str, str], dict[float, list[float]]] = {}
     bare: dict[tuple[str, str], list[float]] = {}
     model_of: dict[tuple[str, str, str], str] = {}
-    for one in cells:
-        system, epsilon, shots, rate = one.place
+    for cell in cells:
+        system, epsilon, shots, rate = cell.place
         asked, model = asked_by(system)
         if asked == ZERO_SHOT.system:
-            bare.setdefault((one.dataset, model), []).append(one.mass)
-        elif not math.isnan(one.mass):
-            row = words.method_name(one.method), one.dataset, row_label(system, shots, rate, True)
-            by_row.setdefault(row, {}).setdefault(epsilon, []).append(one.mass)
+            bare.setdefault((cell.dataset, model), []).append(cell.mass)
+        elif not math.isnan(cell.mass):
+            label = row_label(system, shots, rate, True)
+            row = words.method_name(cell.method), cell.dataset, label
+            by_row.setdefault(row, {}).setdefault(epsilon, []).append(cell.mass)
             model_of[row] = model
     for (dataset, model), masses in bare.items():
         if not any(dataset == row[1] for row in by_row) and not any(map(math.isnan, masses)):
-            by_row[words.DASH, dataset, model or words.DASH] = {}
-            model_of[words.DASH, dataset, model or words.DASH] = model
+            row = words.DASH, dataset, model or words.DASH
+            by_row[row], model_of[row] = {}, model
     if not by_row:
         return
     epsilons = sorted({epsilon for means in by_row.values() for epsilon in means})
-    rows = [
-        (
-            *map(TableCell, row),
-            *(
-                TableCell(_mean(masses))
-                for masses in (bare.get((row[1], model_of[row])), *map(means.get, epsilons))
-            ),
-        )
-        for row, means in by_row.items()
-    ]
     yield Paragraph(
         "What the model gives to all labels together, before they are compared; the rest goes to "
         "other words. Near 1 it has learned the form of "
@@ -368,12 +334,15 @@ def mass_blocks(cells: Sequence[LabelCounts]) -> Iterator[Block]:
         "what little they have.",
         "small",
     )
-    head = (
-        *TableCell.of_text("method", "data set", "answers"),
-        TableCell("zero-shot"),
-        *epsilon_heads(epsilons),
+    yield TableBlock.of(
+        "Mean probability of all labels together",
+        ("method", "data set", "answers", "zero-shot", *epsilon_heads(epsilons)),
+        (
+            (*row, *map(_mean, (bare.get((row[1], model_of[row])), *map(means.get, epsilons))))
+            for row, means in by_row.items()
+        ),
+        texts=3,
     )
-    yield TableBlock("Mean probability of all labels together", head, tuple(rows))
 
 
 def _mean(masses: Sequence[float] | None) -> str:

@@ -1,14 +1,9 @@
 """The blocks of a report, as plain text, and how each is rendered as HTML and as Markdown, which
 escape it.
 
-Markdown leaves out figures and tiles, whose contents are in a sentence or table too.
-
-A report as one page of HTML that fetches nothing and runs one script of ours, which sorts and
-filters; all is readable without it.
-
-A report as Markdown.
-
-Matplotlib figures as inline SVG that follows the page's colours, light or dark.
+The page of HTML fetches nothing and runs one script of ours, which sorts and filters; all is
+readable without it. Its figures are inline SVG of Matplotlib's in the page's colours, light or
+dark. Markdown leaves out figures and tiles, whose contents are in a sentence or table too.
 """
 
 from __future__ import annotations
@@ -27,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from dpicl.ground.files import harmless
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as MatplotlibFigure
 
 
@@ -99,6 +95,13 @@ class TableCell:
         return tuple(TableCell(head, mark="text") for head in heads)
 
 
+AnyCell = str | TableCell
+
+
+def _as_cell(cell: AnyCell) -> TableCell:
+    return TableCell(cell) if isinstance(cell, str) else cell
+
+
 @dataclass(frozen=True)
 class TableBlock:
     """Rows below a head; the first cell of a row names it."""
@@ -106,6 +109,19 @@ class TableBlock:
     label: str
     head: tuple[TableCell, ...]
     rows: tuple[tuple[TableCell, ...], ...]
+
+    @staticmethod
+    def of(
+        label: str, heads: Iterable[AnyCell], rows: Iterable[Iterable[AnyCell]], texts: int = 1
+    ) -> TableBlock:
+        """Of cells, or their texts alone; so many of the first columns hold texts, whose heads are
+        given as such.
+        """
+        head = tuple(
+            TableCell(cell, mark="text" * (place < texts)) if isinstance(cell, str) else cell
+            for place, cell in enumerate(heads)
+        )
+        return TableBlock(label, head, tuple(tuple(map(_as_cell, row)) for row in rows))
 
 
 @dataclass(frozen=True)
@@ -204,13 +220,14 @@ def to_html(report: Report) -> str:
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         contents="\n".join(
-            f'<li><a href="#{one.name}">{_text(one.title)}</a></li>' for one in report.sections
+            f'<li><a href="#{section.name}">{_text(section.title)}</a></li>'
+            for section in report.sections
         ),
         opening=_blocks(report.opening),
         sections="\n".join(
-            f"\n<section "
-            f'id="{one.name}">\n<h2>{_text(one.title)}</h2>\n{_blocks(one.blocks)}\n</section>'
-            for one in report.sections
+            f'\n<section id="{section.name}">\n<h2>{_text(section.title)}</h2>\n'
+            f"{_blocks(section.blocks)}\n</section>"
+            for section in report.sections
         ),
     )
 
@@ -428,6 +445,27 @@ def drawing(width: float, height: float) -> Iterator[MatplotlibFigure]:
 
     with mpl.rc_context(_STYLE):
         yield Figure(figsize=(width, height), facecolor="none", layout="constrained")
+
+
+def legend(
+    figure: MatplotlibFigure, panels: Iterable[Axes], columns: int, size: float, *, handle: float
+) -> None:
+    """What all panels have labels of, once, above them; lengths in letters of this size."""
+    entries = {
+        label: shown
+        for axes in panels
+        for shown, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if entries:
+        figure.legend(
+            entries.values(),
+            entries.keys(),
+            loc="outside upper left",
+            ncols=columns,
+            fontsize=size,
+            handlelength=handle,
+            columnspacing=min(handle, 2.0),
+        )
 
 
 def to_svg(figure: MatplotlibFigure, description: str) -> str:

@@ -1,14 +1,12 @@
-"""Answers of the model to public queries, cell by cell: the prompt, the truth, the answer, and the
-score of every label.
+"""Answers of models to public queries, as units stored them: by cell with prompt, truth, answer and
+the score of every label; the first queries as models were asked them, with and without
+demonstrations; and what a model does with the labels whatever the question.
+
+    (1)  mass of a prompt = sum_y p(y),  y its labels: what is left to other words, before the
+         labels are compared
 
 Guarantee   none spent: shows what was released, and queries that are public. Cells at epsilon =
-            inf, whose prompts hold rows that no mechanism protected, are never read.
-
-The first queries of a run as models were asked them, with and without demonstrations: for whoever
-has not yet seen what a model reads.
-
-What a model does with the labels, whatever the question: one answer to all queries, and how much of
-its probability the labels have.
+            inf, whose prompts hold rows that no mechanism protected, are never shown.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
@@ -24,6 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from dpicl.contract.pipeline import BY, asked_by, parts_of
@@ -95,7 +94,7 @@ class Cells:
     @property
     def anchors(self) -> frozenset[str]:
         """What numbers of tables can link to."""
-        return frozenset(one.anchor for one in self.shown)
+        return frozenset(cell.anchor for cell in self.shown)
 
 
 def anchor(
@@ -142,19 +141,49 @@ def is_released(key: str) -> bool:
     return math.isfinite(place_of(key)[1])
 
 
-def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
+@dataclass(frozen=True)
+class Predictions:
+    """What a unit's models answered to public queries: columns `cell`, `query`, `truth` and
+    `answer`, those with the log-probabilities of labels that were `scored`, if any were.
+    """
+
+    unit: Path
+    rows: pd.DataFrame
+    scored: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Without the beginning of their columns' names."""
+        return tuple(name.removeprefix(LOG_PROBABILITY) for name in self.scored)
+
+    def cells(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """By key, in order: of one draw of demonstrations none, as they are averaged."""
+        for key, rows in self.rows.groupby("cell", sort=False, observed=True):
+            if not str(key).startswith("content-free") and "draw" not in stated_of(str(key)):
+                yield str(key), rows
+
+
+def predictions(units: Iterable[Path], is_public: Callable[[str], bool]) -> Iterator[Predictions]:
+    """Of units whose queries are public and that stored the truth. Raises RunError: a file is
+    damaged.
+    """
+    for unit in units:
+        if is_public(unit_of(unit)[1]) and (unit / PREDICTIONS).exists():
+            table = read_stored(unit, PREDICTIONS)
+            scored = tuple(name for name in table.column_names if name.startswith(LOG_PROBABILITY))
+            if {"cell", "query", "truth", "answer"} <= {*table.column_names}:
+                text = {"cell": str, "truth": str, "answer": str}
+                yield Predictions(unit, table.to_pandas().astype(text), scored)
+
+
+def read_cells(units: Iterable[Path], is_public: Callable[[str], bool]) -> Cells:
     """Cells of data sets whose queries are public, as far as `MOST_CHARACTERS` go: of every cell of
     a seed alike, then of the next seed.
 
     Raises:
         RunError: a file is not what its name says.
     """
-    answered = [
-        cell
-        for unit in units
-        if unit_of(unit)[1] in public and (unit / PREDICTIONS).exists()
-        for cell in _answered(unit)
-    ]
+    answered = [cell for unit in predictions(units, is_public) for cell in _answered(unit)]
     answered.sort(key=lambda cell: (len(cell.where[2]), cell.where[2]))  # seed 2 before seed 10
     shown: list[AnsweredCell] = []
     left = MOST_CHARACTERS
@@ -162,12 +191,11 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
         cells = list(of_seed)
         most = left // len(cells)
         for unit, of_unit in groupby(cells, key=attrgetter("unit")):
+            if left <= 0:
+                break
             of_this = list(of_unit)
-            prompts = (
-                read_prompts(unit, {one.query for cell in of_this for one in cell.answers})
-                if left > 0
-                else {}
-            )
+            queries = {answer.query for cell in of_this for answer in cell.answers}
+            prompts = read_prompts(unit, queries)
             for cell in of_this:
                 if left > 0:
                     shown.append(_with_prompts(cell, prompts, most))
@@ -175,33 +203,23 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
     return Cells(tuple(shown), len(answered))
 
 
-def _answered(unit: Path) -> Iterator[AnsweredCell]:
-    """Of released cells, without prompts; none of runs that did not store the truth."""
-    table = read_stored(unit, PREDICTIONS)
-    if not {"cell", "query", "truth", "answer"} <= set(table.column_names):
-        return
-    scored = [name for name in table.column_names if name.startswith(LOG_PROBABILITY)]
-    labels = tuple(name.removeprefix(LOG_PROBABILITY) for name in scored)
-    rows = table.to_pandas()
-    for key, cell in rows.groupby("cell", sort=False, observed=True):
-        if (
-            not is_released(str(key))
-            or str(key).startswith("content-free")
-            or "draw" in stated_of(str(key))
-        ):
-            continue
-        is_right = cell["truth"].astype(str) == cell["answer"].astype(str)
-        first = cell.assign(is_right=is_right).sort_values("is_right", kind="stable").head(QUERIES)
-        answers = (
-            QueryAnswer(
-                int(row["query"]),
-                str(row["truth"]),
-                str(row["answer"]),
-                tuple(row[scored].dropna()),
+def _answered(unit: Predictions) -> Iterator[AnsweredCell]:
+    """Of released cells, without prompts."""
+    for key, cell in unit.cells():
+        if is_released(key):
+            is_right = cell["truth"] == cell["answer"]
+            first = cell.assign(is_right=is_right).sort_values("is_right", kind="stable")
+            answers = tuple(
+                QueryAnswer(
+                    int(row["query"]),
+                    row["truth"],
+                    row["answer"],
+                    tuple(row[[*unit.scored]].dropna()),
+                )
+                for _, row in first.head(QUERIES).iterrows()
             )
-            for _, row in first.iterrows()
-        )
-        yield AnsweredCell(unit, str(key), labels, len(cell), int(is_right.sum()), tuple(answers))
+            count, right = len(cell), int(is_right.sum())
+            yield AnsweredCell(unit.unit, key, unit.labels, count, right, answers)
 
 
 def read_prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
@@ -231,7 +249,7 @@ def _with_prompts(
     key = cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key
     is_query_alone = key not in prompts
     stored = prompts.get(ZERO_SHOT.key if is_query_alone else key, {})
-    answers = [replace(one, prompt=stored.get(one.query, "")) for one in cell.answers]
+    answers = [replace(answer, prompt=stored.get(answer.query, "")) for answer in cell.answers]
     while len(answers) > 1 and _size(_shared(cell, answers)) > most:
         answers.pop()
     return replace(_shared(cell, answers), is_query_alone=is_query_alone)
@@ -239,15 +257,16 @@ def _with_prompts(
 
 def _shared(cell: AnsweredCell, answers: list[QueryAnswer]) -> AnsweredCell:
     """With the lines with which all prompts begin apart."""
-    lines = zip(*(one.prompt.split("\n")[:-1] for one in answers), strict=False)
-    beginning = "".join(f"{same[0]}\n" for same in takewhile(lambda one: len(set(one)) == 1, lines))
-    ends = (replace(one, prompt=one.prompt.removeprefix(beginning)) for one in answers)
+    lines = zip(*(answer.prompt.split("\n")[:-1] for answer in answers), strict=False)
+    same = takewhile(lambda line: len(set(line)) == 1, lines)
+    beginning = "".join(f"{line}\n" for line, *_ in same)
+    ends = (replace(answer, prompt=answer.prompt.removeprefix(beginning)) for answer in answers)
     return replace(cell, answers=tuple(ends), beginning=beginning)
 
 
 def _size(cell: AnsweredCell) -> int:
     return len(cell.beginning) + sum(
-        len(one.prompt) + len(one.truth) + len(one.answer) for one in cell.answers
+        len(answer.prompt) + len(answer.truth) + len(answer.answer) for answer in cell.answers
     )
 
 
@@ -297,58 +316,29 @@ def first_answers(units: Iterable[Path], is_public: Callable[[str], bool]) -> Fi
     """Of the first unit, in this order, whose model was shown demonstrations and chose among
     labels. Raises RunError: a file is damaged.
     """
-    for unit in units:
-        method, dataset, _ = unit_of(unit)
-        if (
-            is_public(dataset)
-            and (unit / PREDICTIONS).exists()
-            and (found := _of(unit, method)) is not None
-        ):
-            return found
-    return None
+    found = (_first(unit) for unit in predictions(units, is_public) if unit.scored)
+    return next(filter(None, found), None)
 
 
-def _of(unit: Path, method: str) -> FirstAnswers | None:
-    table = read_stored(unit, PREDICTIONS)
-    if not any(name.startswith(LOG_PROBABILITY) for name in table.column_names) or not {
-        "truth",
-        "answer",
-    } <= {*table.column_names}:
-        return None
-    rows = table.select(["cell", "query", "truth", "answer"]).to_pandas()
-    rows = rows[rows["query"] < FIRST_ANSWERS_QUERIES].astype(
-        {"cell": str, "truth": str, "answer": str}
-    )
-    shown = [
-        key
-        for key in rows["cell"].unique()
-        if key.startswith("icl,") and is_released(key) and "draw" not in stated_of(key)
-    ]
-    if not shown:
-        return None
-    key = min(shown, key=lambda one: (place_of(one)[1], -place_of(one)[2]))
-    prompts = read_prompts(unit, range(FIRST_ANSWERS_QUERIES))
+def _first(unit: Predictions) -> FirstAnswers | None:
+    rows = unit.rows[unit.rows["query"] < FIRST_ANSWERS_QUERIES]
+    keys = [key for key, _ in unit.cells()]
+    shown = [key for key in keys if key.startswith("icl,") and is_released(key)]
+    prompts = read_prompts(unit.unit, range(FIRST_ANSWERS_QUERIES)) if shown else {}
+    key = min(shown, key=lambda key: (place_of(key)[1], -place_of(key)[2]), default="")
     bare, full = prompts.get(ZERO_SHOT.key, {}), prompts.get(key, {})
     if not bare or any(not full.get(query, "").endswith(text) for query, text in bare.items()):
         return None
-    given = {
-        (cell, query): answer
-        for cell, query, answer in rows[["cell", "query", "answer"]].itertuples(
-            index=False, name=None
-        )
-    }
+    answers = rows.set_index(["cell", "query"])["answer"].to_dict()
     truth = rows.drop_duplicates("query").set_index("query")["truth"]
-    models = dict.fromkeys(
-        model
-        for asked, model in map(asked_by, (place_of(one)[0] for one in rows["cell"].unique()))
-        if asked == "icl"
-    )
+    asked = (asked_by(place_of(key)[0]) for key in keys)
+    models = dict.fromkeys(model for system, model in asked if system == "icl")
 
     def of_model(base: str, query: int, model: str) -> str:
         system, comma, rest = base.partition(",")
-        return str(given.get((f"{system}{BY}{model}{comma}{rest}" if model else base, query), ""))
+        return answers.get((f"{system}{BY}{model}{comma}{rest}" if model else base, query), "")
 
-    queries = (
+    queries = tuple(
         Asked(
             text,
             truth[query],
@@ -360,13 +350,8 @@ def _of(unit: Path, method: str) -> FirstAnswers | None:
         for query, text in sorted(bare.items())
     )
     _, epsilon, shots, _ = place_of(key)
-    return FirstAnswers(
-        method,
-        epsilon,
-        int(shots),
-        full[min(bare)].removesuffix(bare[min(bare)]).strip("\n"),
-        tuple(queries),
-    )
+    before = full[min(bare)].removesuffix(bare[min(bare)]).strip("\n")
+    return FirstAnswers(unit_of(unit.unit)[0], epsilon, int(shots), before, queries)
 
 
 LEAST_QUERIES, SHARE = 10, 0.95
@@ -427,30 +412,14 @@ def read_labelled(
     alone. Raises RunError: a file is damaged.
     """
     found: list[LabelCounts] = []
-    for unit in units:
-        method, dataset, _ = unit_of(unit)
-        if is_public(dataset) and (unit / PREDICTIONS).exists():
-            cells = _cells(unit, method, dataset, with_mass=with_mass)
-            found += (one for one in cells if is_benchmark(dataset) or not math.isinf(one.place[1]))
+    for unit in predictions(units, is_public):
+        method, dataset, _ = unit_of(unit.unit)
+        for key, cell in unit.cells() if unit.scored else ():
+            place = place_of(key)
+            hidden = math.isinf(place[1]) and not is_benchmark(dataset)
+            if not hidden and not key.startswith(AVERAGED):
+                scores = cell[[*unit.scored]].to_numpy(np.float64)
+                mass = float(masses(scores).mean()) if with_mass else math.nan
+                answers = Counter(cell["answer"]), Counter(cell["truth"])
+                found.append(LabelCounts(method, dataset, place, *answers, mass))
     return tuple(found)
-
-
-def _cells(unit: Path, method: str, dataset: str, *, with_mass: bool) -> Iterator[LabelCounts]:
-    rows = read_stored(unit, PREDICTIONS).to_pandas()
-    scored = [name for name in rows if name.startswith(LOG_PROBABILITY)]
-    # open answers, or a run of an early version
-    if not scored or not {"cell", "truth", "answer"} <= {*rows}:
-        return
-    for key, cell in rows.groupby("cell", sort=False, observed=True):
-        place = place_of(str(key))
-        if place[0].startswith(("content-free", AVERAGED)) or "draw" in stated_of(str(key)):
-            continue
-        mass = float(masses(cell[scored].to_numpy(np.float64)).mean()) if with_mass else math.nan
-        yield LabelCounts(
-            method,
-            dataset,
-            place,
-            Counter(map(str, cell["answer"])),
-            Counter(map(str, cell["truth"])),
-            mass,
-        )

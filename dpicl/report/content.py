@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from dpicl.contract.payment import ACCOUNTS_ADD_UP, NOTHING_RELEASED, WALLETS_ADD_UP
 from dpicl.models.kinds import kind_named
 from dpicl.report import sentences, words
-from dpicl.report import sentences as clients
 from dpicl.report.answers import answers, mass_blocks
 from dpicl.report.blocks import (
     Banner,
@@ -68,9 +68,7 @@ def report_of(
         f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl "
         f"{manifest.dpicl_version}"
     )
-    no_budget = "The run did not state its budget."
-    if manifest.simulated:
-        no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
+    no_budget = NOTHING_RELEASED if manifest.simulated else "The run did not state its budget."
     fitted: list[Block] = []
     if figures.fitted:
         caption = (
@@ -89,7 +87,7 @@ def report_of(
         ("labels", "Probability on the labels"): list(mass_blocks(run.labelled)),
         ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
-        ("reports", "Clients' reports"): clients.section(manifest.reports),
+        ("reports", "Clients' reports"): sentences.section(manifest.reports),
         ("guarantees", "Guarantees"): list(_guarantees(run)),
         ("gains", "Gains of every cell"): [gain_table(run.results, gains)]
         if len(gains) > len(leading(gains))
@@ -139,7 +137,9 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
             has_answers=len(results) > 0,
         )
     )
-    yield from map(Paragraph, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
+    yield from map(
+        Paragraph, sentences.sentences_of(manifest.reports, with_answers=len(results) > 0)
+    )
     if not len(results):
         yield from (
             Paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest)
@@ -211,7 +211,7 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
             f"Beside our numbers: what the paper prints for "
             f"{paper.models(set(results['method']))}{baselines}."
         )
-        if smaller := [one.dataset for one in run.manifest.smaller_than_published]:
+        if smaller := [less.dataset for less in run.manifest.smaller_than_published]:
             notes.append(
                 f"On {words.listing(smaller)} the paper had more texts, and less noise at the "
                 f"same ε."
@@ -252,15 +252,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
             if count
             else ""
         )
-        own = (
-            "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on "
-            "private data their costs add up."
-        )
-        if manifest.reports:
-            own = (
-                "Every ε is a collection of its own, and its cost adds up in each client's "
-                "wallet; seeds and k cost nothing."
-            )
+        own = WALLETS_ADD_UP if manifest.reports else ACCOUNTS_ADD_UP
         yield Paragraph(
             f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is "
             f"guaranteed at ε = ∞."
@@ -282,13 +274,8 @@ def _guarantees(run: Run) -> Iterator[Block]:
         manifest.guarantees, set(run.results["method"]), set(_datasets(run)), _paper(manifest).model
     )
     if slips:
-        yield Heading("Slips in the paper's tables")
-        head = (
-            *TableCell.of_text("table"),
-            TableCell("cell", mark="prose"),
-            *TableCell.of_text("printed", "corrected"),
-            TableCell("why", mark="prose"),
-        )
+        title = "Slips in the paper's tables"
+        yield Heading(title)
         rows = (
             (
                 slip.table,
@@ -299,11 +286,12 @@ def _guarantees(run: Run) -> Iterator[Block]:
             )
             for slip in slips
         )
-        yield TableBlock(
-            "Slips in the paper's tables",
-            head,
-            tuple(tuple(TableCell(text or words.DASH) for text in row) for row in rows),
+        prose = {"cell", "why"}
+        heads = (
+            TableCell(name, mark="prose" if name in prose else "text")
+            for name in ("table", "cell", "printed", "corrected", "why")
         )
+        yield TableBlock.of(title, heads, ([text or words.DASH for text in row] for row in rows))
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
@@ -374,50 +362,42 @@ def _costs(run: Run, figures: Figures) -> Iterator[Block]:
     yield Paragraph(f"{summary} {sentences.energy_sentence(total, energy)}" if energy else summary)
     if figures.time:
         yield Figure("Wall time by stage", figures.time)
-    head = (
-        *TableCell.of_text("stage"),
-        *(TableCell(words.method_name(method)) for method in seconds.columns),
-        TableCell("all"),
-        TableCell("share"),
-    )
-    rows = (
+    title = "Wall time by stage"
+    table = TableBlock.of(
+        title,
+        ("stage", *map(words.method_name, seconds.columns), "all", "share"),
         (
-            str(stage),
-            *map(words.duration, (*row, spent)),
-            f"{words.number(100 * spent / (total or 1), 1)} %",
-        )
-        for (stage, row), spent in zip(seconds.iterrows(), by_stage, strict=True)
-    )
-    yield FoldedBlock(
-        "The same as a table",
-        (
-            TableBlock(
-                "Wall time by stage", head, tuple(tuple(map(TableCell, row)) for row in rows)
-            ),
+            (
+                str(stage),
+                *map(words.duration, (*row, spent)),
+                f"{words.number(100 * spent / (total or 1), 1)} %",
+            )
+            for (stage, row), spent in zip(seconds.iterrows(), by_stage, strict=True)
         ),
     )
+    yield FoldedBlock("The same as a table", (table,))
 
 
 def _reproduce(run: Run) -> Iterator[Block]:
     manifest = run.manifest
     if manifest.command:
         yield Code(manifest.command)
-    yield Pairs(
-        tuple(
-            (name, text or words.DASH)
-            for name, text in sentences.facts(manifest, run.answers).items()
-        )
-    )
+    facts = sentences.facts(manifest, run.answers).items()
+    yield Pairs(tuple((name, text or words.DASH) for name, text in facts))
     if manifest.contracts:
-        head = (
-            *TableCell.of_text("contract"),
-            TableCell("licence", mark="prose"),
-            *TableCell.of_text("benchmark", "sampling rate"),
-            TableCell("digest", mark="prose"),
+        prose = {"licence", "digest"}
+        heads = (
+            TableCell(name, mark="prose" if name in prose else "text")
+            for name in ("contract", "licence", "benchmark", "sampling rate", "digest")
         )
-        rows = []
-        for name, used in manifest.contracts.items():
-            licence = TableCell(used.licence or words.DASH, used.positive_rate_note or "")
-            rest = "yes" if used.benchmark else "no", used.sampling_rate or words.DASH, used.digest
-            rows.append((TableCell(name, used.title), licence, *map(TableCell, rest)))
-        yield TableBlock("Contracts", head, tuple(rows))
+        rows = (
+            (
+                TableCell(name, used.title),
+                TableCell(used.licence or words.DASH, used.positive_rate_note or ""),
+                "yes" if used.benchmark else "no",
+                used.sampling_rate or words.DASH,
+                used.digest,
+            )
+            for name, used in manifest.contracts.items()
+        )
+        yield TableBlock.of("Contracts", heads, rows)

@@ -1,8 +1,27 @@
 """What a reader decides by: what was promised, what it is worth against no private data and against
 baselines, and from which epsilon on.
 
-What private data are worth: how much better answers are than the best without them, with an
-interval over queries and seeds.
+Without private data there are the majority label and the model as it is, without demonstrations: a
+gain is over whichever of them does better.
+
+Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2). Satterthwaite
+            1946: (3).
+
+    (1)  V_q = (sum_i (m_i - m)^2 + s^2) / (n (n - 1)),   V_s = sum_j (m_j - m)^2 / (S (S - 1)),
+         V_qs = sum_ij (d_ij - m)^2 / (nS (nS - 1))
+    (2)  V = V_q + max(0, V_s - V_qs)
+    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + V_s^2 / (S - 1)), at least 1
+
+Symbols     d_ij    of query i and seed j, what an answer is better by than one without private
+            data; m, m_i, m_j its means.
+            n, S    numbers of queries, and of seeds, each a release of its own; all seeds have the
+                    same queries.
+            s       the largest |d|, or 1 of what lies in [0, 1]: without it, few queries that all
+                    agree would leave no doubt.
+
+Where single answers are not known, as of baselines, V_q is that of two independent proportions:
+more than it is, as both are right on much the same rows. Of one seed alone the interval is over
+queries only; of two that differ much it covers nine of ten.
 """
 
 from __future__ import annotations
@@ -42,9 +61,9 @@ def promised(manifest: Manifest) -> Iterator[str]:
     grow.
     """
     sets: dict[str, list[str]] = {}
-    for one in manifest.guarantees:
-        named = sets.setdefault(f"one {one.unit} ({one.neighbours})", [])
-        named += [one.dataset] if one.dataset not in named else []
+    for stated in manifest.guarantees:
+        named = sets.setdefault(f"one {stated.unit} ({stated.neighbours})", [])
+        named += [stated.dataset] if stated.dataset not in named else []
     if sets:
         shown = {
             unit: words.listing(names) if len(names) <= 3 else f"{len(names)} data sets"
@@ -53,10 +72,9 @@ def promised(manifest: Manifest) -> Iterator[str]:
         yield "protected: " + "; ".join(f"{unit} of {names}" for unit, names in shown.items())
     worst = _worst(manifest)
     if worst:
-        ends = dict.fromkeys((min(worst), max(worst)))
         grown = [
-            f"at most {100 / (1 + 99 * math.exp(-worst[one])):.3g} % at ε = {words.epsilon(one)}"
-            for one in ends
+            f"at most {100 / (1 + 99 * math.exp(-worst[end])):.3g} % at ε = {words.epsilon(end)}"
+            for end in dict.fromkeys((min(worst), max(worst)))
         ]
         yield (
             f"promised: by one release, a suspicion of 1 % about any of them becomes "
@@ -68,8 +86,8 @@ def in_odds(manifest: Manifest) -> str:
     """What epsilon bounds, in one sentence; empty where nothing is promised."""
     worst = _worst(manifest)
     factors = [
-        f"{math.exp(worst[one]):,.{2 if worst[one] < 3 else 0}f} at ε = {words.epsilon(one)}"
-        for one in sorted(worst)[:3]
+        f"{math.exp(total):,.{2 if total < 3 else 0}f} at ε = {words.epsilon(epsilon)}"
+        for epsilon, total in sorted(worst.items())[:3]
     ]
     if not factors:
         return ""
@@ -81,19 +99,17 @@ def in_odds(manifest: Manifest) -> str:
 
 
 def _but(manifest: Manifest) -> str:
-    delta = max(one.delta for one in manifest.guarantees)
+    delta = max(stated.delta for stated in manifest.guarantees)
     return f", except with probability δ = {delta:g}" if delta else ""
 
 
 def _worst(manifest: Manifest) -> dict[float, float]:
-    """By epsilon of the grid the most that one release costs: under replace-one more than that,
-    amplified less.
-    """
+    """By epsilon of the grid the most that one release costs."""
     worst: dict[float, float] = {}
-    for one in manifest.guarantees:
-        total = one.epsilon if one.amplified_epsilon is None else one.amplified_epsilon
-        if 0 < one.grid_epsilon < math.inf:
-            worst[one.grid_epsilon] = max(total, worst.get(one.grid_epsilon, 0.0))
+    for stated in manifest.guarantees:
+        if 0 < stated.grid_epsilon < math.inf:
+            known = worst.get(stated.grid_epsilon, 0.0)
+            worst[stated.grid_epsilon] = max(stated.total, known)
     return worst
 
 
@@ -115,9 +131,9 @@ def better_from(gains: pd.DataFrame) -> float:
     noise; NaN where there is none.
     """
     least = math.nan
-    for epsilon, gain in sorted(
-        zip(gains["epsilon"], gains["gain"], strict=True), reverse=True, key=lambda one: one[0]
-    ):
+    for epsilon, gain in gains.sort_values("epsilon", ascending=False)[
+        ["epsilon", "gain"]
+    ].itertuples(index=False):
         if not 0 < epsilon < math.inf:
             continue
         if gain.sign < 1:
@@ -154,35 +170,28 @@ def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> TableBlock:
     means = results.groupby(["method", "dataset", *CELL], dropna=False)["auc"].mean().reset_index()
     auc = {cell_name(*name): mean for *name, mean in means.itertuples(index=False, name=None)}
     rows = []
-    for _, row in gains.groupby(["method", "dataset", *CELL[:3]], dropna=False, sort=False):
-        method, dataset, system, shots, rate = row.iloc[0][["method", "dataset", *CELL[:3]]]
+    named = ["method", "dataset", *CELL[:3]]
+    for _, row in gains.groupby(named, dropna=False, sort=False):
+        method, dataset, system, shots, rate = name = row.iloc[0][named]
         by_epsilon = dict(zip(row["epsilon"], row["gain"], strict=True))
-        cells = (
-            _cell(
-                by_epsilon.get(one),
-                auc.get(cell_name(method, dataset, system, shots, rate, one), math.nan),
-            )
-            for one in epsilons
-        )
-        name = (
-            row_label(system, shots, rate, not math.isnan(rate))
-            if is_queried(system)
-            else fitted(method, system)
-        )
         bar, mean = row["over"].iloc[0]
-        first = (
-            TableCell(words.method_name(method)),
-            TableCell(dataset),
-            TableCell(f"{words.system_name(bar)} {words.number(mean)}"),
-            TableCell(name),
+        rows.append(
+            (
+                words.method_name(method),
+                dataset,
+                f"{words.system_name(bar)} {words.number(mean)}",
+                row_label(system, shots, rate, True)
+                if is_queried(system)
+                else fitted(method, system),
+                *(
+                    _cell(by_epsilon.get(epsilon), auc.get(cell_name(*name, epsilon), math.nan))
+                    for epsilon in epsilons
+                ),
+                words.epsilon(better_from(row)),
+            )
         )
-        rows.append((*first, *cells, TableCell(words.epsilon(better_from(row)))))
-    head = (
-        *TableCell.of_text("method", "data set", "over", "answers"),
-        *epsilon_heads(epsilons),
-        TableCell("from ε ="),
-    )
-    return TableBlock("Gain over using no private data", head, tuple(rows))
+    head = ("method", "data set", "over", "answers", *epsilon_heads(epsilons), "from ε =")
+    return TableBlock.of("Gain over using no private data", head, rows, texts=4)
 
 
 def _cell(gain: Gain | None, auc: float) -> TableCell:
@@ -214,25 +223,23 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     bar, mean = bar_of(part, metric)
     said = []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
-        system = row["system"].iloc[0]
-        name, least = (
+        system, least = row["system"].iloc[0], better_from(row)
+        name = (
             answers_named(system, run.manifest.grid.draws)
             if is_queried(system)
-            else fitted(method, system),
-            better_from(row),
+            else fitted(method, system)
         )
+        gains_at = dict(zip(row["epsilon"], row["gain"], strict=True))
         worse = [
-            words.epsilon(one)
-            for one, gain in zip(row["epsilon"], row["gain"], strict=True)
-            if 0 < one < math.inf and gain.sign < 0
+            words.epsilon(epsilon)
+            for epsilon, gain in gains_at.items()
+            if 0 < epsilon < math.inf and gain.sign < 0
         ]
         if math.isnan(least):
-            said.append(
-                f"{name} from no ε "
-                f"on{f', and worse at ε = {words.listing(worse)}' if worse else ''}"
-            )
+            also = f", and worse at ε = {words.listing(worse)}" if worse else ""
+            said.append(f"{name} from no ε on{also}")
         else:
-            gain = row.loc[row["epsilon"] == least, "gain"].iloc[0]
+            gain = gains_at[least]
             said.append(
                 f"{name} from ε = {words.epsilon(least)} on ({words.signed(gain.mean)} ± "
                 f"{gain.half:.3f} there)"
@@ -369,9 +376,9 @@ def noise_variance(manifest: Manifest, method: str, dataset: str, count: float) 
     where it is exact.
     """
     deviations = [
-        one.deviation
-        for one in manifest.evaluation_noise
-        if (one.method, one.dataset) == (method, dataset)
+        noise.deviation
+        for noise in manifest.evaluation_noise
+        if (noise.method, noise.dataset) == (method, dataset)
     ]
     return 2 * (deviations[0] / max(count, 1)) ** 2 if deviations else 0.0
 
@@ -386,12 +393,13 @@ def gains_of(run: Run) -> pd.DataFrame:
 
 
 def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
-    method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
-    own = of_part(run.values, part)
+    method, dataset = part[["method", "dataset"]].iloc[0]
+    own, sign = of_part(run.values, part), -1 if metric == "absolute_error" else 1
     judged = answers_by_cell(own, CELL)
+    whole = run.manifest.majority.get(dataset)
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
         system, count = str(key[0]), float(group["query_count"].mean())
-        bar_system, bar = over = bar_of(part, metric, asked_by(system)[1])
+        over = bar_system, bar = bar_of(part, metric, asked_by(system)[1])
         bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
         bars = own[own["system"] == bar_system].groupby("query")["value"].first()
         means = group[metric].dropna().to_numpy()
@@ -399,32 +407,21 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
             continue
         if not is_queried(system):
             # of all held-out rows, as the classifier is
-            if metric == "accuracy" and dataset in run.manifest.majority:
-                whole = run.manifest.majority[dataset]
-                best, counted = (
-                    (over, bar_count)
-                    if bar_system != "majority" and bar > whole
-                    else (("majority", whole), count)
-                )
-                yield method, dataset, *key, gain_of_means(means, best[1], (count, counted)), best
-            continue
-        if cell_name(*key) in judged and len(bars):
+            if metric != "accuracy" or whole is None:
+                continue
+            if bar_system == "majority" or not bar > whole:
+                over, bar_count = ("majority", whole), count
+            gain = gain_of_means(means, over[1], (count, bar_count))
+        elif cell_name(*key) in judged and len(bars):
             table = judged[cell_name(*key)].dropna(axis=1)
-            differences = (table - bars.reindex(table.columns)).to_numpy() * (
-                -1 if metric == "absolute_error" else 1
-            )
-            scale = float(np.abs(differences).max(initial=0)) if metric == "absolute_error" else 1.0
-            yield method, dataset, *key, gain_of(differences, scale=scale), over
-        elif not math.isnan(bar):
+            differences = (table - bars.reindex(table.columns)).to_numpy() * sign
+            scale = float(np.abs(differences).max(initial=0)) if sign < 0 else 1.0
+            gain = gain_of(differences, scale=scale)
+        elif math.isnan(bar):
+            continue
+        elif metric == "accuracy":
             added = noise_variance(run.manifest, method, dataset, count)
-            if metric == "accuracy":
-                yield (
-                    method,
-                    dataset,
-                    *key,
-                    gain_of_means(means, bar, (count, bar_count), added=added),
-                    over,
-                )
-            else:
-                sign = -1 if metric == "absolute_error" else 1
-                yield method, dataset, *key, gain_over_seeds(sign * means, sign * bar), over
+            gain = gain_of_means(means, bar, (count, bar_count), added=added)
+        else:
+            gain = gain_over_seeds(sign * means, sign * bar)
+        yield method, dataset, *key, gain, over

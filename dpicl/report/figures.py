@@ -1,7 +1,6 @@
 """The figures of a run: accuracy or ROUGE-1 against epsilon or the sampling rate, what baselines
-reach on releases, time by stage.
-
-The figures of a series: a measure by period, a line for each window.
+reach on releases, what private data add, time by stage; and of a series a measure by period, a line
+for each window.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,6 +26,7 @@ from dpicl.report.blocks import (
     Figure,
     Paragraph,
     drawing,
+    legend,
     to_svg,
 )
 from dpicl.report.decision import fitted, leading
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
 _BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+"), "gb": ("--", "2")}
+_RULE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "zorder": 1.5}
+"""How what needs no private data is drawn: a line across."""
 _GAIN_LOOKS = {"icl": ("-", ""), "averaged": ("-.", ""), "lr": ("--", "x"), "gb": (":", "2")}
 """Line and marker, that of the method where there is none."""
 
@@ -107,35 +109,18 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
     place = epsilon_places(part["epsilon"].dropna().unique())
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        by_system = dict(iter(of_dataset.set_index("epsilon").groupby("system")))
         for system, line, also in (("icl", "-", ""), ("averaged", "-.", ", draws averaged")):
-            for i, (shots, group) in enumerate(
-                of_dataset[of_dataset["system"] == system].groupby("shots")
-            ):
-                values, (colour, marker) = group.set_index("epsilon")[metric], _look(i)
-                _epsilon_line(
-                    axes,
-                    values,
-                    place,
-                    f"k = {shots:g}{also}",
-                    colour,
-                    marker=marker,
-                    line=line,
-                    shift=i,
-                )
+            if system in by_system:
+                for i, (shots, group) in enumerate(by_system[system].groupby("shots")):
+                    label, look = f"k = {shots:g}{also}", _Look(*_look(i), line, i)
+                    _epsilon_line(axes, group[metric], place, label, look)
         for colour, (system, (line, marker)) in zip(
             BASELINES, _BASELINE_LOOKS.items(), strict=True
         ):
-            values = of_dataset[of_dataset["system"] == system].set_index("epsilon")[metric]
-            _epsilon_line(
-                axes,
-                values,
-                place,
-                words.SYSTEMS[system],
-                colour,
-                marker=marker,
-                line=line,
-                shift=-1,
-            )
+            if system in by_system:
+                look = _Look(colour, marker, line, -1)
+                _epsilon_line(axes, by_system[system][metric], place, words.SYSTEMS[system], look)
         _draw_baselines(axes, of_dataset, metric)
         _epsilon_axis(axes, place)
         if math.inf in place and len(place) > 1:
@@ -170,27 +155,13 @@ def fitted_figure(results: pd.DataFrame, majority: Mapping[str, float]) -> str:
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
         axes.set_ylim(max(0.0, least - 0.05), 1.0)  # bars of few seeds may reach far below
         for i, (method, system) in enumerate(series):
-            values = of_dataset[
+            own = of_dataset[
                 (of_dataset["method"] == method) & (of_dataset["system"] == system)
-            ].set_index("epsilon")["accuracy"]
-            colour, marker = _look(i)
-            _epsilon_line(
-                axes,
-                values,
-                place,
-                words.fitted_name(method, system),
-                colour,
-                marker=marker,
-                shift=i,
-            )
+            ].set_index("epsilon")
+            label, look = words.fitted_name(method, system), _Look(*_look(i), shift=i)
+            _epsilon_line(axes, own["accuracy"], place, label, look)
         if (name := of_dataset["dataset"].iloc[0]) in majority:
-            axes.axhline(
-                majority[name],
-                color=INK,
-                linewidth=1.1,
-                label=words.SYSTEMS["majority"],
-                zorder=1.5,
-            )
+            axes.axhline(majority[name], label=words.SYSTEMS["majority"], **_RULE)
         _epsilon_axis(axes, place)
 
     return _panels(
@@ -210,15 +181,12 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
         icl = of_dataset[of_dataset["system"] == "icl"]
         for i, ((shots, _), group) in enumerate(icl.groupby(["shots", "epsilon"])):
             of_rate = group.groupby("sampling_rate")[metric].agg(["mean", "std"])
-            label, (colour, marker) = (
-                f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}",
-                _look(i),
-            )
+            colour, marker = _look(i)
             axes.errorbar(
                 of_rate.index * 100,
                 of_rate["mean"],
                 of_rate["std"].fillna(0),
-                label=label,
+                label=f"k = {shots:g}, ε = {words.epsilon(group['epsilon'].iloc[0])}",
                 color=colour,
                 marker=marker,
             )
@@ -248,7 +216,7 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
     least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
-        axes.axhline(0, color=INK, linewidth=1.1, label="best without private data", zorder=1.5)
+        axes.axhline(0, label="best without private data", **_RULE)
         axes.set_ylim(least - 0.15, most + 0.15)  # bars of few seeds may reach far beyond
         for i, (method, system) in enumerate(series):
             own = of_dataset[
@@ -314,6 +282,15 @@ def _method(part: pd.DataFrame) -> str:
     return words.method_name(part["method"].iloc[0])
 
 
+class _Look(NamedTuple):
+    """Of a line, and how far it is shifted."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+    shift: int = 0
+
+
 def _look(i: int) -> tuple[str, str]:
     return SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
 
@@ -334,33 +311,12 @@ def _panels(
         for axes in grid[::columns]:
             axes.set_ylabel(words.MEASURES[metric])
         panels = grid[: len(datasets)]
-        entries = {
-            label: handle
-            for axes in panels
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        if entries:
-            figure.legend(
-                entries.values(),
-                entries.keys(),
-                loc="outside upper left",
-                ncols=2 if metric == "gain" else 4,
-                fontsize=8.5,
-                handlelength=2.6,
-            )
+        legend(figure, panels, 2 if metric == "gain" else 4, 8.5, handle=2.6)
         return to_svg(figure, description)
 
 
 def _epsilon_line(
-    axes: Axes,
-    values: pd.Series,
-    place: dict[float, float],
-    label: str,
-    colour: str,
-    *,
-    marker: str,
-    line: str = "-",
-    shift: int,
+    axes: Axes, values: pd.Series, place: dict[float, float], label: str, look: _Look
 ) -> None:
     """Mean and deviation by epsilon; the step to infinity is dotted. Lines are shifted a little so
     that bars do not overlap.
@@ -369,13 +325,16 @@ def _epsilon_line(
     by_epsilon = by_epsilon[by_epsilon.index.isin(list(place))]
     if by_epsilon.empty:
         return
-    x = [place[epsilon] + 0.016 * shift for epsilon in by_epsilon.index]
+    x, means = (
+        [place[epsilon] + 0.016 * look.shift for epsilon in by_epsilon.index],
+        by_epsilon["mean"],
+    )
     axes.errorbar(
         x,
-        by_epsilon["mean"],
+        means,
         by_epsilon["std"],
-        fmt=marker,
-        color=colour,
+        fmt=look.marker,
+        color=look.colour,
         elinewidth=0.9,
         alpha=0.9,
         linestyle="none",
@@ -383,28 +342,21 @@ def _epsilon_line(
     finite = int((by_epsilon.index != math.inf).sum())
     axes.plot(
         x[:finite],
-        by_epsilon["mean"].iloc[:finite],
-        color=colour,
-        linestyle=line,
-        marker=marker,
+        means.iloc[:finite],
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
         label=label,
     )
     if finite and finite < len(x):
-        axes.plot(x[-2:], by_epsilon["mean"].iloc[-2:], color=colour, linestyle=":", linewidth=1.0)
+        axes.plot(x[-2:], means.iloc[-2:], color=look.colour, linestyle=":", linewidth=1.0)
 
 
 def _draw_baselines(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
     for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
         mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
         if not math.isnan(mean):
-            axes.axhline(
-                mean,
-                color=INK,
-                linewidth=1.1,
-                linestyle=line,
-                label=words.SYSTEMS[system],
-                zorder=1.5,
-            )
+            axes.axhline(mean, linestyle=line, label=words.SYSTEMS[system], **_RULE)
 
 
 def _epsilon_axis(axes: Axes, place: dict[float, float]) -> None:
@@ -436,7 +388,10 @@ def period_figure(
         return Paragraph(f"The figure is left out: {needed}.")
     place = {name: number for number, name in enumerate(all_names)}
     ticks = sorted(
-        {round(one) for one in np.linspace(0, len(all_names) - 1, min(_MOST_NAMES, len(all_names)))}
+        {
+            round(tick)
+            for tick in np.linspace(0, len(all_names) - 1, min(_MOST_NAMES, len(all_names)))
+        }
     )
     with drawing(7.2, 2.6) as figure:
         axes = figure.subplots()

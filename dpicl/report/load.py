@@ -119,6 +119,11 @@ class StatedGuarantee(_Part):
         """The epsilon of the run's grid."""
         return self.epsilon if self.nominal_epsilon is None else self.nominal_epsilon
 
+    @property
+    def total(self) -> float:
+        """What a release costs: under replace-one more than the grid's epsilon, amplified less."""
+        return self.epsilon if self.amplified_epsilon is None else self.amplified_epsilon
+
 
 class EvaluationNoise(_Part):
     """Of noisy counts of right answers on held-out private rows: standard deviation in rows, and
@@ -332,12 +337,11 @@ def load_cells(folder: Path, run: Run) -> Cells:
     its name says.
     """
     known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
-    public = {name for name in known.contracts if is_public(known, name)}
     order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     units = sorted(
         (folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order))
     )
-    return read_cells(units, public)
+    return read_cells(units, partial(is_public, known))
 
 
 def read_values(folder: Path) -> pd.DataFrame:

@@ -1,8 +1,5 @@
 """What a report begins with: the answer in one sentence, a picture, what models read and said, and
-what it cost.
-
-A run in a few lines for a terminal, and on one page: what was protected, what that promises, what
-came of it, and what it cost.
+what it cost; and a run in a few lines for a terminal, and on one page.
 """
 
 from __future__ import annotations
@@ -12,6 +9,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from dpicl.contract.payment import NOBODY_PAYS
 from dpicl.report import words
 from dpicl.report.answer import answer, answerers, signs, suits
 from dpicl.report.answers import constant_sentences
@@ -25,9 +23,9 @@ from dpicl.report.blocks import (
     Paragraph,
     Report,
     TableBlock,
+    TableCell,
 )
-from dpicl.report.blocks import TableCell as Entry
-from dpicl.report.cells import Asked, FirstAnswers
+from dpicl.report.cells import FirstAnswers
 from dpicl.report.decision import (
     BESIDE,
     MOST,
@@ -95,19 +93,14 @@ def _read_and_said(first: FirstAnswers, main: str) -> Iterator[Block]:
             f"The {first.shots} released demonstrations before every query",
             (Code(first.demonstrations),),
         )
-    for one in first.queries:
-        yield Code(one.text)
-        rows = tuple(
-            (Entry(model or main), Entry(bare), Entry(shown), Entry(one.truth))
-            for model, (bare, shown) in one.answers.items()
+    for query in first.queries:
+        yield Code(query.text)
+        heads = TableCell.of_text("asked", "alone", "with them", "truth")
+        rows = (
+            (model or main, bare, shown, query.truth)
+            for model, (bare, shown) in query.answers.items()
         )
-        head = (
-            *Entry.of_text("asked"),
-            Entry("alone", mark="text"),
-            Entry("with them", mark="text"),
-            Entry("truth", mark="text"),
-        )
-        yield TableBlock("Answers", head, rows)
+        yield TableBlock.of("Answers", heads, rows)
 
 
 def cost(run: Run) -> Iterator[str]:
@@ -120,11 +113,7 @@ def cost(run: Run) -> Iterator[str]:
 
 def paid(manifest: Manifest) -> list[str]:
     """What a run was charged, and what is spent in all."""
-    return (
-        ["charged: nothing; the data are public, and the noise is seeded"]
-        if manifest.simulated
-        else manifest.budget
-    )
+    return [NOBODY_PAYS] if manifest.simulated else manifest.budget
 
 
 def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
@@ -136,35 +125,31 @@ def first_lines(run: Run, gains: pd.DataFrame) -> Iterator[str]:
     if suits(few, run.manifest.grid.epsilons):
         yield from signs(few)
     if run.first:
-        yield from map(_line, run.first.queries, [_main(run.manifest)] * len(run.first.queries))
-
-
-def _line(one: Asked, main: str) -> str:
-    said = (
-        f"{model or main} {shown}, without demonstrations {bare}"
-        for model, (bare, shown) in one.answers.items()
-    )
-    return f"“{one.text}” {'; '.join(said)}; the truth is {one.truth}"
+        for query in run.first.queries:
+            said = (
+                f"{model or _main(run.manifest)} {shown}, without demonstrations {bare}"
+                for model, (bare, shown) in query.answers.items()
+            )
+            yield f"“{query.text}” {'; '.join(said)}; the truth is {query.truth}"
 
 
 def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
     metrics, every = main_metrics(run.results), gains_of(run)
     gains = leading(every)
-    draws = run.manifest.grid.draws
     came = [
-        _came(part, metrics[part.index[0]], of_part(gains, part), draws)
+        _came(part, metrics[part.index[0]], of_part(gains, part), run.manifest.grid.draws)
         for part in parts(run.results)
     ]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
+    before, after = _facts(run)
     return [
         *first_lines(run, every),
-        *smaller(run.manifest),
-        *_counted(run),
+        *before,
         *came[:MOST],
         *more,
         *formed(run.forms),
-        *_meaning(run),
+        *after,
         *asked(run.manifest),
         *cost(run),
     ]
@@ -172,26 +157,26 @@ def story(run: Run) -> list[str]:
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets(
-        (
-            *constant_sentences(run.labelled),
-            *smaller(run.manifest),
-            *_counted(run),
-            *promised(run.manifest),
-            *paid(run.manifest),
-            *_meaning(run),
-        )
+    before, after = _facts(run)
+    facts = (
+        *constant_sentences(run.labelled),
+        *before,
+        *promised(run.manifest),
+        *paid(run.manifest),
+        *after,
     )
-    return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
+    blocks = (Bullets(facts), *decision(run, gains_of(run)))
+    return Report(run.manifest.title, about, blocks, ())
 
 
-def _counted(run: Run) -> Iterator[str]:
-    return sentences_of(run.manifest.reports, with_answers=len(run.results) > 0)
-
-
-def _meaning(run: Run) -> list[str]:
-    random = run.manifest.model is not None and not run.manifest.model.trained and len(run.results)
-    return ["the model has random weights: what it answers means nothing"] if random else []
+def _facts(run: Run) -> tuple[list[str], list[str]]:
+    """What must be known before any number is read, and what after it."""
+    has_answers, model = len(run.results) > 0, run.manifest.model
+    is_random = has_answers and model is not None and not model.trained
+    return (
+        [*smaller(run.manifest), *sentences_of(run.manifest.reports, with_answers=has_answers)],
+        ["the model has random weights: what it answers means nothing"] * is_random,
+    )
 
 
 def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:

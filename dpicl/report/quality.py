@@ -1,43 +1,42 @@
-"""How good a release is, as one page.
-
-How good a release of texts is, as one page.
-
-A page over all periods of a series: what is spent, how good each period's rows or averages are, how
-many came, and which columns drift.
+"""How good a release is, of a table or of texts, as one page; and a page over all periods of a
+series: what is spent, how good each period's rows or averages are, how many came, and which columns
+drift.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
+from dpicl.contract.payment import HORIZON_PAID, NOTHING_MORE
 from dpicl.data.reading.queries import load_queries
 from dpicl.ground.errors import LedgerError, ParameterError, SourceError
 from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods import METHODS, tabular
-from dpicl.methods.counted_horizon import Arrays
-from dpicl.quality import Quality, TextQuality
-from dpicl.quality.measures import JUDGED, LEVEL, largest
+from dpicl.methods.counted_horizon import Arrays, CountedHorizon
+from dpicl.quality import Quality, ReleasePoint
 from dpicl.quality.series import (
     MOST_MODELS,
     Drift,
     PeriodAuc,
     PeriodErrors,
     PeriodRows,
-    RowMaker,
+    aucs_by_period,
     drifts,
     errors_by_period,
     rows_by_period,
 )
-from dpicl.quality.texts import N_GRAMS
+from dpicl.quality.texts import N_GRAMS, TextQuality
+from dpicl.quality.worth import JUDGED, LEVEL, largest
 from dpicl.release.horizon import Horizon
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.report.blocks import (
     Block,
-    Figure,
     Pairs,
     Paragraph,
     Report,
@@ -59,114 +58,89 @@ _COUNTED = (
 def quality_page(quality: Quality | TextQuality) -> str:
     """The whole page: HTML that fetches nothing and runs nothing."""
     if isinstance(quality, TextQuality):
-        return to_html(text_report(quality))
+        return to_html(_text_report(quality))
     about = (
-        f"{quality.method}, ε = {quality.epsilon:g}. Computed from what was released alone, so "
-        f"that it costs nothing."
+        f"{quality.method}, ε = {quality.epsilon:g}. Computed from what was released alone, "
+        f"{NOTHING_MORE}."
     )
-    tiles: list[tuple[str, str]] = []
-    opening: list[Block] = []
+    opening: tuple[Block, ...] = ()
     if quality.row_count is not None and quality.effective_rows is not None:
-        tiles += [
+        tiles = (
             ("Effective rows", f"{round(quality.effective_rows):,d}"),
             ("Rows, about", f"{round(quality.row_count):,d}"),
-        ]
-    tiles += [(score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores]
-    if quality.effective_rows is not None:
+            *((score.measure, f"{score.low:.2f} – {score.high:.2f}") for score in quality.scores),
+        )
         rows = "Effective rows: so many rows without noise would have marginals as exact as these."
-        opening = [Pairs(tuple(tiles), are_tiles=True), Paragraph(rows)]
+        opening = Pairs(tiles, are_tiles=True), Paragraph(rows)
     return to_html(
-        Report(f"Quality of {quality.dataset}", about, tuple(opening), tuple(_sections(quality)))
+        Report(f"Quality of {quality.dataset}", about, opening, tuple(_sections(quality)))
     )
 
 
 def _sections(quality: Quality) -> Iterator[Section]:
     for what, marginals in quality.kinds:
         shown = largest(marginals, _MOST)
-        known = any(one.true is not None for one in shown)
-        rows = [
-            (
-                TableCell(" & ".join(one.columns)),
-                _number(one.expected),
-                *([_number(one.true)] if known else []),
-            )
-            for one in shown
-        ]
-        some = (
+        known = 2 + (shown[0].true is not None)  # of benchmarks, what is true too
+        left = (
             ""
             if len(shown) == len(marginals)
             else f": the {len(shown)} largest of {len(marginals)}"
         )
-        head = (
-            *TableCell.of_text("columns"),
-            TableCell("expected"),
-            *([TableCell("true")] if known else []),
-        )
-        yield Section(
-            what.replace(" ", "-"),
-            f"Errors of {what}",
-            (Paragraph(_COUNTED), TableBlock(f"Errors of {what}{some}", head, tuple(rows))),
-        )
-    if quality.scores:
-        head = (
-            *TableCell.of_text("measure"),
-            *map(
-                TableCell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows")
+        table = TableBlock.of(
+            f"Errors of {what}{left}",
+            ("columns", "expected", "true")[:known],
+            (
+                (" & ".join(error.columns), _number(error.expected), _number(error.true))[:known]
+                for error in shown
             ),
         )
-        rows = [
-            (TableCell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised)))
-            for one in quality.scores
-        ]
-        if any(one.true is not None for one in quality.scores):  # on benchmarks
-            head = (*head, TableCell("true"))
-            rows = [
-                (*row, _number(one.true)) for row, one in zip(rows, quality.scores, strict=True)
-            ]
-        yield Section(
-            "classifier",
-            "A classifier",
-            (Paragraph(JUDGED), TableBlock("A classifier", head, tuple(rows))),
+        yield Section(what.replace(" ", "-"), f"Errors of {what}", (Paragraph(_COUNTED), table))
+    if quality.scores:
+        known = 5 + (quality.scores[0].true is not None)
+        heads = (
+            "measure",
+            "estimate",
+            f"{LEVEL:.0%} between",
+            "and",
+            "promised by its own rows",
+            "true",
         )
+        numbers = attrgetter("estimate", "low", "high", "promised", "true")
+        rows = ((score.measure, *map(_number, numbers(score)))[:known] for score in quality.scores)
+        table = TableBlock.of("A classifier", heads[:known], rows)
+        yield Section("classifier", "A classifier", (Paragraph(JUDGED), table))
     if quality.noise:
-        rows = [(TableCell(name), _number(error)) for name, error in quality.noise.items()]
-        noise = TableBlock(
-            "Noise of averages",
-            (*TableCell.of_text("column"), TableCell("share of its range")),
-            tuple(rows),
-        )
-        yield Section("noise", "Noise of averages", (noise,))
+        rows = ((name, _number(error)) for name, error in quality.noise.items())
+        table = TableBlock.of("Noise of averages", ("column", "share of its range"), rows)
+        yield Section("noise", "Noise of averages", (table,))
     if quality.actual is not None:
         pmse = (
             f"pMSE = {quality.actual.pmse:.4f}: 0 where nothing tells released from real rows, at "
             f"most 0.25."
         )
-        variation = [
-            (TableCell(f"{count}"), _number(value))
-            for count, value in quality.actual.total_variation.items()
-        ]
-        trained = [
-            (TableCell(one.model), TableCell(one.measure), _number(one.released), _number(one.real))
-            for one in quality.actual.trained
-        ]
-        counted = TableBlock(
+        counted = TableBlock.of(
             "Total variation",
-            (*TableCell.of_text("number of columns"), TableCell("mean total variation")),
-            tuple(variation),
+            ("number of columns", "mean total variation"),
+            (
+                (f"{count}", _number(value))
+                for count, value in quality.actual.total_variation.items()
+            ),
         )
-        head = (
-            *TableCell.of_text("model", "measure"),
-            TableCell("fitted on released rows"),
-            TableCell("fitted on real rows"),
+        tested = TableBlock.of(
+            "Train on released, test on real",
+            ("model", "measure", "fitted on released rows", "fitted on real rows"),
+            (
+                (trained.model, trained.measure, _number(trained.released), _number(trained.real))
+                for trained in quality.actual.trained
+            ),
+            texts=2,
         )
-        tested = TableBlock("Train on released, test on real", head, tuple(trained))
-        yield Section(
-            "true", "True values", (Paragraph(f"The rows are public. {pmse}"), counted, tested)
-        )
+        about = Paragraph(f"The rows are public. {pmse}")
+        yield Section("true", "True values", (about, counted, tested))
 
 
-def _number(value: float | None) -> TableCell:
-    return TableCell("" if value is None else f"{value:.3f}")
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 _ACCURACY = (
@@ -180,68 +154,66 @@ _DISTANCE = (
 )
 
 
-def text_report(quality: TextQuality) -> Report:
-    """The page as blocks."""
+def _text_report(quality: TextQuality) -> Report:
+    release = quality.release
     about = (
-        f"{quality.method}, ε = {quality.epsilon:g}. {quality.released:,d} released texts beside "
+        f"{release.method}, ε = {release.epsilon:g}. {len(release.texts):,d} released texts beside "
         f"{quality.public:,d} public ones; no private "
-        f"text is read for it, so that it costs nothing."
+        f"text is read for it, {NOTHING_MORE}."
     )
-    tiles = [("Texts", f"{quality.released:,d}"), ("Stand once", f"{quality.distinct:.1%}")]
+    tiles = [("Texts", f"{len(release.texts):,d}"), ("Stand once", f"{quality.distinct:.1%}")]
     tiles += [] if quality.accuracy is None else [("Accuracy", f"{quality.accuracy:.3f}")]
     return Report(
-        f"Quality of {quality.dataset}",
+        f"Quality of {release.dataset}",
         about,
         (Pairs(tuple(tiles), are_tiles=True),),
-        tuple(_text_quality_sections(quality)),
+        tuple(_text_sections(quality)),
     )
 
 
-def _text_quality_sections(quality: TextQuality) -> Iterator[Section]:
+def _text_sections(quality: TextQuality) -> Iterator[Section]:
     if quality.accuracy is not None:
-        fitted = (
-            ("released texts", quality.accuracy),
-            ("as many real texts", quality.real),
-            ("the most frequent label", quality.chance),
-        )
-        yield _section(
+        fitted = {
+            "released texts": quality.accuracy,
+            "as many real texts": quality.real,
+            "the most frequent label": quality.chance,
+        }
+        yield _table_section(
             "A classifier",
             _ACCURACY,
             ("fitted on", "accuracy"),
-            [(name, value) for name, value in fitted if value is not None],
+            {name: (value,) for name, value in fitted.items() if value is not None},
         )
-    grams = [
-        (f"{n}", known, covered)
-        for n, known, covered in zip(N_GRAMS, quality.known, quality.covered, strict=True)
-    ]
-    words = "Of all distinct n-grams of words in a set, the share that the other set has too."
-    yield _section("N-grams", words, ("n", "of released texts", "of public texts"), grams)
+    yield _table_section(
+        "N-grams",
+        "Of all distinct n-grams of words in a set, the share that the other set has too.",
+        ("n", "of released texts", "of public texts"),
+        {
+            f"{n}": shares
+            for n, *shares in zip(N_GRAMS, quality.known, quality.covered, strict=True)
+        },
+    )
     if quality.distance is not None and quality.floor is not None:
-        between = [
-            ("released and public texts", quality.distance),
-            ("halves of the public texts", quality.floor),
-        ]
-        yield _section("Distance", _DISTANCE, ("between", "distance"), between)
-    rows = [
-        (name, one.lower, one.median, one.upper, one.mean)
-        for name, one in (("released", quality.lengths), ("public", quality.public_lengths))
-    ]
-    yield _section(
+        between = {
+            "released and public texts": (quality.distance,),
+            "halves of the public texts": (quality.floor,),
+        }
+        yield _table_section("Distance", _DISTANCE, ("between", "distance"), between)
+    yield _table_section(
         "Lengths",
         "Words of a text.",
         ("texts", "lower quartile", "median", "upper quartile", "mean"),
-        rows,
+        {
+            "released": vars(quality.lengths).values(),
+            "public": vars(quality.public_lengths).values(),
+        },
     )
 
 
-def _section(
-    title: str, text: str, head: tuple[str, ...], rows: Iterable[tuple[str | float, ...]]
+def _table_section(
+    title: str, text: str, heads: Sequence[str], rows: Mapping[str, Iterable[float]]
 ) -> Section:
-    shown = tuple(
-        tuple(TableCell(value if isinstance(value, str) else f"{value:.3f}") for value in row)
-        for row in rows
-    )
-    table = TableBlock(title, (*TableCell.of_text(head[0]), *map(TableCell, head[1:])), shown)
+    table = TableBlock.of(title, heads, ((name, *map(_number, row)) for name, row in rows.items()))
     return Section(title.lower().replace(" ", "-"), title, (Paragraph(text), table))
 
 
@@ -261,9 +233,13 @@ _ERRORS = (
     "{what}. Of rows of all periods until one, and of the last {window} of these; the mean over "
     "columns."
 )
-_BY_LABEL = "columns with the label"
-_BY_GROUP = "columns within each group, then the label and how rows are shared among the groups"
-_OF_MEANS = " A change of a mean is rather missed than feigned."
+_OF_ROWS = "columns with the label", "the shares have", ""
+_OF_AVERAGES = (
+    "columns within each group, then the label and how rows are shared among the groups",
+    "averages or shares have",
+    " A change of a mean is rather missed than feigned.",
+)
+"""What is compared, what changes, and what must be known of it."""
 _AFTER_FEATURES = ("(label)", "(rows of groups)")
 """What is compared beside columns."""
 _AUC = (
@@ -284,23 +260,20 @@ _ONE_ANSWER = "All public rows have one answer, of which no AUC can be told."
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """What the page says: public names, the account, and what follows from published sums and
-    public rows. `untested` is why there is no AUC.
+    """What the page says: the horizon by its public facts, the account, and what follows from
+    published sums and public rows. `untested` is why there is no AUC.
     """
 
-    contract: str
+    point: ReleasePoint
+    series: CountedHorizon[Any, Any]
     statement: str
     account: str
     spent: float
     cap: float | None
-    periods: int
+    window: int
     rows: Sequence[PeriodRows]
     drifts: Sequence[Drift]
-    window: int
-    takes_back: bool
     errors: Sequence[PeriodErrors]
-    error_is: str
-    has_rows: bool
     aucs: Sequence[PeriodAuc]
     public_rows: int
     untested: str
@@ -321,7 +294,7 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
             "contract", dataset, "one with a horizon of periods, `releases.horizon`"
         )
     if not counting.is_series(contract):
-        able = ", ".join(name for name, one in METHODS.items() if one.is_series(contract))
+        able = ", ".join(name for name, method in METHODS.items() if method.is_series(contract))
         raise ParameterError("method", unit.method, f"one that counts a horizon: {able}")
     with open_ledger(settings) as ledger:
         horizon = Horizon.of(ledger, contract, unit, settings)
@@ -331,41 +304,37 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
                 f"{dataset}: no period of this horizon is released; expected `dpicl protect "
                 f"{dataset}` with the same --epsilon, --method and --shots first"
             )
-        account, names, series = (
-            horizon.release.account,
-            contract.releases.calendar.periods,
-            horizon.series,
-        )
-        cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
+        account, series = horizon.release.account, horizon.series
+        names = contract.releases.calendar.periods
+        caps = {paying.name: paying.epsilon_cap for paying in ledger.accounts()}
         spent = ledger.spent(account).epsilon
+    point = ReleasePoint(contract, unit, horizon.cell)
+    cost = counting.releases(contract, unit)[horizon.cell]
     return SeriesFacts(
-        dataset,
-        counting.statement(
-            contract, unit, horizon.cell, counting.releases(contract, unit)[horizon.cell]
-        ),
+        point,
+        series,
+        counting.statement(*point.place, cost),
         account,
         spent,
-        cap,
-        series.periods,
+        caps[account],
+        window,
         rows_by_period(series, released, names),
         drifts(series, released, (*contract.features, *_AFTER_FEATURES), window),
-        window,
-        contract.takes_back,
         errors_by_period(series, released, names, contract.features, window),
-        series.error_is,
-        counting.derive_stage is not None,
-        *_tested(
-            RowMaker(counting, contract, unit, horizon.cell, series), released, settings, window
-        ),
+        *_tested(point, series, released, settings, window),
     )
 
 
 def _tested(
-    rows: RowMaker, released: Sequence[Arrays], settings: Settings, window: int
+    point: ReleasePoint,
+    series: CountedHorizon[Any, Any],
+    released: Sequence[Arrays],
+    settings: Settings,
+    window: int,
 ) -> tuple[list[PeriodAuc], int, str]:
     """On public rows; how many these are; or why there is no AUC."""
-    contract = rows.contract
-    if rows.method.derive_stage is None:
+    contract = point.contract
+    if point.method.derive_stage is None:
         return [], 0, _NO_ROWS
     if contract.label is None:
         return [], 0, _NO_LABEL
@@ -375,162 +344,120 @@ def _tested(
         return [], 0, f"No classifier is tested: {error}."
     if public is None:
         return [], 0, _NO_QUERIES
-    aucs = rows.aucs_by_period(
-        released, contract.releases.calendar.periods, QueryTable(public), window
-    )
+    aucs = aucs_by_period(point, series, released, QueryTable(public), window)
     return aucs, public.num_rows, "" if aucs else _ONE_ANSWER
 
 
 def series_page(facts: SeriesFacts) -> str:
     """The whole page: HTML that fetches nothing and runs nothing."""
-    cap = "none" if facts.cap is None else f"{facts.cap:.4g}"
     tiles = (
-        ("Periods released", f"{len(facts.rows)} of {facts.periods}"),
+        ("Periods released", f"{len(facts.rows)} of {facts.series.periods}"),
         ("ε spent", f"{facts.spent:.4g}"),
-        ("Cap", cap),
+        ("Cap", "none" if facts.cap is None else f"{facts.cap:.4g}"),
     )
-    budget = (
-        f"Account {facts.account}: all periods of this horizon were charged with its first; those "
-        f"to come cost nothing more."
+    paid = Paragraph(HORIZON_PAID.format(account=facts.account))
+    sections = (
+        Section("accuracy", "Accuracy by period", tuple(_accuracy(facts))),
+        Section("drift", "Drift", tuple(_drift(facts))),
+        Section("rows", "Rows by period", tuple(_rows(facts))),
     )
-    opening = (Pairs(tiles, are_tiles=True), Paragraph(budget))
+    opening = Pairs(tiles, are_tiles=True), paid
     return to_html(
-        Report(
-            f"Series of {facts.contract}",
-            facts.statement,
-            opening,
-            (_accuracy(facts), _drift(facts), _rows(facts)),
-        )
+        Report(f"Series of {facts.point.contract.name}", facts.statement, opening, sections)
     )
 
 
-def _accuracy(facts: SeriesFacts) -> Section:
-    recent, names = f"last {facts.window}", [one.period for one in facts.errors]
-    head = (
-        *TableCell.of_text("period"),
-        *map(TableCell, ("all until then", "worst column", recent, "worst column")),
-    )
-    lines = [
-        (
-            TableCell(one.period),
-            TableCell(f"{one.total:.3f}"),
-            TableCell(f"{one.total_worst:.3f}", note=one.worst_column),
-            TableCell(f"{one.recent:.3f}"),
-            TableCell(f"{one.recent_worst:.3f}"),
-        )
-        for one in reversed(facts.errors)
-    ]
+def _accuracy(facts: SeriesFacts) -> Iterator[Block]:
+    recent, names = f"last {facts.window}", [errors.period for errors in facts.errors]
+    yield Paragraph(_ERRORS.format(what=facts.series.error_is, window=facts.window))
     means = {
-        "all until then": [one.total for one in facts.errors],
-        recent: [one.recent for one in facts.errors],
+        "all until then": [errors.total for errors in facts.errors],
+        recent: [errors.recent for errors in facts.errors],
     }
-    shown = (
-        Paragraph(_ERRORS.format(what=facts.error_is, window=facts.window)),
-        period_figure(
-            "Expected error of a column, the mean over columns",
-            names,
-            names,
-            means,
-            "expected error",
+    title = "Expected error of a column, the mean over columns"
+    yield period_figure(title, names, names, means, "expected error")
+    yield TableBlock.of(
+        "Expected error by period",
+        ("period", "all until then", "worst column", recent, "worst column"),
+        (
+            (
+                errors.period,
+                _number(errors.total),
+                TableCell(_number(errors.total_worst), note=errors.worst_column),
+                _number(errors.recent),
+                _number(errors.recent_worst),
+            )
+            for errors in reversed(facts.errors)
         ),
-        TableBlock("Expected error by period", head, tuple(lines)),
     )
-    return Section("accuracy", "Accuracy by period", (*shown, *_aucs(facts, recent, names)))
-
-
-def _aucs(
-    facts: SeriesFacts, recent: str, names: Sequence[str]
-) -> tuple[Paragraph | Figure | TableBlock, ...]:
     if facts.untested:
-        return (Paragraph(facts.untested),)
+        yield Paragraph(facts.untested)
+        return
     some = (
         ""
         if len(facts.aucs) == len(names)
         else f"{MOST_MODELS} of the periods are judged, the first and the last among them."
     )
-    by_way = {
-        "all until then": [one.total for one in facts.aucs],
-        recent: [one.recent for one in facts.aucs],
+    yield Paragraph(_AUC.format(count=facts.public_rows, some=some).rstrip())
+    aucs = {
+        "all until then": [auc.total for auc in facts.aucs],
+        recent: [auc.recent for auc in facts.aucs],
     }
-    head = (
-        *TableCell.of_text("period"),
-        *map(TableCell, ("all until then", "± of so few rows", recent, "± of so few rows")),
-    )
-    lines = [
+    of_models = [auc.period for auc in facts.aucs]
+    yield period_figure("AUC on public rows", names, of_models, aucs, "AUC")
+    yield TableBlock.of(
+        "AUC by period",
+        ("period", "all until then", "± of so few rows", recent, "± of so few rows"),
         (
-            TableCell(one.period),
-            *(
-                TableCell("" if value is None else f"{value:.3f}")
-                for value in (one.total, one.total_deviation, one.recent, one.recent_deviation)
-            ),
-        )
-        for one in reversed(facts.aucs)
-    ]
-    return (
-        Paragraph(_AUC.format(count=facts.public_rows, some=some).rstrip()),
-        period_figure(
-            "AUC on public rows", names, [one.period for one in facts.aucs], by_way, "AUC"
-        ),
-        TableBlock("AUC by period", head, tuple(lines)),
-    )
-
-
-def _rows(facts: SeriesFacts) -> Section:
-    head = (
-        *TableCell.of_text("period"),
-        *map(TableCell, ("rows", "± noise", "all until then", "± noise")),
-    )
-    lines = [
-        (
-            TableCell(one.period),
-            *(
-                TableCell(f"{value:,.0f}")
-                for value in (one.arrived, one.arrived_deviation, one.total, one.total_deviation)
-            ),
-        )
-        for one in reversed(facts.rows)
-    ]
-    said = _ROWS.format(less=", less those that took others back" if facts.takes_back else "")
-    return Section(
-        "rows",
-        "Rows by period",
-        (Paragraph(said), TableBlock("Rows by period", head, tuple(lines))),
-    )
-
-
-def _drift(facts: SeriesFacts) -> Section:
-    what, change = (
-        (_BY_LABEL, "the shares have") if facts.has_rows else (_BY_GROUP, "averages or shares have")
-    )
-    said = _DRIFT.format(
-        window=facts.window,
-        what=what,
-        change=change,
-        columns=len(facts.drifts),
-        one_in=f"{0.05 / max(1, len(facts.drifts)):.2g}",
-        of_means="" if facts.has_rows else _OF_MEANS,
-    )
-    if not facts.drifts:
-        return Section(
-            "drift",
-            "Drift",
             (
-                Paragraph(
-                    f"There is nothing before the last {facts.window} periods to compare them with."
-                ),
-            ),
-        )
-    head = (
-        *TableCell.of_text("column"),
-        *map(TableCell, ("chi-square", "degrees", "chance without drift")),
+                auc.period,
+                *map(_number, (auc.total, auc.total_deviation, auc.recent, auc.recent_deviation)),
+            )
+            for auc in reversed(facts.aucs)
+        ),
     )
-    lines = [
+
+
+def _rows(facts: SeriesFacts) -> Iterator[Block]:
+    less = ", less those that took others back" if facts.point.contract.takes_back else ""
+    yield Paragraph(_ROWS.format(less=less))
+    yield TableBlock.of(
+        "Rows by period",
+        ("period", "rows", "± noise", "all until then", "± noise"),
         (
-            TableCell(one.column),
-            TableCell("" if one.statistic is None else f"{one.statistic:.1f}"),
-            TableCell(f"{one.degrees}"),
-            TableCell("too few rows" if one.chance is None else f"{one.chance:.2g}"),
+            (period, *(f"{value:,.0f}" for value in numbers))
+            for period, *numbers in (vars(rows).values() for rows in reversed(facts.rows))
+        ),
+    )
+
+
+def _drift(facts: SeriesFacts) -> Iterator[Block]:
+    if not facts.drifts:
+        yield Paragraph(
+            f"There is nothing before the last {facts.window} periods to compare them with."
         )
-        for one in facts.drifts
-    ]
-    return Section("drift", "Drift", (Paragraph(said), TableBlock("Drift", head, tuple(lines))))
+        return
+    what, change, of_means = _OF_ROWS if facts.point.method.derive_stage else _OF_AVERAGES
+    yield Paragraph(
+        _DRIFT.format(
+            window=facts.window,
+            what=what,
+            change=change,
+            columns=len(facts.drifts),
+            one_in=f"{0.05 / len(facts.drifts):.2g}",
+            of_means=of_means,
+        )
+    )
+    yield TableBlock.of(
+        "Drift",
+        ("column", "chi-square", "degrees", "chance without drift"),
+        (
+            (
+                drift.column,
+                "" if drift.statistic is None else f"{drift.statistic:.1f}",
+                f"{drift.degrees}",
+                "too few rows" if drift.chance is None else f"{drift.chance:.2g}",
+            )
+            for drift in facts.drifts
+        ),
+    )

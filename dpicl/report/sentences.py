@@ -1,15 +1,12 @@
-"""Sentences of a report: what was run, how its answers came about, and how to read its metrics.
-
-What a report says of clients' reports: how many of each kind there were, what clients are promised,
-and what randomised response leaves.
-
-Of released texts the share that has the form their contract states: sentences for a report and a
-terminal.
+"""Sentences of a report: what was run, how its answers came about, and how to read its metrics; on
+clients' reports how many of each kind there were, what clients are promised, and what randomised
+response leaves; and how many released texts have the form that their contract states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import pandas as pd
 
@@ -17,7 +14,7 @@ from dpicl.contract.periods import ONCE
 from dpicl.data.text_files import FORM_WORDS, Formed
 from dpicl.models.kinds import kind_named
 from dpicl.report import words
-from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock, TableCell
+from dpicl.report.blocks import Block, Heading, Paragraph, TableBlock
 from dpicl.report.cells import is_released, place_of
 from dpicl.report.load import Energy, Forms, Manifest, Model
 from dpicl.report.tables import of_numbers, of_texts
@@ -58,7 +55,7 @@ def answers(counts: Mapping[str, float]) -> str:
 
 def asked(manifest: Manifest) -> list[str]:
     """How models were asked where public questions decided, and by what means."""
-    return [f"{name} is {one.sentence}" for name, one in manifest.asked.items()]
+    return [f"{name} is {found.sentence}" for name, found in manifest.asked.items()]
 
 
 def measured(manifest: Manifest) -> list[str]:
@@ -84,8 +81,8 @@ def measured(manifest: Manifest) -> list[str]:
         "charged epsilon {:.4g} for every seed."
     )
     charged = [
-        noisy.format(words.method_name(one.method), one.dataset, one.deviation, one.epsilon)
-        for one in manifest.evaluation_noise
+        noisy.format(words.method_name(noise.method), noise.dataset, noise.deviation, noise.epsilon)
+        for noise in manifest.evaluation_noise
     ]
     return [*nothing, *charged]
 
@@ -95,15 +92,15 @@ def smaller(manifest: Manifest) -> list[str]:
     takes.
     """
     said = []
-    for one in manifest.smaller_than_published:
+    for less in manifest.smaller_than_published:
         noise = (
             f"{words.method_name(each.method)} at ε = {words.epsilon(each.epsilon)}: {each.here}, "
             f"on the published set {each.published}"
-            for each in one.noise
+            for each in less.noise
         )
         said.append(
-            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} "
-            f"texts{' of a label' if one.of_label else ''} where {one.published:,} were "
+            f"{less.dataset} is the slice {less.slice}, with at least {less.here:,} "
+            f"texts{' of a label' if less.of_label else ''} where {less.published:,} were "
             f"published; the same ε "
             f"takes more noise. {'; '.join(noise)}. A paper's numbers are for the published set."
         )
@@ -170,7 +167,7 @@ def bold_is(results: pd.DataFrame) -> str:
 def beside(manifest: Manifest) -> Iterator[str]:
     """Whose answers rows are that name a model, and the others."""
     if manifest.beside and manifest.model:
-        others = words.listing([one.name for one in manifest.beside])
+        others = words.listing([model.name for model in manifest.beside])
         yield (
             f"Rows that name {others} are answers to the same prompts, the others are those of "
             f"{manifest.model.name}."
@@ -257,64 +254,53 @@ def sentences_of(counted: Sequence[Counted], *, with_answers: bool) -> Iterator[
     """Of each collection: its reports by kind, its name and promise, and its noise, in sentences
     for the first screen; and what intervals of accuracies do not hold, in a run with answers.
     """
-    for place, one in enumerate(counted):
-        which = f"ε = {words.epsilon(one.epsilon)}" + (
-            f", period {one.period}" if one.period != ONCE else ""
-        )
-        yield f"Clients' reports, {which}: {one.received}"
-        if one.statement not in (before.statement for before in counted[:place]):
-            yield one.statement
+    stated = set()
+    for collection in counted:
+        period = "" if collection.period == ONCE else f", period {collection.period}"
+        epsilon = words.epsilon(collection.epsilon)
+        yield f"Clients' reports, ε = {epsilon}{period}: {collection.received}"
+        if collection.statement not in stated:
+            yield collection.statement
+        stated.add(collection.statement)
         yield (
-            f"The release is {one.release[:_SHOWN]}, named by what was counted: further reports "
-            f"make another one, and the same ones the same bytes."
+            f"The release is {collection.release[:_SHOWN]}, named by what was counted: further "
+            f"reports make another one, and the same ones the same bytes."
         )
-        if one.errors:
-            yield _noise(one)
-    if with_answers and any(one.errors for one in counted):
+        if collection.errors:
+            name, worst = max(collection.errors.items(), key=itemgetter(1))
+            best = min(collection.errors.values())
+            least = "" if best == worst else f"{100 * best:.2g} % to "
+            yield (
+                f"Error bars of randomised response: shares of a column are off by "
+                f"{least}{100 * worst:.2g} % ({name}) on average."
+            )
+    if with_answers and any(collection.errors for collection in counted):
         yield (
             "Intervals of accuracies are over queries, and do not hold the noise of randomised "
             "response."
         )
 
 
-def _noise(one: Counted) -> str:
-    name, worst = max(one.errors.items(), key=lambda column: column[1])
-    best = min(one.errors.values())
-    least = "" if best == worst else f"{100 * best:.2g} % to "
-    return (
-        f"Error bars of randomised response: shares of a column are off by "
-        f"{least}{100 * worst:.2g} % ({name}) on average."
-    )
-
-
 def section(counted: Sequence[Counted]) -> list[Block]:
     """The same as tables."""
     blocks: list[Block] = []
-    for one in counted:
+    for collection in counted:
         about = (
-            f"collection {one.collection[:_SHOWN]}, {one.design}, ε = {words.epsilon(one.epsilon)}"
+            f"collection {collection.collection[:_SHOWN]}, {collection.design}, "
+            f"ε = {words.epsilon(collection.epsilon)}"
         )
-        if one.sending_epsilon is not None:
-            about += f", of one sending {words.epsilon(one.sending_epsilon)}"
-        kinds = tuple(
-            (TableCell(kind), TableCell(f"{number:,}"))
-            for kind, number in one.received.kinds.items()
-        )
+        if collection.sending_epsilon is not None:
+            about += f", of one sending {words.epsilon(collection.sending_epsilon)}"
         label = f"Reports by kind: {about}"
-        blocks += [
-            Heading(label),
-            TableBlock(label, (*TableCell.of_text("kind"), TableCell("reports")), kinds),
-        ]
-        if one.errors:
-            errors = tuple(
-                (TableCell(name), TableCell(words.number(error)))
-                for name, error in one.errors.items()
-            )
+        kinds = ((kind, f"{number:,}") for kind, number in collection.received.kinds.items())
+        blocks += [Heading(label), TableBlock.of(label, ("kind", "reports"), kinds)]
+        if collection.errors:
+            errors = ((name, words.number(error)) for name, error in collection.errors.items())
             label = "Errors of columns by randomised response"
             blocks += [
                 Heading(label),
                 Paragraph(WHAT_ERRORS_ARE, "small"),
-                TableBlock(label, (*TableCell.of_text("column"), TableCell("error")), errors),
+                TableBlock.of(label, ("column", "error"), errors),
             ]
     return blocks
 
@@ -326,22 +312,20 @@ def formed(units: Iterable[Forms]) -> Iterator[str]:
     found: dict[tuple[str, str], dict[str, Formed]] = {}
     for unit in units:
         of_set = found.setdefault((unit.method, unit.dataset), {})
-        for key, one in unit.cells.items():
+        for key, forms in unit.cells.items():
             if is_released(key):
                 system, epsilon, *_ = place_of(key)
-                name = (
-                    f"{'' if system == 'icl' else f'{words.system_name(system)}, '}ε = "
-                    f"{words.epsilon(epsilon)}"
-                )
-                before = of_set.get(name, Formed(one.form, 0, 0))
+                variant = "" if system == "icl" else f"{words.system_name(system)}, "
+                name = f"{variant}ε = {words.epsilon(epsilon)}"
+                before = of_set.get(name, Formed(forms.form, 0, 0))
                 of_set[name] = Formed(
-                    one.form, before.having + one.having, before.texts + one.texts
+                    forms.form, before.having + forms.having, before.texts + forms.texts
                 )
     for (method, dataset), by_name in found.items():
         if by_name:
             form = FORM_WORDS[next(iter(by_name.values())).form]
             shares = "; ".join(
-                f"{one.having} of {one.texts} at {name}" for name, one in by_name.items()
+                f"{forms.having} of {forms.texts} at {name}" for name, forms in by_name.items()
             )
             yield (
                 f"{words.method_name(method)} on {dataset}: released texts that are {form}, as "

@@ -1,7 +1,5 @@
-"""Tables: accuracy over seeds beside the majority label and the paper; seconds by stage; guarantees
-beside the paper's Table V, and errata.
-
-The numbers that the papers print for the cells of a report.
+"""Tables: accuracy over seeds beside the majority label and what papers print; seconds by stage;
+guarantees beside the paper's Table V, and errata.
 """
 
 from __future__ import annotations
@@ -9,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -30,7 +29,7 @@ from dpicl.methods.published import (
     table_v,
 )
 from dpicl.report import words
-from dpicl.report.blocks import TableBlock, TableCell
+from dpicl.report.blocks import AnyCell, TableBlock, TableCell
 from dpicl.report.cells import anchor
 from dpicl.report.load import StatedGuarantee
 from dpicl.runs.chain import stages
@@ -75,7 +74,7 @@ def metric_tables(
 
 def cell_name(*parts: object) -> tuple[object, ...]:
     """What names a cell, without NaN, which is not equal to itself."""
-    return tuple(None if isinstance(one, float) and math.isnan(one) else one for one in parts)
+    return tuple(None if isinstance(part, float) and math.isnan(part) else part for part in parts)
 
 
 def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -96,18 +95,16 @@ def has_several_rates(results: pd.DataFrame) -> bool:
     return bool((icl.groupby(["method", "dataset"])["sampling_rate"].nunique() > 1).any())
 
 
-def of_texts(results: pd.DataFrame) -> pd.Series:
+def of_texts(results: pd.DataFrame, metric: str = "rouge1") -> pd.Series:
     """Which rows belong to a method and data set whose answers are whole texts, measured by ROUGE-1
-    and not by accuracy alone.
+    and not by accuracy alone; or that has another such metric.
     """
-    return results.groupby(["method", "dataset"])["rouge1"].transform("count") > 0
+    return results.groupby(["method", "dataset"])[metric].transform("count") > 0
 
 
 def of_numbers(results: pd.DataFrame) -> pd.Series:
-    """Which rows belong to a method and data set whose answers are numbers, measured by their
-    error.
-    """
-    return results.groupby(["method", "dataset"])["absolute_error"].transform("count") > 0
+    """The same of answers that are numbers, measured by their error."""
+    return of_texts(results, "absolute_error")
 
 
 def main_metrics(results: pd.DataFrame) -> pd.Series:
@@ -164,9 +161,9 @@ def spread(values: pd.Series) -> str:
     )
 
 
-def epsilon_heads(epsilons: Iterable[float]) -> tuple[TableCell, ...]:
+def epsilon_heads(epsilons: Iterable[float]) -> tuple[str, ...]:
     """Heads of columns by nominal epsilon."""
-    return tuple(TableCell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
+    return tuple(f"ε = {words.epsilon(epsilon)}" for epsilon in epsilons)
 
 
 def _table(
@@ -178,58 +175,48 @@ def _table(
     anchors: Container[str],
 ) -> TableBlock:
     several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
-    rows = []
+    method, dataset = part[["method", "dataset"]].iloc[0]
+    asked = part[~_needs_no_shots(part)]
+    rows: list[list[AnyCell]] = []
     for system in sorted(
-        part.loc[~_needs_no_shots(part), "system"].unique(),
+        asked["system"].unique(),
         key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER)),
     ):
         queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
-        for (shots, rate), group in part[part["system"] == system].groupby(
+        beside = [
+            spread(part.loc[part["system"] == other, metric]) if queried else words.DASH
+            for other in ("majority", bare(asked_by(system)[1]))
+        ]
+        for (shots, rate), group in asked[asked["system"] == system].groupby(
             ["shots", "sampling_rate"], dropna=False
         ):
-            name = cell_name(*part[["method", "dataset"]].iloc[0], system, shots, rate)
-            cells = (
-                _cell(group, metric, one, quoted, is_main and (*name, one) in better, several)
-                for one in epsilons
-            )
-            without = ("majority", bare(asked_by(system)[1]))
-            beside = (
-                TableCell(
-                    spread(part.loc[part["system"] == one, metric]) if queried else words.DASH
+            cells: list[AnyCell] = []
+            for epsilon in epsilons:
+                name = anchor(method, dataset, system, epsilon, shots, rate)
+                cell = replace(
+                    _cell(group, metric, epsilon, several),
+                    quoted=quoted.quote(group.iloc[0], metric, epsilon) if quoted else "",
+                    link=name if name in anchors else "",
                 )
-                for one in without
-            )
-            names = (
-                anchor(
-                    part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate
-                )
-                for epsilon in epsilons
-            )
-            linked = (
-                replace(cell, link=name if name in anchors else "")
-                for cell, name in zip(cells, names, strict=True)
-            )
-            rows.append((TableCell(row_label(system, shots, rate, several)), *linked, *beside))
+                stands_out = cell_name(method, dataset, system, shots, rate, epsilon) in better
+                is_known = cell.text != words.DASH
+                cells.append(replace(cell, mark="above" * (is_main and stands_out and is_known)))
+            rows.append([row_label(system, shots, rate, several), *cells, *beside])
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby(
         "epsilon"
     )["amplified_epsilon"]
     amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
-    notes = (
-        f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons
-    )
-    heads = (
-        replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True)
-    )
-    head = (
-        *TableCell.of_text(""),
-        *heads,
+    head: list[AnyCell] = [
+        "",
+        *(
+            TableCell(name, f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "")
+            for name, epsilon in zip(epsilon_heads(epsilons), epsilons, strict=True)
+        ),
         *(TableCell(name, mark="aside") for name in _OWN_COLUMNS),
-    )
-    title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
-    counts = part.loc[
-        part["system"].map(is_queried) & ~_needs_no_shots(part), "query_count"
-    ].dropna()
+    ]
+    title = f"{words.method_name(method)}, {dataset}"
+    counts = asked.loc[asked["system"].map(is_queried), "query_count"].dropna()
     if len(counts):
         low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -237,7 +224,7 @@ def _table(
             f" ({count} {'query' if high == 1 else 'queries'}, {seeds} "
             f"{'seed' if seeds == 1 else 'seeds'})"
         )
-    return TableBlock(title, head, tuple(rows))
+    return TableBlock.of(title, head, rows)
 
 
 def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
@@ -263,23 +250,19 @@ def fitted_means(results: pd.DataFrame) -> TableBlock | None:
     )
     means = per_set.mean(axis=1, skipna=False)
     epsilons = tuple(sorted(fitted["epsilon"].dropna().unique()))
-    rows = []
-    for method, system in series:
-        cells = (
-            TableCell(words.number(means.get((method, system, epsilon)))) for epsilon in epsilons
-        )
-        rows.append(
+    return TableBlock.of(
+        "Mean accuracy of the baselines",
+        (f"mean of {fitted['dataset'].nunique()} data sets", "fitted on", *epsilon_heads(epsilons)),
+        (
             (
-                TableCell(words.SYSTEMS[system.partition("-")[0]]),
-                TableCell(words.fitted_name(method, system)),
-                *cells,
+                words.SYSTEMS[system.partition("-")[0]],
+                words.fitted_name(method, system),
+                *(words.number(means.get((method, system, epsilon))) for epsilon in epsilons),
             )
-        )
-    head = (
-        *TableCell.of_text(f"mean of {fitted['dataset'].nunique()} data sets", "fitted on"),
-        *epsilon_heads(epsilons),
+            for method, system in series
+        ),
+        texts=2,
     )
-    return TableBlock("Mean accuracy of the baselines", head, tuple(rows))
 
 
 def is_queried(system: str) -> bool:
@@ -287,38 +270,16 @@ def is_queried(system: str) -> bool:
     return system.partition("-")[0] not in FITTED
 
 
-def _cell(
-    group: pd.DataFrame,
-    metric: str,
-    epsilon: float,
-    paper: Paper | None,
-    stands_out: bool,
-    show_amplified: bool,
-) -> TableCell:
+def _cell(group: pd.DataFrame, metric: str, epsilon: float, show_amplified: bool) -> TableCell:
     """One row's cell."""
-    here = group[group["epsilon"] == epsilon]
+    here, seeds = group[group["epsilon"] == epsilon], group["seed"].nunique()
     values = here[metric].dropna()
-    row, printed = group.iloc[0], ""
-    if paper:
-        shots = None if math.isnan(row["shots"]) else int(row["shots"])
-        number = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-        # two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a
-        # deviation: `.783`
-        if number:
-            decimals = 3 if number[1] is None else 2
-            short = (
-                f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "")
-                for value in number
-                if value is not None
-            )
-            printed = f"paper {' ± '.join(short)}"
     if values.empty:
-        return TableCell(words.DASH, quoted=printed)
-    seed_count = group["seed"].nunique()
-    notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
+        return TableCell(words.DASH)
+    notes = [f"{len(values)} of {seeds} seeds"] if len(values) < seeds else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    return TableCell(spread(values), ", ".join(notes), printed, "above" if stands_out else "")
+    return TableCell(spread(values), ", ".join(notes))
 
 
 def _common(amplified: pd.Series) -> float:
@@ -344,62 +305,38 @@ def guarantee_table(guarantees: list[StatedGuarantee]) -> TableBlock:
     private = [stated for stated in guarantees if not math.isinf(stated.grid_epsilon)]
     epsilons = tuple(sorted({stated.grid_epsilon for stated in private}))
     rates: dict[tuple[str, str], set[float | None]] = {}
-    by_row: dict[
-        tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]
-    ] = {}
+    by_row: dict[tuple[Any, ...], dict[float, StatedGuarantee]] = {}
+    named = attrgetter(
+        "method", "system", "dataset", "sampling_rate", "delta", "neighbours", "unit"
+    )
     for stated in private:
         rates.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
-        key = (
-            stated.method,
-            stated.system,
-            stated.dataset,
-            stated.sampling_rate,
-            stated.unit,
-            stated.neighbours,
-            stated.delta,
-        )
-        by_row.setdefault(key, {})[stated.grid_epsilon] = stated
+        by_row.setdefault(named(stated), {})[stated.grid_epsilon] = stated
     rows = []
-    for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
+    for (method, system, dataset, rate, delta, *protected), row in by_row.items():
         several = len(rates[method, dataset]) > 1
-        cells = []
-        for found in map(row.get, epsilons):
-            total = (
-                None
-                if found is None
-                else found.epsilon
-                if found.amplified_epsilon is None
-                else found.amplified_epsilon
-            )
-            printed = None if several or found is None else _printed(found)
-            if total is None or printed is None:
-                cells.append(TableCell(words.number(total)))
-                continue
-            differs = ", differs" * (abs(total - printed) >= 0.001)
-            cells.append(
-                TableCell(
-                    words.number(total),
-                    quoted=f"paper {words.number(printed)}{differs}",
-                    mark=differs.removeprefix(", "),
-                )
-            )
         label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
         label += "" if system == "icl" else f", {words.system_name(system)}"
-        rows.append(
-            (
-                TableCell(words.method_name(method)),
-                TableCell(label),
-                *cells,
-                *map(TableCell, (f"{delta:g}", neighbours, unit)),
-            )
-        )
-    head = (
-        *TableCell.of_text("method", "data set"),
-        *epsilon_heads(epsilons),
-        TableCell("δ"),
-        *TableCell.of_text("neighbours", "unit"),
+        cells = (_loss(row.get(epsilon), several) for epsilon in epsilons)
+        rows.append((words.method_name(method), label, *cells, f"{delta:g}", *protected))
+    head: list[AnyCell] = ["method", "data set", *epsilon_heads(epsilons), "δ"]
+    head += TableCell.of_text("neighbours", "unit")
+    return TableBlock.of("Guarantees", head, rows, texts=2)
+
+
+def _loss(stated: StatedGuarantee | None, several_rates: bool) -> TableCell:
+    """What a release costs, beside what the paper prints for one rate."""
+    if stated is None:
+        return TableCell(words.DASH)
+    printed = None if several_rates else _printed(stated)
+    if printed is None:
+        return TableCell(words.number(stated.total))
+    differs = ", differs" * (abs(stated.total - printed) >= 0.001)
+    return TableCell(
+        words.number(stated.total),
+        quoted=f"paper {words.number(printed)}{differs}",
+        mark=differs.removeprefix(", "),
     )
-    return TableBlock("Guarantees", head, tuple(rows))
 
 
 def _printed(stated: StatedGuarantee) -> float | None:
@@ -476,6 +413,22 @@ class Paper:
             & {name for name, value in chosen.items() if value is not None}
         }
         return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, aggregations)
+
+    def quote(self, row: pd.Series, metric: str, epsilon: float) -> str:
+        """What is printed for a result, as most papers print it: two decimals without the leading
+        zero, `.78 ± .01`; three without a deviation, `.783`. Empty where nothing is.
+        """
+        shots = None if math.isnan(row["shots"]) else int(row["shots"])
+        cell = row["method"], row["dataset"], metric, row["system"], shots, epsilon
+        if (number := self.number(*cell)) is None:
+            return ""
+        decimals = 3 if number[1] is None else 2
+        short = (
+            f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "")
+            for value in number
+            if value is not None
+        )
+        return f"paper {' ± '.join(short)}"
 
     def number(
         self, method: str, dataset: str, metric: str, system: str, shots: int | None, epsilon: float

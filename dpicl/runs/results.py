@@ -20,6 +20,7 @@ import dpicl
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.base import IN_FULL
 from dpicl.contract.load import contract_digest, edition
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.contract.text import PUBLISHED
 from dpicl.data.reading.encode import label_codes
@@ -31,7 +32,6 @@ from dpicl.methods.base import CellCost, Method
 from dpicl.methods.evaluation import majority, results_frame_columns
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.row_method import RowMethod
-from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.release.releases import spending_sentence
 from dpicl.release.rows import TEST
 from dpicl.runs.artefacts import MADE, RESULTS
@@ -200,7 +200,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         },
         "command": command_of(plan, typed_places(plan, settings)),
         "majority": _majority(folder, units, settings),
-        "budget": [NOTHING_CHARGED]
+        "budget": [CLIENTS_PAY]
         if plan.pipeline.reports
         else spending_sentences(folder, plan.units, settings),
         **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),

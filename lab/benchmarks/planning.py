@@ -22,7 +22,8 @@ from dpicl.data.reading.parse import typed_table
 from dpicl.data.reading.source import load_source
 from dpicl.ground.types import PrivateTable
 from dpicl.home.settings import Settings
-from dpicl.quality.outlook import Outlook, TablePlan, plan_table
+from dpicl.quality import Quality
+from dpicl.quality.outlook import TablePlan, plan_table
 from dpicl.quality.simulate import Candidate, Population, candidates, fitted_quality, measure
 from lab.benchmarks.figures import Figures, bench, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand
@@ -259,36 +260,37 @@ class Compared:
                 _outlook(plan, ways[place], epsilon),
                 [trial.outcomes[place, epsilon] for trial in trials],
             )
-            losses = [
-                made.truth.auc - outcome.quality.auc for outcome in outcomes if outcome.quality
-            ]
-            assert outlook.auc_loss is not None
+            losses = [made.truth.auc - one.quality.auc for one in outcomes if one.quality]
+            loss, low = -outlook.value, (outlook.auc_interval or (0.0,))[0]
+            half = (outlook.auc or 0.0) - low
             true[place, epsilon] = float(np.mean(losses))
             self.releases.append(
                 f"{ways[place].method:10} {ways[place].options.get('design', ''):12} {epsilon:g}"
             )
-            self.losses.append(outlook.auc_loss.mean - true[place, epsilon])
+            self.losses.append(loss - true[place, epsilon])
             self.covered.append(
-                float(
-                    np.mean(
-                        [
-                            abs(loss - outlook.auc_loss.mean) <= outlook.auc_loss.half
-                            for loss in losses
-                        ]
-                    )
-                )
+                float(np.mean([abs(true_loss - loss) <= half for true_loss in losses]))
             )
             if outlook.pairs:
                 columns, pairs = (
-                    np.mean([list(getattr(outcome, name).values()) for outcome in outcomes])
-                    for name in ("columns", "pairs")
+                    np.mean(
+                        [
+                            error
+                            for outcome in outcomes
+                            for names, error in outcome.errors.items()
+                            if len(names) == count
+                        ]
+                    )
+                    for count in (1, 2)
                 )
                 self.columns.append(outlook.column_error / float(columns) - 1)
                 self.pairs.append((outlook.pair_error or 0.0) / float(pairs) - 1)
         for epsilon in EPSILONS:
             best = plan.best(epsilon, plan.middle)
             chosen = next(
-                place for place, way in enumerate(ways) if _outlook(plan, way, epsilon) is best
+                place
+                for place, way in enumerate(ways)
+                if _outlook(plan, way, epsilon) is best.quality
             )
             self.regrets.append(
                 true[chosen, epsilon] - min(loss for (_, at), loss in true.items() if at == epsilon)
@@ -318,12 +320,11 @@ class Compared:
             )
 
 
-def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
+def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Quality:
     return next(
-        outlook
+        outlook.quality
         for outlook in plan.outlooks
-        if (outlook.method, outlook.options, outlook.shots, outlook.epsilon)
-        == (way.method, way.options, way.shots, epsilon)
+        if (outlook.way, outlook.epsilon) == (way, epsilon)
     )
 
 

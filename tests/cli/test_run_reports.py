@@ -14,12 +14,12 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.periods import clock, period_before
 from dpicl.data.report_counts import Closed, Parted
 from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
 from dpicl.methods.collection import DESIGNS
-from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.release.pipelines import Reports, load_pipelines
 from dpicl.report import report_steps
 from dpicl.report.sentences import sentences_of
@@ -137,7 +137,7 @@ def test_a_run_counts_reports_and_reads_no_row_and_charges_nobody_and_names_no_c
     ):
         assert phrase in opening
     measured = rows(run / "results.csv")
-    assert NOTHING_CHARGED in report and {"icl", "lr"} <= {row["system"] for row in measured}
+    assert CLIENTS_PAY in report and {"icl", "lr"} <= {row["system"] for row in measured}
     assert {row["auc"] for row in measured} - {""}, "public queries were asked"
     manifest = (run / "manifest.json").read_text()
     assert str(shop_place.root) not in manifest, "a path of this machine"
@@ -462,5 +462,5 @@ def test_a_mistake_is_one_sentence(
 
 def test_a_dry_run_and_a_forecast_say_that_nothing_is_charged(shop_place: Place, cli: Cli) -> None:
     planned(shop_place, schedule={"cron": "0 2 * * *"})
-    assert NOTHING_CHARGED in cli("run nightly --dry-run")
+    assert CLIENTS_PAY in cli("run nightly --dry-run")
     assert "nightly: no account is charged" in cli("forecast")

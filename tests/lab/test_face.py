@@ -20,8 +20,9 @@ runs.stage session
 """
 """Modules besides: a name that is not here is dpicl's own."""
 MEASURED = """
-cli.app cli.ask installation.clean quality.outlook quality.simulate release.certificate_issue
-release.one_release release.request release.table_files runs.draw runs.evaluate
+cli.app cli.ask installation.clean quality quality.outlook quality.simulate
+release.certificate_issue release.one_release release.request release.table_files runs.draw
+runs.evaluate
 """
 """Modules besides, that only benchmarks may import."""
 

@@ -30,7 +30,7 @@ from dpicl.methods import METHODS, Options, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
-from dpicl.methods.noise import noisy_releases
+from dpicl.quality.worth import noisy_releases
 from dpicl.release.horizon import entering_counts
 from tests.library.examples import seeded
 from tests.library.series_contracts import NAME, series_contract, series_tree, visit
@@ -413,5 +413,5 @@ def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() ->
     """Gaussian noise has a largest epsilon, which the search for a better one may not trip over."""
     contract = series_contract(tree() | {"population": 1})
     (noisy,) = noisy_releases(contract, replace(unit(), epsilons=(400.0,)))
-    assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.sentence
+    assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.warning
     assert not list(noisy_releases(contract, unit(), rows=10**6))

@@ -18,8 +18,8 @@ from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.noise import NOTABLE, check_noise, noisy_releases
 from dpicl.methods.options import GdpOptions, PateOptions
+from dpicl.quality.worth import NOTABLE, check_noise, noisy_releases
 from tests.library.examples import random_table
 
 
@@ -57,8 +57,8 @@ def test_a_followed_draft_at_epsilon_1_is_refused() -> None:
     ):
         check_noise(payments(200), unit("gdp_tabicl", 1.0), anyway=False)
     (noisy,) = noisy_releases(payments(200), unit("gdp_tabicl", 1.0))
-    assert noisy.hopeless and not any(
-        one.hopeless for one in noisy_releases(payments(200), unit("gdp_tabicl", noisy.enough))
+    assert noisy.is_hopeless and not any(
+        one.is_hopeless for one in noisy_releases(payments(200), unit("gdp_tabicl", noisy.enough))
     )
 
 

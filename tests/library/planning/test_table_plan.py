@@ -14,8 +14,9 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.ground.errors import ParameterError
 from dpicl.methods import METHODS
+from dpicl.quality.measures import answer_quality
 from dpicl.quality.outlook import Interval, TablePlan, plan_table
-from dpicl.quality.simulate import FRESH, candidates, population, quality_of
+from dpicl.quality.simulate import FRESH, candidates, population
 from tests.harness import call_main, complaint
 from tests.library.examples import CONTRACTS, private_contract, small_contract
 
@@ -79,7 +80,7 @@ def test_quality_is_scikit_learn_s() -> None:
     rng = np.random.default_rng(0)
     scores, truth = rng.dirichlet(np.ones(3), size=500).round(2), rng.integers(3, size=500)
     expected = np.mean([roc_auc_score(truth == code, scores[:, code]) for code in range(3)])
-    assert quality_of(scores, truth).auc == pytest.approx(expected)
+    assert answer_quality(scores, truth).auc == pytest.approx(expected)
 
 
 def test_an_interval_is_where_one_more_population_would_fall() -> None:
@@ -112,24 +113,24 @@ def test_every_method_is_simulated_whatever_is_predicted(kind: str) -> None:
         if method.data == "table" and method.alternatives(contract_of(kind))
     }
     assert (
-        {one.method for one in plan.outlooks}
+        {one.way.method for one in plan.outlooks}
         == weighed
         >= {"ldp_tabicl", "gdp_tabicl", "mst_tabicl", "aim_tabicl"}
     )
     assert len(plan.signals) == {"none": 0, "number": 1}.get(kind, 3) and told[-1][0] == told[-1][
         1
     ] == len(told)
-    for one in plan.outlooks:
+    for one in (outlook.quality for outlook in plan.outlooks):
         assert (
             (one.auc is None) == (kind == "none")
-            and set(one.columns) == set(FEATURES)
+            and {error.columns for error in one.columns} == {(name,) for name in FEATURES}
             and 0 <= one.column_error <= 1
         )
         assert one.pair_error is None or one.pair_error > one.column_error
     chosen = plan.recommended
     assert (
         chosen is not None
-        and METHODS[chosen.method].trust == "central"
+        and METHODS[chosen.way.method].trust == "central"
         and "Recommended" in plan.sentence
     )
 
@@ -146,25 +147,25 @@ def test_more_epsilon_and_rows_lose_less() -> None:
     for method in ("mst_tabicl", "ldp_tabicl"):
         little, much = (
             min(
-                one.column_error
+                one.quality.column_error
                 for one in plan.outlooks
-                if (one.method, one.epsilon) == (method, at)
+                if (one.way.method, one.epsilon) == (method, at)
             )
             for at in (0.1, 10.0)
         )
         assert much < little / 2
-    assert plan.best(10.0, 0.85).value > plan.best(0.1, 0.85).value + 0.05
+    assert plan.best(10.0, 0.85).quality.value > plan.best(0.1, 0.85).quality.value + 0.05
 
 
 def test_at_a_small_epsilon_one_question_is_worth_more_than_all_columns() -> None:
     plan = plan_of(CONTRACTS["breast_cancer"], 5000, 1.0, signal="strong", trust="local")
     by_design = {
-        one.options.get("design", "all-columns"): one.value
-        for one in sorted(plan.outlooks, key=lambda one: one.value)
+        one.way.options.get("design", "all-columns"): one.quality.value
+        for one in sorted(plan.outlooks, key=lambda one: one.quality.value)
     }
     chosen = plan.best(1.0, plan.middle)
     assert (
-        chosen.options["design"] in ("subset", "pairs")
+        chosen.way.options["design"] in ("subset", "pairs")
         and max(by_design["subset"], by_design["pairs"]) > by_design["all-columns"] + 0.05
     )
 
@@ -184,13 +185,13 @@ def test_the_command_names_what_was_simulated() -> None:
     assert plan.command is not None and plan.recommended is not None
     words = shlex.split(plan.command)
     assert words[:3] == ["dpicl", "synth", "planned"] and "--option" in words
-    assert all(f"{name}={value}" in words for name, value in plan.recommended.options.items())
+    assert all(f"{name}={value}" in words for name, value in plan.recommended.way.options.items())
     averages = next(
-        one for one in plan_of(contract_of("binary")).outlooks if one.method == "gdp_tabicl"
+        one for one in plan_of(contract_of("binary")).outlooks if one.way.method == "gdp_tabicl"
     )
     assert (
         averages.command("planned").startswith("dpicl protect planned")
-        and averages.options["epsilon_is"] == "amplified"
+        and averages.way.options["epsilon_is"] == "amplified"
     )
     assert averages.charged == pytest.approx(1.0)
 

@@ -16,7 +16,7 @@ from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.tabular_method import TabularMethod
-from dpicl.quality import Quality, quality_of
+from dpicl.quality import Quality, ReleasePoint, quality_of
 
 SIZES = (2, 3, 4, 5, 3, 2)
 SUBSET = {"design": "subset", "estimator": "log-linear"}
@@ -142,4 +142,4 @@ def quality(
     unit: Unit
     cell: Cell
     chosen, unit, cell, drawn = release(table.train, method, epsilon, seed, options)
-    return quality_of(chosen, contract(), unit, cell, drawn, test=table, count=count)
+    return quality_of(ReleasePoint(contract(), unit, cell), drawn, test=table, count=count)

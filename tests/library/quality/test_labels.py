@@ -12,7 +12,7 @@ from dpicl.contract import Contract, parse_contract
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable, QueryTable, SplitTable
 from dpicl.methods import Options, tabular, unit_of
-from dpicl.quality import Quality, quality_of
+from dpicl.quality import Quality, ReleasePoint, quality_of
 from dpicl.report.quality import quality_page
 
 CODES = ("a", "b", "c")
@@ -65,7 +65,7 @@ def quality(label: str | None, method: str, options: Any = None) -> Quality:
     )
     draws, cells = Draws(0, "made_up", simulated=True), list(chosen.releases(contract, unit))
     ((cell, drawn),) = chosen.draw(split.train, contract, unit, draws, cells, {}).items()
-    return quality_of(chosen, contract, unit, cell, drawn, test=split, count=6)
+    return quality_of(ReleasePoint(contract, unit, cell), drawn, test=split, count=6)
 
 
 LOCAL = "ldp_tabicl", {"design": "subset", "estimator": "log-linear"}

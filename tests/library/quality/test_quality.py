@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpicl.ground.errors import PrivacyError
-from dpicl.quality import Marginal, quality_of
-from dpicl.quality.replicates import marginal, scores, total_variation
+from dpicl.quality import Marginal, ReleasePoint, quality_of
+from dpicl.quality.measures import fitted, indicators, marginal, scores, total_variation
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
 AIM, MST, LDP, GDP = "aim_tabicl", "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
@@ -107,7 +107,7 @@ def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too
 def test_nothing_true_is_said_of_a_private_table() -> None:
     table, private = split(300, 7), contract(benchmark=False)
     chosen, unit, cell, drawn = release(table.train, MST, 1.0, 0)
-    found = quality_of(chosen, private, unit, cell, drawn, test=None, count=4)
+    found = quality_of(ReleasePoint(private, unit, cell), drawn, count=4)
     assert found.actual is None and {
         one.true for one in (*found.columns, *found.with_label, *found.scores)
     } == {None}
@@ -115,16 +115,16 @@ def test_nothing_true_is_said_of_a_private_table() -> None:
         PrivacyError,
         match=r"made_up: true errors of a release are an unpaid release; expected .*benchmark: true",  # noqa: E501
     ):
-        quality_of(chosen, private, unit, cell, drawn, test=table, count=4)
+        quality_of(ReleasePoint(private, unit, cell), drawn, test=table, count=4)
 
 
 def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
     table = split(300, 11)
     chosen, unit, cell, drawn = release(table.train, GDP, 4.0, 0)
     stated = contract().model_copy(update={"population": 2000})
-    nothing = quality_of(chosen, contract(), unit, cell, drawn, test=None)
+    nothing = quality_of(ReleasePoint(contract(), unit, cell), drawn)
     assert not nothing.noise and "state `population`" in str(nothing)
-    found = quality_of(chosen, stated, unit, cell, drawn, test=None)
+    found = quality_of(ReleasePoint(stated, unit, cell), drawn)
     assert found.noise == chosen.column_errors(contract(), unit, cell, 2000) and set(
         found.noise
     ) == set(contract().features)
@@ -136,8 +136,6 @@ def test_noise_of_averages_is_said_where_the_number_of_rows_is_stated() -> None:
 def test_scores_are_those_of_scikit_learn() -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
-
-    from dpicl.quality.replicates import fitted, indicators
 
     rng = np.random.default_rng(0)
     sizes = (3, 4, 3)

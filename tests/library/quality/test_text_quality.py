@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import energy_distance as of_numbers
 
-from dpicl.quality.texts import Labelled, energy_distance, text_quality
+from dpicl.quality.texts import (
+    Labelled,
+    ReleasedTexts,
+    TextQuality,
+    energy_distance,
+    text_quality,
+)
 
 WORDS = {
     "sports": ["match", "goal", "team", "coach"],
@@ -28,8 +34,8 @@ def texts(count: int, seed: int, *, shuffled: bool = False) -> Labelled:
     )
 
 
-def quality(released: Labelled, **more: object) -> object:
-    return text_quality("notes", "a method", 1.0, released, texts(60, 0), classifies=True, **more)  # type: ignore[arg-type]
+def quality(released: Labelled, real: Labelled | None = None) -> TextQuality:
+    return text_quality(ReleasedTexts("notes", "a method", 1.0, released, True), texts(60, 0), real)
 
 
 @given(
@@ -60,15 +66,15 @@ def test_texts_of_the_same_law_are_as_near_as_halves_of_the_public_ones_and_othe
         quality(texts(60, 1)),
         quality([("sports", "rain wind sun cloud storm") for _ in range(60)]),
     )
-    assert near.distance < near.floor + 0.15 < far.distance  # type: ignore[attr-defined]
-    assert near.known[0] == 1 and far.known == (0, 0, 0) and far.distinct == 0  # type: ignore[attr-defined]
+    assert near.distance < near.floor + 0.15 < far.distance
+    assert near.known[0] == 1 and far.known == (0, 0, 0) and far.distinct == 0
 
 
 def test_a_classifier_is_as_good_as_the_labels_that_it_is_fitted_on() -> None:
     right, none = quality(texts(80, 1), real=texts(300, 3)), quality(texts(80, 1, shuffled=True))
-    assert right.accuracy == right.real == 1 and right.chance == 0.5  # type: ignore[attr-defined]
-    assert none.accuracy < 0.9 and none.real is None  # type: ignore[attr-defined]
-    assert quality([("sports", "goal")] * 3).accuracy == 0.5  # type: ignore[attr-defined]
+    assert right.accuracy == right.real == 1 and right.chance == 0.5
+    assert none.accuracy < 0.9 and none.real is None
+    assert quality([("sports", "goal")] * 3).accuracy == 0.5
 
 
 def test_what_is_told_has_every_number() -> None:

@@ -1,0 +1,424 @@
+"""What a release is worth: the one estimate that `protect` is refused by, that `plan` recommends
+by, and that the pages on a release and its quality print.
+
+    before the charge   `quality_of(point)`: what noise alone does to it, in no time
+    in a plan           `outlook.plan_table`: the same release of made-up tables of its shape
+    after the charge    `quality_of(point, drawn)`: what was released, simulated again
+
+Guarantee   none needed before the charge, where public facts alone are looked at; none spent after
+            it, as all is post-processing.
+
+    (1)  noise of a column    what noise alone does to it, a share of all rows or of the column's
+         bounds (`TabularMethod.column_errors`)
+    (2)  noise of a release   the median of (1): whether a typical column still says anything. A
+         plan compares releases by the mean over columns, to which each of them counts
+    (3)  useful               what keeps half of what the signal has above chance; where nothing is
+         predicted, that columns are mostly right
+
+Symbols     signal: the AUC of a classifier on the raw rows.
+Not covered how well a classifier does, before the charge and outside of a plan.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from dpicl.contract.models import Contract
+from dpicl.contract.payment import UNPAID_TRUTH
+from dpicl.contract.pipeline import Cell, Unit
+from dpicl.ground.errors import ParameterError, PrivacyError
+from dpicl.methods import METHODS, tabular
+from dpicl.methods.tabular_method import TabularMethod
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpicl.data.reading.encode import LocalEncoding
+    from dpicl.ground.types import SplitTable, Table
+
+log = logging.getLogger(__name__)
+NOTABLE, HOPELESS = 0.1, 0.4
+"""Noise of a release: from the one on a warning, from the other on a refusal."""
+_MOST_EPSILON = 1e6
+_KEPT = 0.5
+"""Equation (3)."""
+LEVEL = 0.9
+"""Of intervals."""
+JUDGED = (
+    "The classifier is fitted on released rows, and these promise too much: the same counts fit "
+    "it and judge it. The interval is "
+    f"where {LEVEL:.0%} of true values are, by releases simulated from this one and by public "
+    f"tables."
+)
+"""What must be known of a classifier's score."""
+REPLICATES = 40
+_WORST = 3
+
+
+@dataclass(frozen=True)
+class ReleasePoint:
+    """One release by its public facts: a contract, and a cell of a unit's method."""
+
+    contract: Contract
+    unit: Unit
+    cell: Cell
+
+    @property
+    def place(self) -> tuple[Contract, Unit, Cell]:
+        """What most functions of a method take."""
+        return self.contract, self.unit, self.cell
+
+    @property
+    def method(self) -> TabularMethod[Any]:
+        """Of the unit."""
+        return tabular(self.unit.method)
+
+    @property
+    def encoding(self) -> LocalEncoding:
+        """Of its rows, the label last."""
+        return self.method.form(*self.place).encoding
+
+    def bins(self, table: Table) -> np.ndarray:
+        """A table's rows as released ones are once these are decoded: shape (rows, columns)."""
+        return self.method.bins(table, *self.place)
+
+    def noise(self, rows: int | None) -> Mapping[str, float]:
+        """Equation (1) at this number of rows; nothing where it is not known beforehand."""
+        return self.method.column_errors(*self.place, rows) if rows else {}
+
+    def at(self, epsilon: float) -> ReleasePoint:
+        """The same at another epsilon."""
+        return ReleasePoint(
+            self.contract,
+            replace(self.unit, epsilons=(epsilon,)),
+            replace(self.cell, epsilon=epsilon),
+        )
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Names of columns, and the total variation between released and counted rows: as it is
+    expected, and, on benchmarks, as it is. Of a group's averages, the distance to those without
+    noise.
+    """
+
+    columns: tuple[str, ...]
+    expected: float
+    true: float | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of a classifier that is fitted on released rows: what it is worth, the interval of 90 %
+    around that, and, of a release that is there, what it scores on these rows.
+    """
+
+    measure: str
+    estimate: float
+    low: float
+    high: float
+    promised: float | None = None
+    true: float | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a classifier scores on held-out rows if it is fitted on released rows, and if on real
+    ones.
+    """
+
+    model: str
+    measure: str
+    released: float
+    real: float
+
+
+@dataclass(frozen=True)
+class Actual:
+    """True values: mean total variation by number of columns, pMSE, and classifiers."""
+
+    total_variation: Mapping[int, float]
+    pmse: float
+    trained: tuple[Trained, ...]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good one release is; empty where nothing of the kind is known.
+
+    Attributes:
+        point: which release it is.
+        row_count: how many rows there are: as stated, or as far as the release says.
+        effective_rows: so many rows without noise would have marginals as exact as these; columns
+            `untold` apart.
+        untold: columns that the release says nothing of, since noise would have drowned their
+            counts; their errors are 1.
+        columns, with_label, pairs: errors of single columns, of each with the label, and of pairs
+            that were counted.
+        scores: of a classifier of the label.
+        signal: of a plan, the AUC of a classifier on the raw rows.
+        noise: equation (1) by column, where the number of rows is stated.
+        actual: the true values, on benchmarks only.
+    """
+
+    point: ReleasePoint = field(repr=False)
+    row_count: float | None = None
+    effective_rows: float | None = None
+    untold: tuple[str, ...] = ()
+    columns: tuple[Marginal, ...] = ()
+    with_label: tuple[Marginal, ...] = ()
+    pairs: tuple[Marginal, ...] = ()
+    scores: tuple[Score, ...] = ()
+    signal: float | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
+    actual: Actual | None = None
+
+    @property
+    def dataset(self) -> str:
+        """The contract's name."""
+        return self.point.contract.name
+
+    @property
+    def method(self) -> str:
+        """As people call it."""
+        return self.point.method.title
+
+    @property
+    def epsilon(self) -> float:
+        """Of the release, in nats."""
+        return self.point.cell.epsilon or 0.0
+
+    @property
+    def noise_share(self) -> float:
+        """Equation (2); 0 where nothing is known beforehand."""
+        return median(self.noise.values() or [0.0])
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it says next to nothing of the rows."""
+        return self.noise_share >= HOPELESS
+
+    @property
+    def enough(self) -> float:
+        """One of the least epsilons at which noise is no notable part; infinity where none is that
+        the method takes.
+        """
+        epsilon = self.epsilon or _MOST_EPSILON
+        while epsilon < _MOST_EPSILON:
+            try:
+                quality = quality_of(self.point.at(epsilon), rows=round(self.row_count or 0))
+            except ParameterError:  # with Gaussian noise there is a largest one
+                break
+            if quality.noise_share < NOTABLE:
+                return epsilon
+            epsilon *= 1.25
+        return math.inf
+
+    @property
+    def warning(self) -> str:
+        """How much of it would be noise, and what would be better; of one whose number of rows is
+        stated.
+        """
+        share = "all" if self.noise_share >= 1 else f"about {self.noise_share:.0%}"
+        better = f"epsilon {enough:.3g} or more, " if (enough := self.enough) < math.inf else ""
+        # where a program holds the rows, no contract has a file
+        in_program = self.point.contract.source.frame
+        compared = "`session.plan(schema)`" if in_program else f"`dpicl plan {self.dataset}`"
+        return (
+            f"{self.dataset}: at {self.row_count:,} rows and epsilon {self.epsilon:g}, {share} of "
+            f"what {self.method} releases of a typical column "
+            f"would be noise; expected {better}fewer columns or bins, more rows, or another "
+            f"method ({compared} compares them)"
+        )
+
+    @property
+    def auc(self) -> float | None:
+        """What a classifier is worth; None where nothing is predicted."""
+        return self.scores[0].estimate if self.scores else None
+
+    @property
+    def auc_interval(self) -> tuple[float, float] | None:
+        """Where that is with 90 %."""
+        return (self.scores[0].low, self.scores[0].high) if self.scores else None
+
+    @property
+    def column_error(self) -> float:
+        """The mean over columns."""
+        return fmean(marginal.expected for marginal in self.columns)
+
+    @property
+    def pair_error(self) -> float | None:
+        """The mean over pairs of columns."""
+        return fmean(marginal.expected for marginal in self.pairs) if self.pairs else None
+
+    @property
+    def value(self) -> float:
+        """The larger the better, next to nothing being lost at 0: of one table and signal, at any
+        epsilon.
+        """
+        if self.auc is None or self.signal is None:
+            return -self.column_error
+        return self.auc - self.signal
+
+    @property
+    def is_useful(self) -> bool:
+        """Equation (3)."""
+        if self.signal is None or self.auc is None:
+            return self.column_error < HOPELESS / 2
+        return self.auc - 0.5 >= _KEPT * (self.signal - 0.5)
+
+    @property
+    def worth(self) -> str:
+        """What a plan expects of it: the end of a sentence that begins with its name."""
+        errors = f"gets a typical column wrong by {self.column_error:.2g}"
+        if self.auc_interval is None or self.signal is None:
+            return errors
+        low, high = self.auc_interval
+        return (
+            f"has an expected AUC of {self.auc:.2f} ({low:.2f} to {high:.2f}) where "
+            f"a classifier on the raw rows has {self.signal:.2f}, and {errors}"
+        )
+
+    @property
+    def kinds(self) -> list[tuple[str, tuple[Marginal, ...]]]:
+        """Errors of marginals by what they are of."""
+        named = (
+            ("single columns", self.columns),
+            ("columns with the label", self.with_label),
+            ("pairs of columns", self.pairs),
+        )
+        return [(what, marginals) for what, marginals in named if marginals]
+
+    def __str__(self) -> str:
+        return "\n  ".join(
+            [f"{self.dataset}, {self.method}, epsilon {self.epsilon:g}", *self.sentences()]
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """All that is known of a release that is there, without ends."""
+        if self.row_count is not None and self.effective_rows is not None:
+            yield (
+                f"as exact as {round(self.effective_rows):,d} rows without noise, of a table of "
+                f"about {round(self.row_count):,d}"
+            )
+        if self.untold:
+            yield (
+                f"nothing is known of {len(self.untold)} of {len(self.columns)} columns, which "
+                f"are uniform: {', '.join(self.untold)}"
+            )
+        for what, marginals in self.kinds:
+            mean = f"{fmean(marginal.expected for marginal in marginals):.3f}"
+            if marginals[0].true is not None:
+                mean += f" (in truth {fmean(marginal.true or 0.0 for marginal in marginals):.3f})"
+            worst = ", ".join(
+                f"{' & '.join(marginal.columns)} {marginal.expected:.3f}"
+                for marginal in largest(marginals, _WORST)
+            )
+            yield f"error of {what}: {mean} on average; largest {worst}"
+        for score in self.scores:
+            in_truth = "" if score.true is None else f"; in truth {score.true:.3f}"
+            yield (
+                f"{score.measure} of a classifier fitted on released rows: {score.estimate:.3f}, "
+                f"{LEVEL:.0%} between {score.low:.3f} and {score.high:.3f}; these "
+                f"rows promise {score.promised:.3f}{in_truth}"
+            )
+        if not self.columns and not self.noise:
+            yield (
+                "nothing to tell of averages alone; state `population`, about how many rows "
+                "there are"
+            )
+        for name, error in self.noise.items():
+            yield f"noise of the averages of {name}: {error:.3f} of its range"
+        if self.actual is not None:
+            variation = ", ".join(
+                f"{value:.3f} of {count}" for count, value in self.actual.total_variation.items()
+            )
+            yield (
+                f"true total variation by number of columns: {variation}; pMSE "
+                f"{self.actual.pmse:.4f}"
+            )
+            for trained in self.actual.trained:
+                yield (
+                    f"{trained.measure} of {trained.model} on held-out rows: "
+                    f"{trained.released:.3f}, fitted on real rows {trained.real:.3f}"
+                )
+
+
+def largest(marginals: Sequence[Marginal], count: int) -> list[Marginal]:
+    """Those with the largest expected errors."""
+    return sorted(marginals, key=lambda marginal: -marginal.expected)[:count]
+
+
+def quality_of(
+    point: ReleasePoint,
+    drawn: Any = None,
+    *,
+    rows: int | None = None,
+    test: SplitTable | None = None,
+    count: int = REPLICATES,
+) -> Quality:
+    """How good one release is; looks at no row of a private table.
+
+    Args:
+        drawn: the release, as the method's `decode` gives it; None before it is made. Of one that
+            cannot be simulated, as of averages, noise is all that is known after it too.
+        rows: how many there are, as publicly stated; the contract's `population` if None.
+        test: of a benchmark, the rows that were released and those that were held out: true values
+            are stated beside.
+        count: how often the release is simulated for the classifier; half as often for marginals.
+
+    Raises:
+        PrivacyError: rows are given of a table that is no benchmark.
+    """
+    method, contract = point.method, point.contract
+    if test is not None and not contract.privacy.budget.benchmark:
+        raise PrivacyError(
+            f"{contract.name}: {UNPAID_TRUTH}; expected a contract with `benchmark: true`"
+        )
+    if (
+        drawn is None
+        or method.derive_stage is None
+        or type(method).replicate is TabularMethod.replicate
+    ):
+        stated = rows or contract.population
+        return Quality(point, stated, noise=point.noise(stated))
+    from dpicl.quality.replicates import measured  # a second to import: it simulates
+
+    return measured(point, drawn, test, count)
+
+
+def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> Iterator[Quality]:
+    """The releases of a unit that are notably noisy at this number of rows, or the one that the
+    contract states; none if it states none.
+
+    Raises:
+        DpiclError: a release has no price.
+    """
+    if isinstance(METHODS[unit.method], TabularMethod) and (rows or contract.population):
+        for cell in METHODS[unit.method].releases(contract, unit):
+            quality = quality_of(ReleasePoint(contract, unit, cell), rows=rows)
+            if quality.noise_share >= NOTABLE and cell.epsilon is not None:
+                yield quality
+
+
+def check_noise(contract: Contract, unit: Unit, *, anyway: bool) -> None:
+    """Refuse a unit with a hopeless release, and log a warning of a notably noisy one.
+
+    Args:
+        anyway: pass it all the same.
+
+    Raises:
+        PrivacyError: what would be released, and what to do instead.
+    """
+    worst = max(
+        noisy_releases(contract, unit), key=lambda quality: quality.noise_share, default=None
+    )
+    if worst is not None and worst.is_hopeless and not anyway:
+        raise PrivacyError(f"{worst.warning}; `--anyway` (`anyway=True`) releases it all the same")
+    if worst is not None:
+        log.warning("%s", worst.warning)
