@@ -20,11 +20,9 @@ from dpicl.ground.errors import DpiclError, PrivacyError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.benchmarks import (
     REGISTRY,
-    Content,
     _comes_with_a_package,
     check_published,
     content_digest,
-    declare,
     known_when_read,
     published_digests,
     read_content,
@@ -158,20 +156,6 @@ def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> No
         capsys, *asked, "shop"
     )
     assert "published" not in said(capsys, *asked, "breast_cancer")
-
-
-def test_content_decides_and_not_the_name(place: Place) -> None:
-    settings = Settings.from_environment()
-    table, copy = (
-        random_table(CONTRACT, 30, 0),
-        small_contract(lambda content: content.update(name="copied")),
-    )
-    declare("shop", Content(content_digest(CONTRACT, table), 30), settings)
-    check_published(
-        copy, lambda: content_digest(copy, table.take(list(range(29, -1, -1)))), settings
-    )
-    with pytest.raises(PrivacyError, match="^copied: says"):
-        check_published(copy, lambda: content_digest(copy, table.slice(1)), settings)
 
 
 def test_a_table_with_a_budget_is_not_even_digested(place: Place) -> None:

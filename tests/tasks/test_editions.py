@@ -157,16 +157,6 @@ def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(
             ingest.fn(run, "letters")
 
 
-def test_a_contract_without_a_published_set_says_so(place: Place, capsys: Capture) -> None:
-    install_texts(place, {**letters(), "name": "own"}, SMALL_TRAIN, TEST)
-    sentence = complaint(call_main(("data", "fetch", "own"), capsys))
-    assert (
-        sentence
-        == "own: no published set is named; expected `published` under `source`, or files below "
-        "DPICL_DATA"
-    )
-
-
 def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(
     place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
