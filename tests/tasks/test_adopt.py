@@ -132,29 +132,6 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
         adopt(settings)
 
 
-def test_a_ledger_may_be_lost_twice(settings: Settings) -> None:
-    charged(settings)
-    receipts = {path.name: path.read_bytes() for path in settings.home.glob("released/*/*.receipt")}
-    lose(settings)
-    adopt(settings)
-    with open_ledger(settings) as ledger:
-        write_receipt(ledger, release("a"), settings)
-        write_receipt(ledger, release("c"), settings)
-        ledger.publish(release("c").release_id, sha256("c"))
-        write_receipt(ledger, release("c"), settings)
-    assert (
-        receipts[release("a").release_id + ".receipt"]
-        == receipt_of(settings, "shop", release("a").release_id).read_bytes()
-    )
-    lose(settings)
-    assert adopt(settings) == (4, [])
-    with open_ledger(settings) as ledger:
-        assert ledger.spent("shop").epsilon == 3 and ledger.published(
-            release("c").release_id
-        ) == sha256("c")
-        ledger.verify()
-
-
 def _harm(settings: Settings, name: str, change: Callable[[str], str]) -> None:
     path = receipt_of(settings, "shop", release(name).release_id)
     path.write_text(change(path.read_text()))
@@ -338,24 +315,6 @@ def test_what_stands_without_a_record_of_its_publication_is_published(
     with open_ledger(settings) as ledger:
         assert ledger.reserve(release("a")).artefact_sha256 == sha256("a")
         assert ledger.publish(release("a").release_id, sha256("second")) == sha256("a")
-
-
-def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None:
-    with open_ledger(settings) as ledger:
-        ledger.ensure_account(SHOP, [AT])
-        for name in ("old", "other"):
-            ledger.reserve(release(name, writer=name))
-            write_receipt(ledger, release(name, writer=name), settings)
-        assert ledger.take_up(release("new", writer="new"), differing=["writer"])
-        write_receipt(ledger, release("new", writer="new"), settings)
-    lose(settings)
-    assert adopt(settings) == (2, [])
-    with open_ledger(settings) as ledger:
-        assert (
-            ledger.find(release("old").release_id) is None
-            and ledger.find(release("new").release_id) is not None
-        )
-        assert ledger.spent("shop").epsilon == 2
 
 
 def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(

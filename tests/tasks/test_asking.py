@@ -9,7 +9,6 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.models.spec import ModelSpec
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
 from tests.harness import Place, install_texts, letters, new_place
-from tests.library.text_contracts import as_free_text, lines, records
+from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
 
 COUNT = 4
@@ -65,24 +64,6 @@ def spent(account: str = "letters") -> list[float]:
         return [entry.release.guarantee.epsilon for entry in ledger.entries(account)]
 
 
-def test_a_release_is_charged_once_for_all_its_queries(place: Place) -> None:
-    first, second = ask("one"), ask("two", "three")
-    assert [(one.number, one.queries, one.charged) for one in (*first, *second)] == [
-        (1, 4, True),
-        (2, 4, False),
-        (3, 4, False),
-    ]
-    assert spent() == [pytest.approx(2.0)]
-    assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *second))
-
-
-def test_a_query_asked_again_gets_its_answer_and_spends_nothing(place: Place) -> None:
-    before = ask(*QUERIES)
-    again = ask(*reversed(QUERIES), "one")
-    assert {one.query: one.answer for one in again} == {one.query: one.answer for one in before}
-    assert all(one.repeated for one in again) and len(spent()) == 1
-
-
 def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_must_be_asked_for(
     place: Place,
 ) -> None:
@@ -97,18 +78,6 @@ def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_mu
     with pytest.raises(BudgetError, match="letters.*asks? epsilon|cap"):
         ask("nine", again=True)
     assert len(spent()) == 2 and ask("one")[0].repeated
-
-
-def test_a_file_longer_than_what_was_charged_for_is_answered_up_to_the_last_slot(
-    place: Place,
-) -> None:
-    found = []
-    with pytest.raises(BudgetError, match="all 4 queries"):
-        for one in QuerySession(wish(), Settings.from_environment()).answer(
-            [*QUERIES, "one", "five", "two"]
-        ):
-            found.append(one.query)
-    assert found == [*QUERIES, "one"] and len(spent()) == 1
 
 
 def test_a_refused_charge_leaves_nothing_that_a_later_query_would_pay_for(place: Place) -> None:
@@ -150,16 +119,6 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
     assert ask("one", again=True)[0].repeated and len(spent()) == 2
 
 
-def test_texts_are_answered_in_every_way(place: Place) -> None:
-    content = letters("heads", privacy={"budget": {"epsilon": 50, "delta": 0.05}})
-    as_free_text(content)
-    content["task"]["min_rows"] = 20
-    install_texts(place, content, lines(records(40)), lines(records(4)))
-    for aggregation in ("embedding", "keywords-ptr", "keywords-joint"):
-        (one,) = ask("zebra quick", name="heads", options=EnsembleOptions(aggregation=aggregation))
-        assert one.answer and one.charged
-
-
 def _asking(environment: Mapping[str, str], queries: list[str], step: str | None) -> None:
     """Ask, and die before or after a slot is taken, votes are cast or an answer is kept."""
     os.environ.update(environment)
@@ -195,14 +154,6 @@ def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, s
     assert len(spent()) == 1 and sorted(one.number for one in first) == [1, 2, 3, 4]
 
 
-def test_who_asks_side_by_side_gets_one_answer_per_query(place: Place) -> None:
-    processes = [in_process(place, QUERIES, None) for _ in range(3)]
-    for process in processes:
-        process.join(90)
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert all(one.repeated for one in ask(*QUERIES)) and len(spent()) == 1
-
-
 def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> None:
     """Its noise is drawn once: another query under it would show the difference."""
     ask("one")
@@ -216,15 +167,3 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
     assert ask("two")[0].number == 2
     found = [*slots.parents[:2], *slots.parent.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in found} == {0o700, 0o600}
-
-
-def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dpicl.release.journal.LIFETIME_SECONDS", 0.001)
-    ask("one")
-    (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
-    later = votes.stat().st_mtime + 5
-    monkeypatch.setattr("dpicl.release.journal.time", SimpleNamespace(time=lambda: later))
-    ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
-    assert not votes.exists()

@@ -132,29 +132,6 @@ def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_c
     assert sorted(path.parent.name[-1] for path in run.glob("units/*/results.json")) == ["1", "2"]
 
 
-def test_units_that_are_charged_are_written_although_the_last_of_their_data_set_is_refused(
-    tmp_path: Path,
-) -> None:
-    place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        grid = {**GRID, "methods": ["few_shot_generation"], "datasets": ["letters"]}
-        run_units(make_plan("private", {**grid, "seeds": [0]}, "first"), InProcess())
-        run = make_plan("private", {**grid, "seeds": [1, 2]}, "r")
-        with open_ledger(Settings.from_environment()) as ledger:
-            ledger.set_cap("letters", 2.5 * ledger.spent("letters").epsilon, 0.05)
-        noting = Noting()
-        with pytest.raises(BudgetError):
-            run_units(run, noting)
-        assert [name for name, _ in noting.done].count("charge") == 2 and "generate" in dict(
-            noting.done
-        )
-        assert len(charged("letters")) == 2 and all(charged("letters").values()), (
-            "what is paid for is written"
-        )
-    assert [path.parent.name[-1] for path in run.glob("units/*/results.json")] == ["1"]
-
-
 @pytest.mark.parametrize(
     "at", [("subsample", "1"), ("aggregate", "0"), ("release", "0"), ("charge", "2")]
 )

@@ -8,10 +8,8 @@ import multiprocessing
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +19,15 @@ import pytest
 import dpicl.release.query_session
 from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import LedgerError
-from dpicl.ground.files import read_json
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods.ensemble_voting import RetrievalSpending
 from dpicl.methods.options import EnsembleOptions
-from dpicl.models.embedding import HASHED
 from dpicl.models.spec import ModelSpec
-from dpicl.release import journal
 from dpicl.release.journal import FileSpending
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, install_texts, letters, new_place, run_here
+from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
 
@@ -104,14 +99,6 @@ def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Pla
     assert not taken[-1].any(), "nobody has uses left, and the query is answered like any other"
 
 
-def test_a_query_asked_again_spends_nothing(place: Place) -> None:
-    before, taken = ask(near_to(0)), uses(place)
-    after = ask(near_to(0), near_to(0))
-    assert {one.answer for one in after} == {before[0].answer} and np.array_equal(
-        uses(place), taken
-    )
-
-
 def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(
     place: Place,
 ) -> None:
@@ -163,39 +150,6 @@ def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     } and folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
-
-
-@pytest.mark.exhaustive
-def test_a_run_has_it_as_a_variant_that_is_charged_for_itself(place: Place) -> None:
-    install_texts(place, letters("cards", private=True), lines(records(ROWS)), lines(records(4)))
-    options = {
-        "dp_icl": {
-            "noise": "exponential",
-            "variants": {
-                "near": NEAR.model_dump(include={"noise", "similarity", "participations"})
-            },
-        }
-    }
-    chosen = {
-        "methods": ["dp_icl"],
-        "datasets": ["cards"],
-        "epsilons": ["1"],
-        "shots": [1],
-        "seeds": [0],
-        "model": "fake",
-    }
-    runs = [run_here(name, "private", **chosen, options=options) for name in ("one", "two")]
-    answers = [
-        read_json(run / "units" / "dp_icl__cards__seed0" / "released_answers.json") for run in runs
-    ]
-    assert answers[0] == answers[1] and len(answers[0]) == 2
-    with open_ledger(Settings.from_environment()) as ledger:
-        charged = {
-            entry.release.parameters.get("similarity"): entry.release
-            for entry in ledger.entries("cards")
-        }
-    assert {*charged} == {None, 0.2} and charged[0.2].parameters["embedder"] == HASHED
-    assert "similarity to it is at least 0.2" in (runs[0] / "report.md").read_text()
 
 
 def public_bytes(place: Place) -> str:
@@ -339,30 +293,3 @@ def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None
     assert taken.sum(axis=0).tolist() == [MOST] * ROWS, (
         "all are near to all queries: spent to the last use, and not beyond"
     )
-
-
-def test_without_its_lock_askers_would_overspend(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the one above could not fail."""
-    ask(near_to(0))
-    real = FileSpending._uses
-
-    def slowly(self: FileSpending, *arguments: Any) -> np.ndarray:
-        found = real(self, *arguments)
-        time.sleep(0.5)
-        return found
-
-    monkeypatch.setattr(FileSpending, "_uses", slowly)
-    monkeypatch.setattr(journal, "locked", lambda path: nullcontext())
-    (folder,) = (place.home / "private" / "journals").glob("*/uses")
-    units = np.frombuffer((folder / "members").read_bytes(), dtype=np.uint8).reshape(-1, MARK_BYTES)
-
-    def admit(number: int) -> np.ndarray:
-        return FileSpending("letters", folder, MOST, b"", set).admit(
-            number, units, np.ones(len(units), dtype=bool)
-        )
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(admit, range(1, 9)))
-    assert uses(place).sum(axis=0).max() > MOST
