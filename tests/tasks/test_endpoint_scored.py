@@ -24,8 +24,6 @@ GRID = {
     "shots": [1, 2],
     "seeds": [0],
 }
-UNIT = "ldp_tabicl__shop__seed0"
-FASTEST = "completions top-20 logprobs, else echo"
 
 
 @pytest.fixture
@@ -49,27 +47,6 @@ def done(place: Place, model: str, run_id: str) -> Path:
         for stage, references in steps(str(run)):
             stage(*references)
     return run
-
-
-@pytest.mark.exhaustive
-def test_an_echoing_server_gives_a_run_the_results_of_its_model(place: Place) -> None:
-    with serving(Habits(faults=("500", "truncate"), fault_every=7)) as server:
-        with_far(place, server.url)
-        far, by_address, fake = (
-            done(place, "far", "a"),
-            done(place, f"{server.url}#m", "b"),
-            done(place, "fake", "c"),
-        )
-    results = [read_json(run / "units" / UNIT / "results.json") for run in (far, by_address, fake)]
-    assert results[0] == results[1] == results[2] and len(results[0]) > 3
-    model = read_json(far / "manifest.json")["model"]
-    assert (model["name"], model["kind"], model["mode"], model["trust"]) == (
-        "far",
-        "endpoint",
-        FASTEST,
-        "remote",
-    )
-    assert not list(fake.glob("units/*/scored/*.json"))
 
 
 def test_a_report_tells_how_many_answers_are_fixed_and_what_they_took(place: Place) -> None:

@@ -108,15 +108,6 @@ def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(
         )
 
 
-def test_with_time_enough_all_is_run_and_nothing_said(tmp_path: Path) -> None:
-    place = a_place(new_place(tmp_path / "place"))
-    with place.entered():
-        run = make_plan("demo", {**GRID, "within_hours": 1, "methods": ["gdp_tabicl"]}, "r")
-        work(run)
-        assert len(done(run)) == 4 and load_run(run).manifest.left_out == []
-        assert "--within-hours 1 " in str(load_run(run).manifest.command)
-
-
 def test_the_first_seed_of_every_set_begins_before_the_next(tmp_path: Path) -> None:
     with a_place(new_place(tmp_path / "place")).entered():
         plan = read_plan(make_plan("demo", GRID, "r"))
