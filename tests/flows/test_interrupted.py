@@ -110,18 +110,6 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(
     assert after == expected["many"]
 
 
-def test_a_run_killed_after_one_unit_does_only_the_others(
-    world: World, expected: dict[str, Any]
-) -> None:
-    before = killed(world, "killed-unit", MANY, "units/*/results.json")
-    times = {path: path.stat().st_mtime_ns for path in world.run("killed-unit").glob("units/*/*.*")}
-    assert times
-    world.sweep("killed-unit", {}, resume=True)
-    assert differences(outcome(world.run("killed-unit")), expected["many"]) == []
-    assert before.items() <= expected["many"].items()
-    assert times == {path: path.stat().st_mtime_ns for path in times}
-
-
 def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(
     world: World, expected: dict[str, Any]
 ) -> None:
