@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpicl.ground.errors import BudgetError, DpiclError
+from dpicl.ground.errors import DpiclError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
@@ -198,12 +198,3 @@ def test_a_quote_refuses_what_protect_refuses(till: Place, name: str) -> None:
             function(**asked)
         sentences.append(str(refused.value))
     assert sentences[0] == sentences[1] and _charged() == 0
-
-
-def test_a_quote_says_that_a_cap_would_be_passed(till: Place) -> None:
-    """Its numbers are what is asked for: `allowed` is false where `protect` refuses."""
-    _budget(till, 0.01)
-    (quoted,) = Session().quote("till", method="gdp_tabicl", epsilon=1, shots=2)
-    assert not quoted.quote.allowed
-    with pytest.raises(BudgetError):
-        Session().protect("till", method="gdp_tabicl", epsilon=1, shots=2)

@@ -93,13 +93,6 @@ def test_a_dry_run_refuses_what_a_release_refuses(till: Place, cli: Cli, options
     assert charged() == 0
 
 
-def test_a_release_needs_a_file_and_its_price_none(till: Place, cli: Cli) -> None:
-    assert "expected --out FILE, or --dry-run" in cli.refused("protect till")
-    taken = till.root / "taken.jsonl"
-    taken.write_text("")
-    assert "a new file" in cli.refused(f"protect till --out {taken} --dry-run")
-
-
 DAILY: dict[str, Any] = {
     "title": "Averages of the till, every day",
     "methods": ["gdp_tabicl"],
@@ -166,28 +159,3 @@ def test_a_schedule_is_charged_where_a_period_begins(place: Place, every: str, d
     (after,) = forecast("daily", pipeline, settings, now)
     assert (before.due, after.due) == (due + 1, due)
     assert after.left == pytest.approx(before.left - before.cost)
-
-
-def test_a_schedule_of_minutes_reads_no_contract_oftener_than_one_of_days(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    declared = Settings.declared
-    monkeypatch.setattr(
-        Settings,
-        "declared",
-        lambda settings, name: (read.append(name), declared(settings, name))[1],
-    )
-    often = []
-    for cron in ("0 6 * * *", "* * * * *"):
-        declare(place, till={**DAILY, "schedule": {**DAILY["schedule"], "cron": cron}})
-        settings = Settings.from_environment()
-        read.clear()
-        assert forecast(
-            "till",
-            load_pipelines(settings.pipelines).pipelines["till"],
-            settings,
-            datetime(2026, 1, 31, 12, tzinfo=UTC),
-        )
-        often.append(len(read))
-    assert often[0] == often[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -64,19 +63,6 @@ def test_the_same_release_is_the_same_bytes_and_charged_once(
     assert not private_files(place)
 
 
-def test_a_run_of_the_same_release_costs_nothing(place: Place, cli: Cli, table: str) -> None:
-    cli(
-        f"protect {table} --method gdp_tabicl --epsilon 1 --shots 2 --out "
-        f"{place.root / 'demos.jsonl'}",
-    )
-    quoted = cli(
-        f"run private --datasets {table} --methods gdp_tabicl --epsilons 1 --shots 2 "
-        "--seeds 0 --dry-run",
-    )
-    # one release, bought before
-    assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted
-
-
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
@@ -117,16 +103,6 @@ def test_what_is_refused_spends_nothing_and_leaves_no_file(
     assert not out.exists() and not list(
         (place.home / "released").rglob("*.json") if (place.home / "released").exists() else []
     )
-
-
-def test_twins_release_once_and_leave_no_rows(place: Place, table: str) -> None:
-    outs = [place.root / f"{name}.jsonl" for name in "abc"]
-    options = f"protect {table} --method ldp_tabicl --epsilon 1 --shots 2 --out"
-    working = [place.start(f"{options} {out}") for out in outs]
-    told = [process.communicate(timeout=120) for process in working]
-    assert [process.returncode for process in working] == [0, 0, 0], told
-    assert len({out.read_bytes() for out in outs}) == 1
-    assert not private_files(place)
 
 
 def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, cli: Cli, table: str) -> None:
@@ -208,20 +184,6 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
         len((folder / "demos.jsonl").read_text().splitlines()) == 2
         and len(list(folder.iterdir())) == 2
     )
-
-
-@pytest.mark.exhaustive
-def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(
-    place: Place, cli: Cli, table: str
-) -> None:
-    cli(f"protect {table} --shots 2 --out {place.root / 'demos.jsonl'}")
-    assert not list((place.home / "runs").glob("protect-*"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpicl.release.one_release.spending_sentence", lambda *_: 1 / 0)
-        assert cli.ended(f"protect {table} --shots 2 --out {place.root / 'more.jsonl'}")[0] == 1
-    assert not list((place.home / "runs").glob("protect-*"))
-    told = cli("metrics")
-    assert "dpicl_runs{" not in told and 'dpicl_unreadable{what="run folder"} 0.0' in told
 
 
 def test_an_existing_file_and_texts_without_a_model_are_refused(

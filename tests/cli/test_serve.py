@@ -172,13 +172,6 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(
-    world: World, deployed: dict[str, dict[str, Any]]
-) -> None:
-    assert "of-a-pool" not in deployments(world)
-
-
-@pytest.mark.exhaustive
 def test_an_account_is_spent_from_by_one_run_at_a_time(
     world: World, deployed: dict[str, dict[str, Any]]
 ) -> None:
@@ -318,24 +311,6 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
 
 
 @pytest.mark.exhaustive
-def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(
-    world: World, deployed: dict[str, dict[str, Any]]
-) -> None:
-    """Three days are over; a second run, in the same night, makes none."""
-    for made in ("3 periods released now", "0 periods released now"):
-        flow_run = asked_for(world, "nightly")
-        until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)  # noqa: B023 - called at once
-        days = [(datetime.now(UTC) - timedelta(days=past)).date().isoformat() for past in (2, 1)]
-        (told,) = json.loads(next(begun(world, flow_run).glob("units/*/periods.json")).read_text())
-        assert told.startswith(f"quay: {made}, 3 of 12 in all; rows are of {days[0]} to {days[1]}")
-        assert f" · {days[1]} · " in world.ask(f"flow_runs/{flow_run}")["name"]
-    paid = world.dpicl(
-        "forecast", COLUMNS="400", DPICL_PIPELINES=str(world.root / "served.yaml")
-    ).stdout
-    assert "quay: its periods are paid from " in paid and ", 3 of 12 are released" in paid
-
-
-@pytest.mark.exhaustive
 def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(
     world: World, serving: Serving
 ) -> None:
@@ -388,21 +363,6 @@ def interrupt(serving: Serving) -> None:
 def test_serve_stops_when_interrupted_and_pauses_its_schedules(
     world: World, declared: dict[str, Any], serving: Serving
 ) -> None:
-    interrupt(serving)
-    assert all(deployments(world)[name]["paused"] for name in declared)
-
-
-@pytest.mark.exhaustive
-def test_serve_interrupted_in_its_start_leaves_no_schedule_that_nobody_serves(
-    world: World, declared: dict[str, Any], serving: Serving
-) -> None:
-    serving.start()
-    until(
-        lambda: not all(deployments(world)[name]["paused"] for name in declared),
-        120,
-        "the first deployment",
-        every=0.02,
-    )
     interrupt(serving)
     assert all(deployments(world)[name]["paused"] for name in declared)
 

@@ -26,13 +26,6 @@ TEXTS = (
 )
 
 
-def test_the_texts_named_here_are_all_there_are(place: Place) -> None:
-    assert (
-        tuple(sorted(path.stem for path in (place.root / "contracts" / "texts").glob("*.yaml")))
-        == TEXTS
-    )
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
     checked = cli(f"contract check {place.root / 'contracts' / 'texts' / f'{name}.yaml'}")
@@ -164,18 +157,6 @@ def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, cli: 
     assert (
         "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
         "mechanism exponential" in told
-    )
-
-
-def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, cli: Cli) -> None:
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    told = cli.refused("run few-shot-demo --datasets letters --model fake --generator half", *SMALL)
-    assert (
-        "letters: model 'half' has dtype bfloat16" in told
-        and "expected dtype float32 for the model that writes" in told
     )
 
 

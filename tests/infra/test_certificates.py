@@ -14,17 +14,13 @@ from typing import Any
 import dask
 import pytest
 from cryptography import x509
-from distributed import Client
-from distributed.diagnostics.plugin import SchedulerPlugin
-from distributed.security import Security
 
 from dpicl.ground.errors import RunError
 from flows.executor import GPU
 from flows.runtime import check_named
 from infra.certificates import ROLES, main
 from tests.doors import family, open_doors, pages, refusal
-from tests.flows.test_interrupted import outcome
-from tests.harness import SMALL, SMALL_OPTIONS, World, differences, free_port
+from tests.harness import World, free_port
 from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
 
@@ -75,54 +71,6 @@ def settings(folder: Path) -> dict[str, Any]:
         "distributed.comm.tls.client.cert": str(folder / "client.pem"),
         "distributed.comm.tls.client.key": str(folder / "client.key"),
     }
-
-
-class Seen(SchedulerPlugin):
-    """On the scheduler: which worker did what, and whether it was asked for because of its GPU."""
-
-    name = "seen"
-
-    def start(self, scheduler: Any) -> None:
-        """Told by Dask."""
-        self.scheduler, self.done = scheduler, set[tuple[str, bool]]()
-
-    def transition(
-        self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any
-    ) -> None:
-        """Told by Dask."""
-        if finish == "memory":
-            self.done.add(
-                (
-                    self.scheduler.workers[worker].name,
-                    bool(self.scheduler.tasks[key].resource_restrictions),
-                )
-            )
-
-
-def _done(dask_scheduler: Any) -> list[tuple[str, bool]]:
-    return sorted(dask_scheduler.plugins["seen"].done)
-
-
-@pytest.mark.exhaustive
-def test_a_run_goes_over_tls_and_scores_where_the_gpu_is(world: World, cluster: Cluster) -> None:
-    with (
-        dask.config.set(settings(cluster.folder)),
-        Client(cluster.address, security=Security(), set_as_default=False) as client,
-    ):
-        client.register_plugin(Seen())
-        finished = world.dpicl(
-            *("run", "demo", *SMALL_OPTIONS, "--run-id", "over-tls"),
-            DASK_SCHEDULER_ADDRESS=cluster.address,
-            **cluster.environment,
-        )
-        assert finished.returncode == 0, finished.stderr
-        done = client.run_on_scheduler(_done)
-    assert ("gpu", True) in done and ("plain", True) not in done
-    assert {asked for _, asked in done} == {True, False}
-    assert (
-        differences(outcome(world.run("over-tls")), outcome(world.sweep("without-tls", SMALL)))
-        == []
-    )
 
 
 def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_foreign_one(
