@@ -11,7 +11,7 @@ import sqlite3
 import time
 import urllib.error
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from dpicl.ground.errors import DataError
 from flows import maintenance
 from flows.tabicl import sweep
 from tests.harness import World, end, install, shop, shop_rows, until
-from tests.library.series_contracts import series_tree, visits
-from tests.tasks.test_series import as_csv
 
 EVERY_MINUTE = {
     "title": "Both methods, every minute",
@@ -71,15 +69,6 @@ HURRIED = {
     "title": "The same, in seven seconds",
     "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002},
 }
-NIGHTLY = {
-    **EVERY_MINUTE,
-    "title": "Rows of the last two nights, every night",
-    "methods": ["mst_tabicl"],
-    "datasets": ["quay"],
-    "window": 2,
-    "options": {"mst_tabicl": {"noise": "gaussian"}},
-    "schedule": {"cron": "10 0 * * *", "timezone": "UTC", "horizon_days": 365},
-}
 POOLED = {
     **EVERY_MINUTE,
     "title": "For workers of a pool",
@@ -89,24 +78,21 @@ POOLED = {
 
 @pytest.fixture(scope="module")
 def declared(world: World) -> dict[str, Any]:
-    """What is served: the shipped pipelines, one that is due every minute, and others; beside it
-    stands one for a pool.
+    """What is served: the shipped demo, one that is due every minute, and others; beside it stands
+    one for a pool.
     """
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"] |= {
+    content["pipelines"] = {
+        "demo": content["pipelines"]["demo"],
         "every-minute": EVERY_MINUTE,
         "on-demand": ON_DEMAND,
         "yearly": YEARLY,
         "hurried": HURRIED,
-        "nightly": NIGHTLY,
     }
     contract = shop("till", private=True)
     contract["releases"] = {"every": "year"}
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 2}}
     install(world, contract, shop_rows(80))
-    nights = series_tree(name="quay", source={"file": "quay.csv", "arrived": "day"})
-    nights["releases"]["first"] = (datetime.now(UTC) - timedelta(days=3)).date().isoformat()
-    install(world, nights, as_csv(visits()))
     # no aliases of lists that two of them share
     plain = json.loads(
         json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
@@ -154,6 +140,7 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
 def test_every_pipeline_is_a_deployment_with_its_schedule(
     deployed: dict[str, dict[str, Any]], declared: dict[str, Any]
 ) -> None:
+    assert "of-a-pool" not in deployed, "it is left to the pool's workers"
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}

@@ -7,6 +7,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.harness import REPOSITORY, SMALL_OPTIONS, World
 
 
@@ -24,6 +26,7 @@ def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) ->
     assert states.count("AwaitingRetry") == 2 and states[-1] == "Completed"
 
 
+@pytest.mark.exhaustive
 def test_an_edit_of_a_task_s_retries_is_seen_in_a_run(world: World, tmp_path: Path) -> None:
     """In a copy of `tasks/`: of a task that a worker does, which never succeeds."""
     shutil.copytree(REPOSITORY / "tasks", tmp_path / "tasks")

@@ -141,7 +141,7 @@ def in_process(place: Place, queries: list[str], step: str | None) -> Any:
     return process
 
 
-@pytest.mark.quick("slot after", "keep after")
+@pytest.mark.quick("slot after")
 @pytest.mark.parametrize(
     "step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")]
 )

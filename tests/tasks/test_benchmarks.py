@@ -209,6 +209,7 @@ def test_batches_have_the_digest_of_the_whole_table_however_they_are_cut() -> No
         assert facts.whole_digest(CONTRACT) == content_digest(CONTRACT, table)
 
 
+@pytest.mark.quick("heart", "trec", "docstrings", "docvqa")
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "data_contracts").rglob("*.yaml")), ids=lambda path: str(path.stem)
 )
