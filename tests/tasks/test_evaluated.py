@@ -69,7 +69,7 @@ def spent(place: Place) -> dict[str, list[float]]:
         return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}
 
 
-@pytest.mark.quick("mst_tabicl")
+@pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("method", METHODS)
 def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(
     tmp_path: Path, method: str
@@ -112,7 +112,7 @@ def test_whether_any_row_is_held_out_in_private_shows_in_no_name_and_no_line(
         install(place, contract({**CHARGED, "test_fraction": fraction}), shop_rows(90))
         caplog.clear()
         with caplog.at_level("INFO"):
-            names.append(public_names(run_of(place, "mst_tabicl")))
+            names.append(public_names(run_of(place, "gdp_tabicl")))
         told.append(
             [
                 record.getMessage()

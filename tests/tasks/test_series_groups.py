@@ -25,12 +25,12 @@ from dpicl.release.horizon import Horizon, release_planned
 from dpicl.release.one_release import PublishedRelease, planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.runs.forecast import series_forecasts
+from dpicl.runs.plan import make_plan
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, series_tree, visits
 from tests.tasks.test_series import declare, put, same, spent
 
 METHOD, DAYS = "gdp_tabicl", 12
-TYPED = ("--method", METHOD, "--epsilon", "2", "--shots", "2")
 
 
 @pytest.fixture
@@ -98,42 +98,15 @@ def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_c
     tree = series_tree()
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
-    answer = place.dpicl("protect", NAME, *TYPED, "--out", "shown.jsonl")
-    expected = "sampling_rate=1/10: expected 1: all rows of a period enter the counters of visits"
-    assert answer.returncode == 2 and expected in answer.stderr.replace("'", "")
-    run = place.dpicl(
-        "run",
-        "private-table",
-        "--datasets",
-        NAME,
-        "--methods",
-        METHOD,
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-    )
-    assert run.returncode == 2 and expected in run.stderr.replace("'", "")
-    with pytest.raises(ParameterError, match="sampling_rate"):
+    grid = {"datasets": [NAME], "methods": [METHOD], "epsilons": [1], "shots": [2]}
+    expected = "sampling_rate='?1/10'?: expected '?1'?: all rows of a period enter the counters of"
+    with pytest.raises(ParameterError, match=expected):
+        make_plan("private-table", grid, "r")
+    with pytest.raises(ParameterError, match=expected):
         dpicl.Session().protect(NAME, method=METHOD, epsilon=1, shots=2)
     declare(place)
-    run = place.dpicl(
-        "run",
-        "private-table",
-        "--datasets",
-        NAME,
-        "--methods",
-        METHOD,
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-    )
-    assert (
-        run.returncode == 2
-        and "allocation=" in run.stderr
-        and "expected shared-count: visits has a horizon" in run.stderr
-    )
+    with pytest.raises(ParameterError, match="allocation=.*shared-count: visits has a horizon"):
+        make_plan("private-table", grid, "r")
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.accounts()
 
