@@ -317,6 +317,24 @@ def test_what_stands_without_a_record_of_its_publication_is_published(
         assert ledger.publish(release("a").release_id, sha256("second")) == sha256("a")
 
 
+def test_what_was_taken_up_does_not_come_back_as_two(settings: Settings) -> None:
+    with open_ledger(settings) as ledger:
+        ledger.ensure_account(SHOP, [AT])
+        for name in ("old", "other"):
+            ledger.reserve(release(name, writer=name))
+            write_receipt(ledger, release(name, writer=name), settings)
+        assert ledger.take_up(release("new", writer="new"), differing=["writer"])
+        write_receipt(ledger, release("new", writer="new"), settings)
+    lose(settings)
+    assert adopt(settings) == (2, [])
+    with open_ledger(settings) as ledger:
+        assert (
+            ledger.find(release("old").release_id) is None
+            and ledger.find(release("new").release_id) is not None
+        )
+        assert ledger.spent("shop").epsilon == 2
+
+
 def test_killed_before_it_is_written_down_adoption_is_finished_the_next_time(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +17,11 @@ import pytest
 import dpicl.release.query_session
 from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import BudgetError, LedgerError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods.options import EnsembleOptions
 from dpicl.models.spec import ModelSpec
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, install_texts, letters, new_place
+from tests.harness import Place, charged, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
 
@@ -58,12 +58,6 @@ def ask(*queries: str, again: bool = False, **about: Any) -> list[Answered]:
     )
 
 
-def spent(account: str = "letters") -> list[float]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        ledger.verify()
-        return [entry.release.guarantee.epsilon for entry in ledger.entries(account)]
-
-
 def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_must_be_asked_for(
     place: Place,
 ) -> None:
@@ -73,18 +67,18 @@ def test_when_all_queries_are_used_up_the_next_is_refused_and_another_release_mu
     ):
         ask("five")
     (more,) = ask("five", again=True)
-    assert more.charged and more.number == 1 and len(spent()) == 2
+    assert more.charged and more.number == 1 and len(charged()) == 2
     ask("six", "seven", "eight")
     with pytest.raises(BudgetError, match="letters.*asks? epsilon|cap"):
         ask("nine", again=True)
-    assert len(spent()) == 2 and ask("one")[0].repeated
+    assert len(charged()) == 2 and ask("one")[0].repeated
 
 
 def test_a_refused_charge_leaves_nothing_that_a_later_query_would_pay_for(place: Place) -> None:
     for _ in range(2):
         with pytest.raises(BudgetError, match="cap"):
             ask("one", epsilon=6.0)
-    assert not list((place.home / "private").rglob("opened.json")) and spent() == []
+    assert not list((place.home / "private").rglob("opened.json")) and not charged()
 
 
 def test_a_long_query_is_cut_as_the_rows_are(place: Place) -> None:
@@ -101,7 +95,7 @@ def test_a_release_goes_on_whatever_becomes_of_its_rows(place: Place) -> None:
     (again,) = ask("one")
     assert again.repeated and again.answer == first.answer
     (other,) = ask("two")
-    assert not other.charged and not other.repeated and len(spent()) == 1
+    assert not other.charged and not other.repeated and len(charged()) == 1
     (journal,) = (place.home / "private" / "journals").iterdir()
     seeds = [path.read_bytes() for path in journal.glob("*/seed")]
     assert len(seeds) == len(set(seeds)) == 2
@@ -115,8 +109,8 @@ def test_a_release_whose_slots_are_lost_is_not_asked_again(place: Place) -> None
         with pytest.raises(LedgerError, match="was charged before, and its slots are gone"):
             ask("one")
     (other,) = ask("one", again=True)
-    assert other.charged and len(spent()) == 2
-    assert ask("one", again=True)[0].repeated and len(spent()) == 2
+    assert other.charged and len(charged()) == 2
+    assert ask("one", again=True)[0].repeated and len(charged()) == 2
 
 
 def _asking(environment: Mapping[str, str], queries: list[str], step: str | None) -> None:
@@ -151,7 +145,7 @@ def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, s
     assert process.exitcode == -signal.SIGKILL
     first = ask(*QUERIES)
     assert [one.answer for one in ask(*QUERIES)] == [one.answer for one in first]
-    assert len(spent()) == 1 and sorted(one.number for one in first) == [1, 2, 3, 4]
+    assert len(charged()) == 1 and sorted(one.number for one in first) == [1, 2, 3, 4]
 
 
 def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> None:
@@ -167,3 +161,15 @@ def test_a_slot_belongs_to_one_query_and_is_its_owners_only(place: Place) -> Non
     assert ask("two")[0].number == 2
     found = [*slots.parents[:2], *slots.parent.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in found} == {0o700, 0o600}
+
+
+def test_votes_that_nobody_came_back_for_are_deleted_by_the_next_who_asks(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpicl.release.journal.LIFETIME_SECONDS", 0.001)
+    ask("one")
+    (votes,) = (place.home / "private" / "journals").glob("*/*/votes/*.snapshot")
+    later = votes.stat().st_mtime + 5
+    monkeypatch.setattr("dpicl.release.journal.time", SimpleNamespace(time=lambda: later))
+    ask("one", options=EnsembleOptions(noise="exponential", subsets=3))
+    assert not votes.exists()

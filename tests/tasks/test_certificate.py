@@ -274,6 +274,16 @@ def _reversed(value: object) -> object:
     return [_reversed(part) for part in value] if isinstance(value, list) else value
 
 
+def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path: Path) -> None:
+    certificate, path = issued(settings, NAME, "mst_tabicl", 1.0), tmp_path / "rows.csv"
+    path.write_bytes(CONTENT)
+    alone = tmp_path / "release.certificate.json"
+    alone.write_bytes(certificate.to_json())
+    assert verify_file(alone, key=public_key(settings)) == certificate
+    with pytest.raises(CertificateError, match="names no file"):
+        verify_file(path, key=public_key(settings), certificate=alone)
+
+
 def test_the_same_statement_has_no_other_form(settings: Settings) -> None:
     certificate = issued(settings, NAME, "gdp_tabicl", 0.5)
     content = json.loads(certificate.to_json())

@@ -24,10 +24,11 @@ from dpicl.home.settings import Settings
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods.ensemble_voting import RetrievalSpending
 from dpicl.methods.options import EnsembleOptions
+from dpicl.models.embedding import HASHED
 from dpicl.models.spec import ModelSpec
 from dpicl.release.journal import FileSpending
 from dpicl.release.query_session import Answered, EnsembleRequest, QuerySession
-from tests.harness import Place, install_texts, letters, new_place
+from tests.harness import Place, charged, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import dying
 
@@ -65,12 +66,6 @@ def near_to(number: int) -> str:
     return f"Re {number}: letter {number} of ann"
 
 
-def spent() -> list[float]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        ledger.verify()
-        return [entry.release.guarantee.epsilon for entry in ledger.entries("letters")]
-
-
 def uses(place: Place) -> np.ndarray:
     """In which queries each member took part: shape (queries, members)."""
     (folder,) = (place.home / "private" / "journals").glob("*/uses")
@@ -84,8 +79,10 @@ def uses(place: Place) -> np.ndarray:
 def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Place) -> None:
     first = ask(near_to(0))
     more = ask(*[near_to(number) for number in range(1, 12)])
+    (entry,) = charged()
     assert (
-        spent() == [pytest.approx(2.0)]
+        entry.release.guarantee.epsilon == pytest.approx(2.0)
+        and entry.release.parameters["embedder"] == HASHED
         and first[0].charged
         and not any(one.charged for one in more)
     )
@@ -270,7 +267,7 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
         : len(had)
     ] == had
     taken = uses(place)
-    assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(spent()) == 1
+    assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(charged()) == 1
     if step == "keep before":
         assert len(had) == 2, "takers are written before an answer is kept"
 
@@ -289,7 +286,7 @@ def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None
         process.join(400)
     assert [process.exitcode for process in processes] == [0] * crowd
     taken = uses(place)
-    assert len(taken) == len(own) and len(spent()) == 1
+    assert len(taken) == len(own) and len(charged()) == 1
     assert taken.sum(axis=0).tolist() == [MOST] * ROWS, (
         "all are near to all queries: spent to the last use, and not beyond"
     )
