@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpicl.cli.terminal import console
@@ -16,6 +15,7 @@ from tests.harness import (
     SMALL_OPTIONS,
     Place,
     World,
+    edited,
     install,
     shop,
     talk,
@@ -78,10 +78,9 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
     place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "width", 100)
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    for key in ("group", "takes", "needs"):
-        del pipelines["pipelines"]["private"][key]
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as pipelines:
+        for key in ("group", "takes", "needs"):
+            del pipelines["pipelines"]["private"][key]
     groups: dict[str, list[str]] = {}
     for line in cli("list").partition("models: ")[0].splitlines()[1:]:
         if line.startswith((" to ", " others")):
@@ -98,6 +97,7 @@ def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
     )
 
 
+@pytest.mark.quick("breast_cancer", "adult")
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
     assert cli(f"contract check {place.root / 'contracts' / f'{name}.yaml'}").startswith(

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import DpiclError
-from dpicl.home.accounts import open_ledger
-from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from dpicl.session import Session
-from tests.cli.conftest import Cli, edited
+from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
+    charged,
+    edited,
     install,
     install_texts,
     letters,
@@ -135,11 +135,6 @@ def _begin(run_id: str, **changes: Any) -> None:
     make_plan("demo", {**grid, "epsilons": [2], "seeds": [0], **changes}, run_id)
 
 
-def _charged() -> int:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
-
-
 @pytest.mark.quick("an unknown model", "no such method", "no such pipeline", "no noise", "a cap")
 @pytest.mark.parametrize("name", SET_UPS)
 def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str) -> None:
@@ -149,7 +144,7 @@ def test_a_dry_run_refuses_what_the_run_refuses(till: Place, cli: Cli, name: str
     line = f"run {grid} --executor pool {options}"
     sentences = [cli.refused(f"{line} --dry-run"), cli.refused(line)]
     assert sentences[0] == sentences[1] and phrase in sentences[0]
-    assert _charged() == 0 and not list(till.home.glob("runs/.dry-run-*"))
+    assert not charged() and not list(till.home.glob("runs/.dry-run-*"))
 
 
 def test_a_dry_run_of_a_run_that_goes_on_prices_what_is_missing_of_it(
@@ -197,4 +192,4 @@ def test_a_quote_refuses_what_protect_refuses(till: Place, name: str) -> None:
         with pytest.raises(DpiclError) as refused:
             function(**asked)
         sentences.append(str(refused.value))
-    assert sentences[0] == sentences[1] and _charged() == 0
+    assert sentences[0] == sentences[1] and not charged()

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from dpicl.ground.files import locked
 from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
+    edited,
     install,
     install_texts,
     letters,
@@ -107,14 +107,13 @@ def test_what_is_refused_spends_nothing_and_leaves_no_file(
 
 def test_options_of_the_pipelines_do_not_make_it_dearer(place: Place, cli: Cli, table: str) -> None:
     file = place.root / "pipelines.yaml"
-    pipelines = yaml.safe_load(file.read_text())
-    pipelines["pipelines"] = {
-        "ldp-tabicl": {
-            **pipelines["pipelines"]["ldp-tabicl"],
-            "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}},
+    with edited(file) as pipelines:
+        pipelines["pipelines"] = {
+            "ldp-tabicl": {
+                **pipelines["pipelines"]["ldp-tabicl"],
+                "options": {"ldp_tabicl": {"variants": {"more": {"design": "pairs"}}}},
+            }
         }
-    }
-    file.write_text(yaml.safe_dump(pipelines))
     told = cli(
         f"protect {table} --method ldp_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
     )

@@ -32,11 +32,11 @@ from dpicl.runs.plan import make_plan, plan_for
 from dpicl.runs.prepare import receive
 from dpicl.runs.run_folder import open_unit
 from dpicl.session import Session
-from tests.cli.conftest import Cli, edited
+from tests.cli.conftest import Cli
 from tests.cli.holder import held
 from tests.cli.test_client import reports
 from tests.cli.test_client_years import FIRST, SECOND
-from tests.harness import Place, content, install, rows, shop
+from tests.harness import Place, content, edited, install, rows, shop
 from tests.tasks.stages import in_process
 
 CHANGES: dict[str, Any] = {

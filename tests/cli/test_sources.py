@@ -123,7 +123,7 @@ def released(place: Place, cli: Cli, name: str) -> Any:
     return cli.ended(f"protect {name} --shots 2 --out {place.root / 'demos.jsonl'}")
 
 
-@pytest.mark.quick("more")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", REFUSED_QUERIES)
 def test_a_bad_query_ends_in_one_sentence(
     place: Place, cli: Cli, monkeypatch: pytest.MonkeyPatch, server: Server, name: str

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cli.conftest import Cli
-from tests.harness import Place, install_texts, letters
+from tests.harness import Place, edited, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 TEXTS = (
@@ -26,6 +25,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.quick("docstrings", "docvqa")
 @pytest.mark.parametrize("name", TEXTS)
 def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
     checked = cli(f"contract check {place.root / 'contracts' / 'texts' / f'{name}.yaml'}")
@@ -121,9 +121,8 @@ def test_what_a_run_on_texts_cannot_be_is_one_sentence(
 
 
 def _with(place: Place, **options: object) -> None:
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["few-shot-demo"]["options"] = {"few_shot_generation": options}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+    with edited(place.root / "pipelines.yaml") as pipelines:
+        pipelines["pipelines"]["few-shot-demo"]["options"] = {"few_shot_generation": options}
 
 
 @pytest.mark.parametrize(

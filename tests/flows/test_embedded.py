@@ -255,7 +255,7 @@ def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> N
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/api"
         finished = world.dpicl(
-            "run", "demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url
+            "run demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url
         )
         server.shutdown()
     assert (

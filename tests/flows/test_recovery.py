@@ -140,14 +140,7 @@ def plundered(tmp_path: Path) -> Place:
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
     told = place.dpicl(
-        "protect",
-        table,
-        "--method",
-        "mst_tabicl",
-        "--shots",
-        "2",
-        "--out",
-        str(place.root / "demos.jsonl"),
+        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
     )
     assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:

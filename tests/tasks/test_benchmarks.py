@@ -17,7 +17,6 @@ from dpicl.contract.load import edition
 from dpicl.data.reading.batches import Facts, prepare
 from dpicl.ground.cache import row_digests
 from dpicl.ground.errors import DpiclError, PrivacyError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.benchmarks import (
     REGISTRY,
     _comes_with_a_package,
@@ -33,6 +32,7 @@ from tasks.stages import ingest, split
 from tests.harness import (
     Place,
     call_main,
+    charged,
     complaint,
     install,
     install_texts,
@@ -67,11 +67,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def _charged(place: Place) -> int:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
-
-
 def _protect(place: Place, capture: Capture) -> tuple[int, str]:
     out = place.root / "demos.jsonl"
     for path in place.root.glob("demos.jsonl*"):  # and its certificate
@@ -84,23 +79,23 @@ def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
 ) -> None:
     assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
     assert (
-        _charged(place) == 0
+        not charged()
         and not list((place.home / "released").glob("*/*"))
         and not (place.root / "demos.jsonl").exists()
     )
     assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
     assert _protect(place, capsys)[0] == 0
-    before = _charged(place)
+    before = charged()
     rows = place.root / "data" / "shop.csv"
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
     assert REFUSED in complaint(_protect(place, capsys))
-    assert _charged(place) == before
+    assert charged() == before
 
 
 def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Capture) -> None:
     asking = ("ask", "a query", "--contract", "letters", "--model", "fake", "--count", "4")
     assert complaint(call_main(asking, capsys)) == f"letters: {REFUSED} letters`"
-    assert _charged(place) == 0
+    assert not charged()
     publish(place, "letters")
     assert call_main(asking, capsys)[0] == 0
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.files import read_arrays, read_json, write_arrays
@@ -21,7 +20,17 @@ from dpicl.report.opening import story
 from dpicl.runs.artefacts import PROMPTS
 from dpicl.runs.evaluate import parts_to_score, score
 from dpicl.runs.execute import InProcess, run_units
-from tests.harness import Place, install, install_texts, letters, new_place, rows, shop, shop_rows
+from tests.harness import (
+    Place,
+    edited,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    rows,
+    shop,
+    shop_rows,
+)
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan
 
@@ -164,9 +173,8 @@ def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(
     here: Place, changes: dict[str, Any], expected: str
 ) -> None:
     install_texts(here, letters("postcards"), lines(records(40)), lines(records(4)))
-    content = yaml.safe_load((here.root / "pipelines.yaml").read_text())
-    content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}
-    (here.root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with edited(here.root / "pipelines.yaml") as content:
+        content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}
     with pytest.raises(ModelRefusedError, match=expected):
         make_plan("demo", {**GRID, "methods": METHODS, "beside": ["tiny"], **changes}, "refused")
     assert not here.run("refused").exists()

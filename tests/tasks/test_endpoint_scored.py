@@ -7,13 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from dpicl.ground.errors import ModelError, RunError
 from dpicl.ground.files import read_json
 from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec
-from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.harness import Place, edited, install, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps
 
@@ -35,9 +34,8 @@ def place(tmp_path: Path) -> Place:
 
 def with_far(place: Place, url: str, **more: object) -> None:
     """Register the model `far`."""
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": url, **more}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as pipelines:
+        pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": url, **more}
 
 
 def done(place: Place, model: str, run_id: str) -> Path:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import DpiclError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.runs.chain import stages
@@ -23,6 +22,7 @@ from dpicl.runs.execute import InProcess, Step, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
 from tests.harness import (
     Place,
+    charged,
     install,
     install_texts,
     letters,
@@ -42,23 +42,6 @@ def a_place(place: Place, *, private: bool = False) -> Place:
         place, letters("postcards", private=private), lines(records(40)), lines(records(4))
     )
     return place
-
-
-def releases(
-    place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "postcards")
-) -> set[tuple[str, str, str | None]]:
-    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
-        ledger.verify()
-        entries = [
-            entry
-            for account in ledger.accounts()
-            if account.name in names
-            for entry in ledger.entries(account.name)
-        ]
-    return {
-        (entry.release.account, entry.release.release_id, entry.artefact_sha256)
-        for entry in entries
-    }
 
 
 def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
@@ -90,7 +73,7 @@ def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
                     (place.home / "away").rename(ledger)
 
         run_units(run, Watched(), report_steps(run))
-    assert {account for account, _, sha256 in releases(place) if sha256} == {dataset}
+        assert {entry.release.account for entry in charged() if entry.artefact_sha256} == {dataset}
 
 
 class Deadly(WorkerPool):
@@ -152,7 +135,7 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
         "tiny",
     )
     process = place.start(
-        "run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
+        "run demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
     )
     until(
         lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
@@ -167,7 +150,7 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     assert errors == "dpicl: interrupted; `dpicl run --resume r` continues it\n"
     assert not list((place.home / "private" / "kiosk").iterdir())
     before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
-    again = place.dpicl("run", "--resume", "r", "--executor", "pool", "--workers", "2")
+    again = place.dpicl("run --resume r --executor pool --workers 2")
     assert again.returncode == 0, again.stderr
     assert before and all(path.stat().st_mtime_ns == time_of for path, time_of in before.items())
     assert len(json.loads(next(place.run("r").glob("units/*/results.json")).read_text())) > 2

@@ -169,7 +169,7 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
     )
     extra = {"DASK_SCHEDULER_ADDRESS": "", "DPICL_LOG_FORMAT": "json"}
     done = place.dpicl(
-        "run", "private", *grid, "--executor", executor, "--run-id", "logged", timeout=300, **extra
+        "run private", *grid, "--executor", executor, "--run-id", "logged", timeout=300, **extra
     )
     assert done.returncode == 0, done.stderr
     told = lines(done.stderr)

@@ -16,7 +16,6 @@ from transformers import GPT2Config
 
 from dpicl.ground.errors import ModelError, ModelRefusedError, RunError
 from dpicl.ground.files import read_json
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods.evaluation import scorers
 from dpicl.models.spec import ModelSpec
@@ -27,6 +26,7 @@ from dpicl.runs.run_folder import read_plan
 from tasks.stages import probe
 from tests.harness import (
     Place,
+    charged,
     install,
     install_texts,
     letters,
@@ -60,15 +60,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def reserved() -> list[str]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return [
-            entry.release.release_id
-            for account in ledger.accounts()
-            for entry in ledger.entries(account.name)
-        ]
-
-
 def planned(changes: dict[str, Any], run_id: str = "a", pipeline: str = "private") -> str:
     return str(make_plan(pipeline, changes, run_id))
 
@@ -78,7 +69,7 @@ def refused(changes: dict[str, Any]) -> str:
     begun = time.monotonic()
     with pytest.raises(ModelError) as told:
         probe.fn(planned(changes))
-    assert reserved() == [] and time.monotonic() - begun < 30
+    assert not charged() and time.monotonic() - begun < 30
     assert "\n" not in str(told.value)
     return str(told.value)
 
@@ -152,7 +143,7 @@ def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charge
 def test_what_was_answered_is_kept_and_not_asked_again(place: Place) -> None:
     with serving(Habits()) as server:
         run = planned({**TABLES, "model": f"{server.url}#m"})
-        assert probe.fn(run) == "1 model answers" and reserved() == []
+        assert probe.fn(run) == "1 model answers" and not charged()
         asked = len(server.requests)
         assert probe.fn(run) == "already answered" and len(server.requests) == asked
     assert (Path(run) / PROBE).exists() and read_plan(Path(run)).model.name == "m"
@@ -180,7 +171,7 @@ def test_asking_refuses_a_model_before_its_release_is_opened(place: Place, habit
                     Settings.from_environment(),
                 ).answer(["one"])
             )
-    assert reserved() == [] and not list((place.home / "private").rglob("opened.json"))
+    assert not charged() and not list((place.home / "private").rglob("opened.json"))
 
 
 def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
@@ -227,7 +218,7 @@ def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(
     assert draft_plan(unnamed, {}, settings).model.kind == "tiny", (
         "a benchmark's budget is nobody's"
     )
-    assert reserved() == []
+    assert not charged()
 
 
 @pytest.mark.exhaustive

@@ -443,6 +443,7 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
         restore(shared, file, key)
 
 
+@pytest.mark.exhaustive
 def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
     settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

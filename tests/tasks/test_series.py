@@ -360,7 +360,7 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
 def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     night(9)
     (place.root / "data" / f"{NAME}.csv").unlink()
-    made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
+    made = place.dpicl(f"series {NAME} --epsilon 2 --window 3 --out page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()
     assert all(
@@ -380,7 +380,7 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
         (("--epsilon", "2"), "a new file"),
     ):
         answer = place.dpicl(
-            "series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed
+            f"series {NAME} --out", "page.html" if "2" in changed else "other.html", *changed
         )
         assert answer.returncode == 2 and refused in answer.stderr
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from dpicl.ground.errors import BudgetError, ParameterError, RunError
 from dpicl.home.accounts import open_ledger
@@ -38,7 +37,7 @@ from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import make_plan
 from dpicl.runs.results import command_of
 from dpicl.runs.run_folder import open_unit, read_plan, spending_of
-from tests.harness import Place, new_place, rows
+from tests.harness import Place, edited, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, night, put, same, spent
 from tests.tasks.test_series import published as nights
@@ -65,9 +64,8 @@ million that is taken for more than five.
 def nightly_place(root: Path, **pipeline: Any) -> Place:
     """With a pipeline `nightly`, and four public rows to ask."""
     place = new_place(root)
-    pipelines = yaml.safe_load((root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["nightly"] = {**NIGHTLY, **pipeline}
-    (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(root / "pipelines.yaml") as pipelines:
+        pipelines["pipelines"]["nightly"] = {**NIGHTLY, **pipeline}
     declare(place, series_tree(queries={"file": "public.csv"}))
     asked = [
         visit(f"q{number}", 1, age=20 + 15 * number, buys=("no", "yes")[number % 2])

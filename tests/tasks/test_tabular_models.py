@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import DpiclError, ModelRefusedError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.methods.row_method import contexts, row_method
 from dpicl.models.spec import ROWS_IN_CONTEXT
@@ -27,6 +25,8 @@ from dpicl.runs.probe import probe
 from dpicl.runs.run_folder import open_unit, read_plan
 from tests.harness import (
     Place,
+    charged,
+    edited,
     install,
     install_texts,
     letters,
@@ -60,22 +60,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def entered(place: Place, package: str = "tabicl", **entry: Any) -> None:
     """An entry `tables` of a model with random weights."""
     file = random_weights(package, place.root / f"{package}.ckpt")
-    content = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    content["models"]["tables"] = {"kind": "tabular", "id": str(file), "rows": ROWS, **entry}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as content:
+        content["models"]["tables"] = {"kind": "tabular", "id": str(file), "rows": ROWS, **entry}
 
 
 def run_of(run_id: str = "a", pipeline: str = "demo", **changes: Any) -> Path:
     return run_here(run_id, pipeline, **{**GRID, **changes})
-
-
-def charged() -> list[str]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return [
-            entry.release.release_id
-            for account in ledger.accounts()
-            for entry in ledger.entries(account.name)
-        ]
 
 
 def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: Place) -> None:
@@ -225,16 +215,7 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
 def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
     file = random_weights("tabicl", place.root / "mine.ckpt")
     done = place.dpicl(
-        "run",
-        "mst-tabicl",
-        "--datasets",
-        "shop",
-        "--epsilons",
-        "1",
-        "--model",
-        str(file),
-        "--run-id",
-        "cli",
+        f"run mst-tabicl --datasets shop --epsilons 1 --model {file} --run-id cli",
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
