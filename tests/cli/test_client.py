@@ -153,14 +153,13 @@ def test_clients_say_whether_named_columns_agree_with_the_label(contract: Path) 
 
 
 def test_a_single_record_is_the_holder_s_own(contract: Path) -> None:
-    command = [sys.executable, "-m", "dpicl.client", contract, "--memory", "m", "--epsilon", "1"]
-    first, again = (
-        subprocess.run(
-            command, input=shop_rows(1), cwd=contract.parent, stdout=-1, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    )
-    assert first == again and first.count("\n") == 1
+    record, typed = shop_rows(1), f"{contract} --memory m --epsilon 1"
+    command = [sys.executable, "-m", "dpicl.client", *typed.split()]
+    first = subprocess.run(
+        command, input=record, cwd=contract.parent, stdout=-1, text=True, check=True
+    ).stdout
+    assert first == data_holder(typed, record, contract.parent).stdout
+    assert first.count("\n") == 1
 
 
 def test_a_record_with_missing_values_answers_and_nothing_but_its_report_tells(
