@@ -26,15 +26,8 @@ def databases() -> Iterator[Databases]:
 
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
-    asked = (
-        "--method",
-        "gdp_tabicl",
-        "--shots",
-        str(shots),
-        "--out",
-        str(place.root / f"{shots}.jsonl"),
-    )
-    told = place.dpicl("protect till", *asked, DPICL_LEDGER=databases.url("ledger"))
+    asked = f"--method gdp_tabicl --shots {shots} --out {place.root / f'{shots}.jsonl'}"
+    told = place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger"))
     assert told.returncode == 0, told.stderr
 
 

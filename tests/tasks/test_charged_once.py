@@ -110,22 +110,9 @@ def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(200))
     options = (
-        "--datasets",
-        "shop",
-        "--methods",
-        "ldp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "1,2,4",
-        "--seeds",
-        "0",
-        "--model",
-        "tiny",
+        "--datasets shop --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
     )
-    process = place.start(
-        "run demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
-    )
+    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
     until(
         lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
         120,

@@ -121,22 +121,9 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
 ) -> None:
     place = a_place(new_place(tmp_path / "place"))
     options = (
-        "--datasets",
-        "kiosk",
-        "--methods",
-        "ldp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "1,2,4",
-        "--seeds",
-        "0",
-        "--model",
-        "tiny",
+        "--datasets kiosk --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
     )
-    process = place.start(
-        "run demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
-    )
+    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
     until(
         lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
         120,

@@ -154,20 +154,8 @@ def public_bytes(place: Place) -> str:
     queries = place.root / "queries.txt"
     queries.write_text("\n".join(near_to(number) for number in range(6)) + "\nunlike anything\n")
     finished = place.dpicl(
-        *(
-            "ask",
-            "--queries",
-            str(queries),
-            "--contract",
-            "letters",
-            "--epsilon",
-            "2",
-            "--count",
-            "16",
-            "--model",
-            "fake",
-        ),
-        *("--similarity", "0.2", "--participations", str(MOST), "--shots", "1"),
+        f"ask --queries {queries} --contract letters --epsilon 2 --count 16 --model fake "
+        f"--similarity 0.2 --participations {MOST} --shots 1"
     )
     with open_ledger(Settings.from_environment()) as ledger:
         entries = [
