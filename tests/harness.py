@@ -37,8 +37,10 @@ import pytest
 import yaml
 
 from dpicl.ground.errors import DpiclError
+from dpicl.home.accounts import open_ledger
 from dpicl.home.benchmarks import declare, read_content
 from dpicl.home.settings import Settings
+from dpicl.ledger import Entry
 from dpicl.report import report_steps
 from dpicl.runs.execute import InProcess, run_units
 from dpicl.runs.plan import make_plan
@@ -209,6 +211,26 @@ def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
     run = make_plan(pipeline, changes, run_id)
     run_units(run, InProcess(), report_steps(run))
     return run
+
+
+def charged(*accounts: str) -> list[Entry]:
+    """What these accounts were charged for in the place that was entered, or all of its accounts;
+    the whole ledger is verified on the way.
+    """
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.verify()
+        known = [account.name for account in ledger.accounts()]
+        return [
+            entry for name in accounts or known if name in known for entry in ledger.entries(name)
+        ]
+
+
+@contextmanager
+def edited(path: Path) -> Iterator[dict[str, Any]]:
+    """The content of a file of YAML, which is written again afterwards."""
+    content = yaml.safe_load(path.read_text())
+    yield content
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 def publish(place: Place, name: str, **extra: str) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from dpicl.cli import main
 from tests.harness import Place, complaint, new_place, said, world
@@ -56,11 +53,3 @@ class Cli:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return Cli(capsys)
-
-
-@contextmanager
-def edited(path: Path) -> Iterator[dict[str, Any]]:
-    """The content of a file of YAML, which is written again afterwards."""
-    content = yaml.safe_load(path.read_text())
-    yield content
-    path.write_text(yaml.safe_dump(content, sort_keys=False))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, edited
-from tests.harness import Place, install_texts, letters
+from tests.cli.conftest import Cli
+from tests.harness import Place, edited, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 ASK = "ask --contract letters --model fake --shots 1 --count 2 --epsilon 2"

@@ -15,7 +15,7 @@ import yaml
 from dpicl.client.wallet import open_wallet
 from dpicl.data.reports import SCHEMA
 from tests.cli.holder import held, refusal
-from tests.cli.test_client import NO_WALLET, collection, counted, reports, run, spent
+from tests.cli.test_client import collection, counted, reports, run, spent
 from tests.harness import shop
 
 FIRST, SECOND = "2026-12-01", "2026-12-02"
@@ -136,18 +136,6 @@ def test_a_contract_that_gains_a_column_is_another_collection_and_costs_anew_und
     assert len(asked.questions.questions) == 1 and spent(memory) == pytest.approx(1.5, rel=1e-3)
     assert reports(contract, held(6)) == before, "earlier answers stand, and cost nothing"
     assert counted(contract, alone, epsilon=1.0)[1].foreign == 6
-
-
-def test_a_wallet_without_a_key_of_pseudonyms_keeps_its_answers(
-    contract: Path, memory: Path
-) -> None:
-    first = of_clients(contract, reports(contract, held(5)), "once", epsilon=1)
-    lines = memory.read_text().splitlines(keepends=True)
-    memory.write_text("".join(line for line in lines if '"key"' not in line))
-    again = of_clients(contract, reports(contract, held(5)), "once", epsilon=1)
-    assert but_who(again) == but_who(first)
-    memory.write_text(memory.read_text() + '{"key": "12"}\n')
-    assert NO_WALLET in refusal(run(contract, held(5), "--epsilon 1"))
 
 
 def test_a_key_that_a_kill_broke_off_was_never_used(contract: Path, memory: Path) -> None:

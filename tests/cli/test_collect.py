@@ -89,29 +89,6 @@ def test_counts_are_printed_for_programs(place: Path) -> None:
     assert code == 0 and printed("dpicl collect CONTRACT REPORTS", said) == expected
 
 
-def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path) -> None:
-    assert run(f"{COLLECT} --out one.csv --rows 100")[0] == 0
-    lines = [
-        line
-        for number in range(2)
-        for line in (place / f"reports/{number}.jsonl").read_text().splitlines()
-    ]
-    send(place, "other/all.jsonl", lines[::-1])
-    send(place, "other/again.jsonl", lines[:50])
-    assert run("other --epsilon 8 --out two.csv --rows 100")[0] == 0
-    assert (place / "one.csv").read_bytes() == (place / "two.csv").read_bytes()
-
-
-def test_demonstrations_are_made_of_reports(place: Path) -> None:
-    assert run(f"{COLLECT} --out shots.jsonl --shots 6")[0] == 0
-    shown = [json.loads(line) for line in (place / "shots.jsonl").read_text().splitlines()]
-    assert (
-        len(shown) == 6
-        and {one["answer"] for one in shown} == {"Yes", "No"}
-        and "Did they buy?" in shown[0]["text"]
-    )
-
-
 def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: Path) -> None:
     how = "--epsilon 8 --sending-epsilon 4 --period"
     contract, records = place / "contracts" / "shop.yaml", held(600).splitlines(keepends=True)

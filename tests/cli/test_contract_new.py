@@ -4,13 +4,8 @@ the shipped one.
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
 from pathlib import Path
 
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -81,26 +76,6 @@ def test_a_draft_releases_nothing_until_somebody_has_answered_for_it(
     assert "2 demonstrations" in cli(release)
 
 
-def test_parquet_gives_the_same_draft(customers: Place, cli: Cli) -> None:
-    data = customers.root / "data"
-    pq.write_table(
-        pa_csv.read_csv(io.BytesIO((data / "customers.csv").read_bytes())),
-        data / "customers.parquet",
-    )
-    cli(*NEW)
-    cli("contract new customers.parquet", *NEW[3:], "--name", "again")
-    one, other = (
-        yaml.safe_load((customers.root / "contracts" / f"{name}.yaml").read_text())
-        for name in ("customers", "again")
-    )
-    assert {**other, "name": 0, "source": 0, "description": 0} == {
-        **one,
-        "name": 0,
-        "source": 0,
-        "description": 0,
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
@@ -141,35 +116,6 @@ def test_what_is_wrong_is_one_sentence_and_writes_nothing(
     before = sorted((customers.root / "contracts").iterdir())
     assert phrase in cli.refused(f"contract new {options}")
     assert sorted((customers.root / "contracts").iterdir()) == before
-
-
-def test_a_draft_of_an_earlier_version_is_still_checked_and_counted(place: Place, cli: Cli) -> None:
-    mark = "  # LOOKED: replace by what is publicly known"
-    (place.root / "contracts" / "earlier.yaml").write_text(f"""\
-# A draft: lines marked LOOKED hold what the rows of customers.csv say.
-version: 1
-name: earlier
-draft: true
-description: Records of earlier.
-source: {{title: earlier, licence: not published, citation: none, file: "customers.csv"}}
-privacy: {{unit: row, neighbours: add-or-remove-one, sampling_rate: 1/10, budget: {{epsilon: 1}}}}
-columns:
-  age: {{type: integer, bounds: [10, 90]}}{mark}
-  bought: {{type: category, categories: ["no", "yes"]}}{mark}
-label: {{column: bought, parts: [rest, ["yes"]], question: "Is the bought yes?"}}
-groups: {{2: [label]}}
-local:
-  - {{name: age, column: age, cuts: [50], texts: ["less than 50", "50 or more"]}}{mark}
-prompts: {{local: {{text: "The age is {{age}}."}}, central: {{text: "The age is {{age}}."}}}}
-""")
-    told = cli("contract check earlier")
-    assert (
-        "earlier.yaml: ok: 2 columns, shots 1, 2\n3 lines still have their marks" in told
-        and "line 9: age: {type" in told
-    )
-    assert all(
-        f" {key} " in told for key in ("local    stated", "groups   stated", "prompts  stated")
-    )
 
 
 def test_contracts_that_are_no_drafts_keep_their_digest() -> None:
@@ -285,20 +231,6 @@ def test_an_own_contract_in_the_place_of_a_shipped_one_gets_no_second_account(
     refused = cli.refused(f"protect public {release} --out third.jsonl")
     assert "shop" in refused or "publish" in refused
     assert not Path("second.jsonl").exists() and not Path("third.jsonl").exists()
-
-
-def test_from_another_process_the_layers_are_the_same(project: Place) -> None:
-    """Workers are given settings or the environment: both lead to the same files."""
-    _own(project, "shop")
-    here = Settings.from_environment()
-    script = (
-        "from dpicl.home.settings import Settings; print(sorted(map(str, "
-        "Settings.from_environment().contract_files().values())))"
-    )
-    there = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    assert there == str(sorted(map(str, here.contract_files().values())))
 
 
 def test_own_expectations_of_a_shipped_contract_hold(project: Place) -> None:

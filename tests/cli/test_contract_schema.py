@@ -414,6 +414,7 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(
     assert contract.label.parts == ("rest", ("1",))
 
 
+@pytest.mark.exhaustive
 def test_an_interruption_writes_nothing(place: Place, written: Path) -> None:
     told = place.root / "told.txt"
     with told.open("w") as log:

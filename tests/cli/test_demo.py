@@ -21,7 +21,7 @@ CLOSED = {
     "PIP_FIND_LINKS": "",
     "PIP_EXTRA_INDEX_URL": "",
 }
-SMALL = "--queries 6 --epsilons 10 --methods aim_tabicl,gdp_tabicl --executor pool --workers 1"
+SMALL = "--queries 6 --epsilons 10 --methods gdp_tabicl,ldp_tabicl --executor pool --workers 1"
 
 
 def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: Place) -> None:
@@ -29,14 +29,14 @@ def test_the_demo_needs_no_data_folder_and_shows_two_models_side_by_side(place: 
     done = place.dpicl(f"run shipped-demo --model tiny {SMALL} --run-id shown", timeout=300)
     assert done.returncode == 0, done.stderr
     found = [
-        row for row in rows(place.run("shown") / "results.csv") if row["method"] == "aim_tabicl"
+        row for row in rows(place.run("shown") / "results.csv") if row["method"] == "gdp_tabicl"
     ]
     assert {"icl", "icl@bundled", "zero-shot", "zero-shot@bundled", "majority", "lr"} <= {
         row["system"] for row in found
     }
     assert {row["query_count"] for row in found if row["system"].startswith("icl")} == {"6"}
     assert (
-        "What AIM-TabICL releases of diabetes at ε = 10 " in done.stdout
+        "What GDP-TabICL releases of diabetes at ε = 10 " in done.stdout
         and "tiny (" in done.stdout
         and "bundled (" in done.stdout
     )

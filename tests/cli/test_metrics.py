@@ -196,6 +196,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick("half a plan", "predictions that are none", "checks that are none")
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, cli: Cli, how: str) -> None:
     name, content = BROKEN[how]

@@ -130,16 +130,3 @@ def test_a_model_that_is_too_large_is_refused_by_its_files_headers(
         and "are free on cpu; expected a smaller model" in told
     )
     assert time.monotonic() - started < 30  # torch is imported
-
-
-@pytest.mark.exhaustive
-def test_json_has_the_sentence_and_the_exit_code(place: Place) -> None:
-    finished = place.dpicl("model check /nowhere/at/all --json", timeout=300)
-    assert finished.returncode == 2 and "is unknown" in finished.stderr
-    finished = place.dpicl("model check tiny --api chat --json", timeout=300)
-    found = json.loads(finished.stdout)
-    assert (
-        finished.returncode == 2
-        and not found["usable"]
-        and "has no chat template" in found["sentence"]
-    )

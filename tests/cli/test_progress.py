@@ -74,6 +74,7 @@ def test_a_failure_below_is_the_one_that_is_raised(cli: Cli) -> None:
         raise ZeroDivisionError
 
 
+@pytest.mark.exhaustive
 def test_a_terminal_gets_a_bar() -> None:
     code = (
         "import time; from dpicl.cli.terminal import counted\nwith counted('running', 'cells', "

@@ -13,13 +13,12 @@ import pytest
 import dpicl
 from dpicl.data.text_files import has_form
 from dpicl.ground.errors import DpiclError, ParameterError
-from dpicl.home.accounts import open_ledger
-from dpicl.home.settings import Settings
 from dpicl.report.load import load_run
 from dpicl.report.opening import story
 from tests.cli.conftest import Cli
 from tests.harness import (
     Place,
+    charged,
     install_texts,
     letters,
     new_place,
@@ -68,11 +67,6 @@ def test_a_report_and_a_terminal_say_how_many_texts_have_the_form_that_the_contr
     assert any(told in sentence for sentence in story(load_run(released.run("made"))))
     words = cli(f"{PROTECT} {tmp_path / 'formed'} --as text")
     assert f"{having} of 2 texts {'is' if having == 1 else 'are'} a whole sentence." in words
-
-
-def charges() -> int:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
 def test_a_session_gives_a_release_of_texts(released: Place) -> None:
@@ -124,12 +118,12 @@ def test_texts_that_do_not_stand_are_one_sentence_with_the_command(
     released: Place, cli: Cli, tmp_path: Path, name: str
 ) -> None:
     options, phrase = MISSING[name]
-    before = charges()
+    before = charged()
     sentence = cli.refused(f"{PROTECT} {tmp_path / 'out'} {options}")
     assert sentence.startswith("notes: no such texts were released; ") and phrase in sentence
     if name != "other options":
         assert "`dpicl run few-shot-generation --datasets notes " in sentence
-    assert charges() == before and not (tmp_path / "out").exists()
+    assert charged() == before and not (tmp_path / "out").exists()
 
 
 def test_the_command_that_is_named_is_one_that_a_dry_run_takes(

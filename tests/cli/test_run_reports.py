@@ -17,7 +17,6 @@ import yaml
 from dpicl.contract.payment import CLIENTS_PAY
 from dpicl.contract.periods import clock, period_before
 from dpicl.data.report_counts import Closed, Parted
-from dpicl.ground.errors import ParameterError
 from dpicl.home.settings import Settings
 from dpicl.methods.collection import DESIGNS
 from dpicl.release.pipelines import Reports, load_pipelines
@@ -33,11 +32,11 @@ from dpicl.runs.plan import make_plan, plan_for
 from dpicl.runs.prepare import receive
 from dpicl.runs.run_folder import open_unit
 from dpicl.session import Session
-from tests.cli.conftest import Cli, edited
+from tests.cli.conftest import Cli
 from tests.cli.holder import held
 from tests.cli.test_client import reports
 from tests.cli.test_client_years import FIRST, SECOND
-from tests.harness import Place, content, install, rows, run_here, shop
+from tests.harness import Place, content, edited, install, rows, shop
 from tests.tasks.stages import in_process
 
 CHANGES: dict[str, Any] = {
@@ -149,17 +148,6 @@ def test_a_run_counts_reports_and_reads_no_row_and_charges_nobody_and_names_no_c
     )
 
 
-def test_what_a_run_makes_of_reports_is_what_collect_makes_of_them(shop_place: Place) -> None:
-    place = shop_place.root / "reports"
-    found = counted(run_here("r", "ldp-tabicl", **CHANGES, reports=str(place)))
-    collected = Session().collect("shop", place, epsilon=8.0)
-    assert (found.received, found.collection, found.statement) == (
-        collected.received,
-        collected.collection.name,
-        collected.statement,
-    )
-
-
 def test_the_same_reports_give_the_same_bytes_and_name_and_further_ones_another(
     shop_place: Place, sent: Sent
 ) -> None:
@@ -234,15 +222,6 @@ def test_a_night_of_reports_to_another_collection_is_counted_as_one_without_any(
     assert (shop_place.root / "closed").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_a_mistake_of_the_pipeline(
-    shop_place: Place, sent: Sent
-) -> None:
-    planned(shop_place, reports={"at": "reports", "close": "/proc/self/closed"})
-    deliver(shop_place, "once.jsonl", sent[FIRST])
-    with pytest.raises(ParameterError, match="close=closed: expected a folder that can be written"):
-        received_run("r", FIRST)
-
-
 def test_a_killed_count_leaves_pseudonyms_where_the_run_deletes_private_files(
     shop_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,18 +263,6 @@ def test_a_run_counts_what_clients_were_asked_in_other_words(
     assert found.received.counted == 100 and found.collection == collected.collection.name
     assert {"icl", "icl-em"} <= {row["system"] for row in rows(run / "results.csv")}
     assert collected.statement in (run / "report.md").read_text()
-
-
-def test_a_contract_whose_rows_may_lack_values_is_counted(
-    shop_place: Place, tmp_path: Path
-) -> None:
-    planned(shop_place)
-    stated = shop_place.root / "contracts" / "shop.yaml"
-    with edited(stated) as declared:
-        declared["source"]["missing"] = "drop"
-    fresh = shutil.copy(stated, tmp_path / "shop.yaml")
-    deliver(shop_place, "once.jsonl", reports(fresh, held(20), CLIENTS))
-    assert counted(received_run("r")).received.counted == 20
 
 
 def test_a_place_is_the_same_for_every_process_and_the_command_names_no_folder(

@@ -11,7 +11,7 @@ import sqlite3
 import time
 import urllib.error
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from dpicl.ground.errors import DataError
 from flows import maintenance
 from flows.tabicl import sweep
 from tests.harness import World, end, install, shop, shop_rows, until
-from tests.library.series_contracts import series_tree, visits
-from tests.tasks.test_series import as_csv
 
 EVERY_MINUTE = {
     "title": "Both methods, every minute",
@@ -71,15 +69,6 @@ HURRIED = {
     "title": "The same, in seven seconds",
     "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002},
 }
-NIGHTLY = {
-    **EVERY_MINUTE,
-    "title": "Rows of the last two nights, every night",
-    "methods": ["mst_tabicl"],
-    "datasets": ["quay"],
-    "window": 2,
-    "options": {"mst_tabicl": {"noise": "gaussian"}},
-    "schedule": {"cron": "10 0 * * *", "timezone": "UTC", "horizon_days": 365},
-}
 POOLED = {
     **EVERY_MINUTE,
     "title": "For workers of a pool",
@@ -89,24 +78,21 @@ POOLED = {
 
 @pytest.fixture(scope="module")
 def declared(world: World) -> dict[str, Any]:
-    """What is served: the shipped pipelines, one that is due every minute, and others; beside it
-    stands one for a pool.
+    """What is served: the shipped demo, one that is due every minute, and others; beside it stands
+    one for a pool.
     """
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"] |= {
+    content["pipelines"] = {
+        "demo": content["pipelines"]["demo"],
         "every-minute": EVERY_MINUTE,
         "on-demand": ON_DEMAND,
         "yearly": YEARLY,
         "hurried": HURRIED,
-        "nightly": NIGHTLY,
     }
     contract = shop("till", private=True)
     contract["releases"] = {"every": "year"}
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 2}}
     install(world, contract, shop_rows(80))
-    nights = series_tree(name="quay", source={"file": "quay.csv", "arrived": "day"})
-    nights["releases"]["first"] = (datetime.now(UTC) - timedelta(days=3)).date().isoformat()
-    install(world, nights, as_csv(visits()))
     # no aliases of lists that two of them share
     plain = json.loads(
         json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
@@ -154,6 +140,7 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
 def test_every_pipeline_is_a_deployment_with_its_schedule(
     deployed: dict[str, dict[str, Any]], declared: dict[str, Any]
 ) -> None:
+    assert "of-a-pool" not in deployed, "it is left to the pool's workers"
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
@@ -169,13 +156,6 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(
             if item["active"]
         ]
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
-
-
-@pytest.mark.exhaustive
-def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(
-    world: World, deployed: dict[str, dict[str, Any]]
-) -> None:
-    assert "of-a-pool" not in deployments(world)
 
 
 @pytest.mark.exhaustive
@@ -318,24 +298,6 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
 
 
 @pytest.mark.exhaustive
-def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(
-    world: World, deployed: dict[str, dict[str, Any]]
-) -> None:
-    """Three days are over; a second run, in the same night, makes none."""
-    for made in ("3 periods released now", "0 periods released now"):
-        flow_run = asked_for(world, "nightly")
-        until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)  # noqa: B023 - called at once
-        days = [(datetime.now(UTC) - timedelta(days=past)).date().isoformat() for past in (2, 1)]
-        (told,) = json.loads(next(begun(world, flow_run).glob("units/*/periods.json")).read_text())
-        assert told.startswith(f"quay: {made}, 3 of 12 in all; rows are of {days[0]} to {days[1]}")
-        assert f" · {days[1]} · " in world.ask(f"flow_runs/{flow_run}")["name"]
-    paid = world.dpicl(
-        "forecast", COLUMNS="400", DPICL_PIPELINES=str(world.root / "served.yaml")
-    ).stdout
-    assert "quay: its periods are paid from " in paid and ", 3 of 12 are released" in paid
-
-
-@pytest.mark.exhaustive
 def test_a_run_whose_server_process_was_killed_too_is_found_by_the_next_one(
     world: World, serving: Serving
 ) -> None:
@@ -388,21 +350,6 @@ def interrupt(serving: Serving) -> None:
 def test_serve_stops_when_interrupted_and_pauses_its_schedules(
     world: World, declared: dict[str, Any], serving: Serving
 ) -> None:
-    interrupt(serving)
-    assert all(deployments(world)[name]["paused"] for name in declared)
-
-
-@pytest.mark.exhaustive
-def test_serve_interrupted_in_its_start_leaves_no_schedule_that_nobody_serves(
-    world: World, declared: dict[str, Any], serving: Serving
-) -> None:
-    serving.start()
-    until(
-        lambda: not all(deployments(world)[name]["paused"] for name in declared),
-        120,
-        "the first deployment",
-        every=0.02,
-    )
     interrupt(serving)
     assert all(deployments(world)[name]["paused"] for name in declared)
 

@@ -148,26 +148,6 @@ def test_a_path_may_hold_any_letters(user: User) -> None:
     assert {path.name for path in home.glob("ledger.db*")} == {"ledger.db"}
 
 
-@pytest.mark.exhaustive
-def test_a_run_whose_path_holds_any_letters_leaves_nothing_beside_it(user: User) -> None:
-    home = user.folder(ODD) / "home"
-    before = {path.name for path in user.root.iterdir()} | {"here"}
-    line = "run private --datasets shop --methods mst_tabicl --epsilons 1 --shots 2 --seeds 0"
-    done = user.dpicl("here", f"{line} --model fake --workers 1", DPICL_HOME=str(home))
-    assert done.returncode == 0, done.stderr
-    assert {path.name for path in user.root.iterdir()} <= before | {".cache", ".config"}
-    assert (home / "prefect" / "prefect.db").is_file() and list(home.glob("runs/*/report.html"))
-
-
-def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) -> None:
-    from dpicl.ground.errors import LedgerError
-    from dpicl.ledger.database import Database
-
-    with pytest.raises(LedgerError) as refused:
-        Database("postgresql://ledger:hidden@127.0.0.1:1/ledger?password=hidden&sslkey=hidden")
-    assert "127.0.0.1" in str(refused.value) and "hidden" not in str(refused.value)
-
-
 def test_what_is_called_clean_leaves_budgets(user: User) -> None:
     """The repository's own recipe, in a folder with a home, the demo's and runs."""
     clone = user.folder("clone")
@@ -225,17 +205,6 @@ def test_where_state_and_runs_are(
     )
 
 
-def test_a_home_that_goes_by_the_working_directory_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from dpicl.ground.errors import ParameterError
-
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", "relative")
-    with pytest.raises(ParameterError, match="HOME="):
-        default_home()
-
-
 def test_a_folder_that_users_share_is_no_state_home(tmp_path: Path) -> None:
     from dpicl.ground.errors import RunError
 
@@ -280,13 +249,6 @@ def test_the_guard_of_the_testers_own_state_sees_what_a_test_writes(tmp_path: Pa
     assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(
         default_home()
     )
-
-
-@pytest.mark.exhaustive
-def test_a_home_of_before_that_has_runs_only_is_none(user: User) -> None:
-    here = user.folder("here")
-    (here / ".dpicl" / "runs").mkdir(parents=True)
-    assert user.dpicl("here", "budget").returncode == 0
 
 
 @pytest.fixture(scope="session")

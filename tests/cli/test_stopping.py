@@ -138,6 +138,7 @@ def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
+@pytest.mark.quick("15")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None:
     process = place.start("synth shop --out rows.csv")

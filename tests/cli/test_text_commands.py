@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cli.conftest import Cli
-from tests.harness import Place, install_texts, letters
+from tests.harness import Place, edited, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 TEXTS = (
@@ -26,13 +25,7 @@ TEXTS = (
 )
 
 
-def test_the_texts_named_here_are_all_there_are(place: Place) -> None:
-    assert (
-        tuple(sorted(path.stem for path in (place.root / "contracts" / "texts").glob("*.yaml")))
-        == TEXTS
-    )
-
-
+@pytest.mark.quick("docstrings", "docvqa")
 @pytest.mark.parametrize("name", TEXTS)
 def test_check_and_show_know_every_contract(place: Place, cli: Cli, name: str) -> None:
     checked = cli(f"contract check {place.root / 'contracts' / 'texts' / f'{name}.yaml'}")
@@ -128,9 +121,8 @@ def test_what_a_run_on_texts_cannot_be_is_one_sentence(
 
 
 def _with(place: Place, **options: object) -> None:
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["few-shot-demo"]["options"] = {"few_shot_generation": options}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+    with edited(place.root / "pipelines.yaml") as pipelines:
+        pipelines["pipelines"]["few-shot-demo"]["options"] = {"few_shot_generation": options}
 
 
 @pytest.mark.parametrize(
@@ -164,18 +156,6 @@ def test_gaussian_noise_on_a_budget_without_delta_is_refused(place: Place, cli: 
     assert (
         "letters: its budget has no delta, which gaussian noise needs; expected budget.delta, or "
         "mechanism exponential" in told
-    )
-
-
-def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, cli: Cli) -> None:
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["models"]["half"] = {"kind": "transformers", "id": "some/model", "dtype": "bfloat16"}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    told = cli.refused("run few-shot-demo --datasets letters --model fake --generator half", *SMALL)
-    assert (
-        "letters: model 'half' has dtype bfloat16" in told
-        and "expected dtype float32 for the model that writes" in told
     )
 
 

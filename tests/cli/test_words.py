@@ -78,17 +78,6 @@ def test_another_spelling_says_the_same(till: Place, cli: Cli, today: str, other
     assert today.split()[-2] in helped and not re.search(rf"{other.split()[-2]}\b", helped)
 
 
-@pytest.mark.exhaustive
-def test_with_quiet_a_run_prints_where_its_report_is(place: Place) -> None:
-    line = f"run private {' '.join(SMALL_OPTIONS)} --executor pool --run-id silent --quiet"
-    done = place.dpicl(line, timeout=300)
-    assert (
-        done.returncode == 0
-        and done.stdout == f"report: {place.run('silent') / 'report.html'}\n"
-        and not done.stderr
-    )
-
-
 def test_quiet_stands_before_a_command_or_after_it_and_ends_with_it(till: Place, cli: Cli) -> None:
     release = "protect till --method gdp_tabicl --shots 2"
     assert cli(f"-q {release} --out {till.root / 'a.jsonl'}") == ""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from typing import Any
 
 import pytest
@@ -184,6 +185,7 @@ def test_exceptions_are_used() -> None:
     assert set(SHORTER) <= set(lines)
 
 
+@cache
 def known_options() -> dict[str, set[str]]:
     """Options of every command, by its words."""
     from dpicl.cli.app import app

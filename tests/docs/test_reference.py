@@ -15,7 +15,6 @@ from tools.words import NOTHING
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.quick("models.md", "mechanisms.md", "cli.md", "dependencies.md")
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_the_stored_page_is_the_generated_one(name: str) -> None:
     stored, generated = (PAGES / name).read_text("utf-8"), GENERATED[name]().rstrip() + "\n"
@@ -43,7 +42,7 @@ def test_no_cell_is_empty_and_every_key_is_told(name: str) -> None:
     """A dash may stand for a default that there is not, never for what a key or an option is."""
     rows = [
         re.split(r" (?<!\\)\| ", line[2:-2])
-        for line in GENERATED[name]().splitlines()
+        for line in (PAGES / name).read_text("utf-8").splitlines()
         if line.startswith("| ")
     ]
     assert all(cell.strip() for row in rows for cell in row)
@@ -52,7 +51,7 @@ def test_no_cell_is_empty_and_every_key_is_told(name: str) -> None:
 
 
 def test_every_key_of_a_shipped_contract_is_on_its_page() -> None:
-    page = GENERATED["contract.md"]()
+    page = (PAGES / "contract.md").read_text("utf-8")
     for name in ("breast_cancer", "texts/trec"):
         text = (ROOT / "data_contracts" / f"{name}.yaml").read_text("utf-8")
         for key in re.findall(r"^([a-z_]+):", text, re.MULTILINE):

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from tests.docs.terminal import commands_by_section, terminals
-from tests.harness import REPOSITORY, Place, answers, free_port, new_place
+from tests.harness import REPOSITORY, Place, answers, edited, free_port, new_place
 from tests.infra.databases import made_databases
 from tests.infra.recipes import COMPOSE, documents
 
@@ -50,9 +50,8 @@ checked.
 def place(tmp_path: Path) -> Place:
     """An installation whose only scheduled pipeline is the demo."""
     place = new_place(tmp_path / "place")
-    declared = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    declared["pipelines"] = {"demo": declared["pipelines"]["demo"]}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as declared:
+        declared["pipelines"] = {"demo": declared["pipelines"]["demo"]}
     (place.root / "infra").symlink_to(REPOSITORY / "infra")
     return place
 
@@ -261,6 +260,7 @@ def is_missing(word: str, folder: Path) -> bool:
     )
 
 
+@pytest.mark.quick("Compose")
 @pytest.mark.parametrize("section", ["Compose", "Kubernetes", "SLURM"])
 def test_the_page_on_clusters_names_what_is_there(
     section: str, place: Place, environment: dict[str, str], tmp_path: Path

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
 from tests.flows.planted import STAGES, contract, fault, table, texts
 from tests.harness import (
     REPOSITORY,
     World,
+    edited,
     end,
     free_port,
     install,
@@ -90,7 +89,7 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
         world = World(root, world.url, f"tcp://127.0.0.1:{scheduler.port}", secret)
         _install(world)
         private = world.dpicl(
-            "run", "private", *GRID, "--run-id", "canaries-private", timeout=300, **extra
+            "run private", *GRID, "--run-id", "canaries-private", timeout=300, **extra
         )
         done = _all_flows(world, extra)
         until(lambda: b"categories" in api(world)["logs"], 30, "the last logs")
@@ -113,9 +112,8 @@ def everything_done(root: Path) -> Iterator[Aftermath]:
 
 def _install(world: World) -> None:
     """Tables with canaries; on those that are private no pipeline runs central baselines."""
-    pipelines = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["gdp-tabicl"]["baselines"] = False
-    (world.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(world.root / "pipelines.yaml") as pipelines:
+        pipelines["pipelines"]["gdp-tabicl"]["baselines"] = False
     for name in ("canaries", *map(fault, STAGES)):
         install(world, contract(name, private=True), table())
     folder = world.root / "contracts" / "expectations"

@@ -7,10 +7,8 @@ from __future__ import annotations
 import http.server
 import os
 import re
-import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,64 +255,11 @@ def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> N
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/api"
         finished = world.dpicl(
-            "run", "demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url
+            "run demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url
         )
         server.shutdown()
     assert (
         complaint(finished)
         == f"PREFECT_API_URL={url}: the server answers 401; expected its secret in "
         f"PREFECT_API_AUTH_STRING"
-    )
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signal.Signals) -> None:
-    """Its server was asked again for minutes once, when it died first; and once in thirteen times a
-    termination was swallowed.
-    """
-    place = new_place(tmp_path / "place")
-    environment = {
-        key: value
-        for key, value in place.environment.items()
-        if not key.startswith(("PREFECT_API", "DASK_SCHEDULER"))
-    }
-    arguments = (
-        "run",
-        "demo",
-        "--model",
-        "tiny",
-        "--shots",
-        "1,2,4",
-        "--seeds",
-        "0",
-        "--workers",
-        "2",
-        "--run-id",
-        "stopped",
-    )
-    process = subprocess.Popen(
-        [DPICL, *arguments],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        until(
-            lambda: any(place.run("stopped").glob("units/*")) or process.poll() is not None,
-            300,
-            "the first unit",
-        )
-        began = time.monotonic()
-        os.killpg(process.pid, sign)
-        _, err = process.communicate(timeout=60)
-        took = time.monotonic() - began
-    finally:
-        end(process)
-    assert process.returncode == 128 + sign and took < 10
-    *progress, last = err.splitlines()
-    assert last == "dpicl: interrupted; `dpicl run --resume stopped` continues it"
-    assert all(line.startswith("running 0 of ") for line in progress), (
-        "a busy machine may take so long that it says how far it is"
     )

@@ -81,7 +81,7 @@ def killed(
     world: World, run_id: str, changes: dict[str, Any], sign: str, **extra: str
 ) -> dict[str, bytes]:
     """Kill the command line's process as soon as a file matches; gives what stood there."""
-    process = world.start("run", "demo", *options(changes), "--run-id", run_id, **extra)
+    process = world.start("run demo", *options(changes), "--run-id", run_id, **extra)
     try:
         until(
             lambda: any(world.run(run_id).glob(sign)) or process.poll() is not None,
@@ -110,18 +110,6 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(
     assert after == expected["many"]
 
 
-def test_a_run_killed_after_one_unit_does_only_the_others(
-    world: World, expected: dict[str, Any]
-) -> None:
-    before = killed(world, "killed-unit", MANY, "units/*/results.json")
-    times = {path: path.stat().st_mtime_ns for path in world.run("killed-unit").glob("units/*/*.*")}
-    assert times
-    world.sweep("killed-unit", {}, resume=True)
-    assert differences(outcome(world.run("killed-unit")), expected["many"]) == []
-    assert before.items() <= expected["many"].items()
-    assert times == {path: path.stat().st_mtime_ns for path in times}
-
-
 def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(
     world: World, expected: dict[str, Any]
 ) -> None:
@@ -131,7 +119,7 @@ def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_comman
     scored = [[name for name in files if "scored" in name] for files in (before, expected["slow"])]
     assert 1 <= len(scored[0]) < len(scored[1])
     until(lambda: not processes_of(world.run("killed-slow"), alone), 20, "the orphans' end")
-    finished = world.dpicl("run", "--resume", "killed-slow")
+    finished = world.dpicl("run --resume killed-slow")
     assert finished.returncode == 0 and not talk(finished.stderr), finished.stderr
     assert differences(outcome(world.run("killed-slow")), expected["slow"]) == []
     assert before.items() <= expected["slow"].items()

@@ -10,16 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dpicl.data.reading.files import WHOLE_ROWS
 from tests.harness import (
-    SMALL_OPTIONS,
     Place,
     World,
-    complaint,
     content,
     install,
     new_place,
@@ -118,25 +115,3 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(
     names = [task["name"] for task in world.task_runs("killed")]
     parts = [name for name in names if name.startswith(("prepare", "count"))]
     assert len(parts) > 15, "some were handed in again"
-
-
-@pytest.mark.exhaustive
-def test_a_large_table_that_breaks_its_contract_ends_in_one_sentence(world: World) -> None:
-    contract = shop("flawed", population=ROWS)
-    del contract["source"]["file"]
-    install(world, {**contract, "source": {**contract["source"], "folder": "flawed"}}, "")
-    (world.root / "data" / "flawed").mkdir()
-    table = random_table(small_contract(), ROWS, 0)
-    spoilt = table.set_column(
-        0, "age", pa.array([None] * 7 + table.column("age").to_pylist()[7:], pa.int64())
-    )
-    for number, part in enumerate((table.slice(0, 300_000), spoilt.slice(0, ROWS - 300_000))):
-        pq.write_table(part, world.root / "data" / "flawed" / f"{number}.parquet")
-    refused = world.dpicl(
-        "run", "demo", *SMALL_OPTIONS, "--datasets", "flawed", "--run-id", "flawed"
-    )
-    assert (
-        complaint(refused)
-        == "flawed/1.parquet: column 'age': is empty; expected a value in every row, or "
-        "`nullable: true`"
-    )

@@ -247,6 +247,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
         assert page(path_of(of_retried(world, key)), *words)
 
 
+@pytest.mark.exhaustive
 def test_the_overview_tells_what_came_of_the_run_and_links_the_others_in_order(
     world: World, retried: Path, page: Page
 ) -> None:

@@ -123,6 +123,7 @@ def test_words_in_a_field_leave_what_has_them_all(pages: dict[str, Path], tab: T
     )
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_number_opens_its_answers_without_a_script_too(
     pages: dict[str, Path], tab: Tab, scripts: bool

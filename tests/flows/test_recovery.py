@@ -18,7 +18,6 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
 from dpicl.ground.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from flows.maintenance import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later
@@ -141,14 +140,7 @@ def plundered(tmp_path: Path) -> Place:
     place = new_place(tmp_path / "place")
     table = install(place, shop("till", private=True), shop_rows(80))
     told = place.dpicl(
-        "protect",
-        table,
-        "--method",
-        "mst_tabicl",
-        "--shots",
-        "2",
-        "--out",
-        str(place.root / "demos.jsonl"),
+        f"protect {table} --method mst_tabicl --shots 2 --out {place.root / 'demos.jsonl'}",
     )
     assert told.returncode == 0, told.stderr
     with sqlite3.connect(place.home / "ledger.db") as ledger:
@@ -204,36 +196,3 @@ def test_a_model_that_nobody_knows_is_not_tried_again(world: World) -> None:
     with world.entered():
         resubmit_later(None, flow_run, Failed(data=unknown.value))
     assert world.ask(f"flow_runs/{flow_run.id}")["state"]["name"] == "Running"  # not handed in
-
-
-@pytest.mark.exhaustive
-def test_the_log_of_a_run_tells_of_a_cap_that_does_not_count(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nobody sees the terminal of a scheduled run."""
-    contract = shop("box", private=True)
-    install(world, contract, shop_rows(80))
-    grid = {
-        "datasets": ["box"],
-        "methods": ["mst_tabicl"],
-        "epsilons": [1],
-        "shots": [1],
-        "seeds": [0],
-        "model": "fake",
-    }
-    with world.entered():
-        make_plan("private", grid, "box-planned")  # opens the account
-        with open_ledger(Settings.from_environment()) as ledger:
-            ledger.set_cap("box", 3.0)
-    contract["privacy"]["budget"]["epsilon"] = 2
-    install(world, contract, shop_rows(80))
-    world.sweep("box-run", grid, pipeline="private")
-    (told,) = [
-        line.getMessage()
-        for line in caplog.records
-        if line.name == "dpicl.flows" and line.levelname == "WARNING"
-    ]
-    assert told.startswith(
-        "account 'box': the cap in the contract, epsilon 2, differs from the ledger's, 3, which "
-        "holds"
-    )

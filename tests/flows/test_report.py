@@ -51,11 +51,6 @@ def test_the_page_fetches_nothing_and_runs_the_one_script_whose_digest_it_states
     assert sum(tag == "svg" for tag, _ in page.tags) == 3
 
 
-def test_the_same_folder_gives_the_same_page(tmp_path):
-    folder = write_run(tmp_path)
-    assert built(folder) == built(folder)
-
-
 @pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("simulated", [True, False])
 def test_banners_stand_exactly_where_the_manifest_says_so(tmp_path, trained, simulated):

@@ -4,13 +4,11 @@ it is tried is what the file of tasks says.
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import RETRIED
 from tests.harness import REPOSITORY, SMALL_OPTIONS, World
 
 
@@ -29,12 +27,6 @@ def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) ->
 
 
 @pytest.mark.exhaustive
-def test_its_results_are_those_of_a_run_without_obstacles(world: World, retried: Path) -> None:
-    smooth = world.sweep("smooth", RETRIED)
-    assert (retried / "results.csv").read_bytes() == (smooth / "results.csv").read_bytes()
-    assert json.loads((retried / "validation" / "breast_cancer.json").read_text())
-
-
 def test_an_edit_of_a_task_s_retries_is_seen_in_a_run(world: World, tmp_path: Path) -> None:
     """In a copy of `tasks/`: of a task that a worker does, which never succeeds."""
     shutil.copytree(REPOSITORY / "tasks", tmp_path / "tasks")

@@ -13,7 +13,7 @@ from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.release.horizon import Horizon
 from dpicl.release.names import PART
-from tests.harness import World, end
+from tests.harness import World
 from tests.library.series_contracts import series_tree, visits
 from tests.tasks.test_series import as_csv
 from tests.tasks.test_series_run import NIGHTLY
@@ -66,22 +66,3 @@ def test_nights_that_a_failed_task_has_made_stand_and_the_next_try_makes_the_oth
     assert (run / "units" / UNIT.format("gate") / "released_rows.npz").exists() and (
         run / "report.html"
     ).exists()
-
-
-@pytest.mark.exhaustive
-def test_two_schedulers_at_once_draw_each_night_once(world: World) -> None:
-    pipelines = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["twice"] = growing(world, "pier")
-    (world.root / "twice.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
-    named = {"DPICL_PIPELINES": str(world.root / "twice.yaml")}
-    commands = [
-        world.start("run", "twice", "--run-id", f"pier-{number}", "--window", str(number), **named)
-        for number in (1, 2)
-    ]
-    try:
-        told = [command.communicate(timeout=240) for command in commands]
-    finally:
-        for command in commands:
-            end(command)
-    assert [command.returncode for command in commands] == [0, 0], told
-    assert drawn(world, "pier") == (pytest.approx(2, rel=0.01), [*range(1, 13)])

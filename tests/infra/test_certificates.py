@@ -14,57 +14,39 @@ from typing import Any
 import dask
 import pytest
 from cryptography import x509
-from distributed import Client
-from distributed.diagnostics.plugin import SchedulerPlugin
-from distributed.security import Security
 
 from dpicl.ground.errors import RunError
-from flows.executor import GPU
 from flows.runtime import check_named
 from infra.certificates import ROLES, main
 from tests.doors import family, open_doors, pages, refusal
-from tests.flows.test_interrupted import outcome
-from tests.harness import SMALL, SMALL_OPTIONS, World, differences, free_port
+from tests.harness import free_port, new_place
 from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A scheduler and two workers over TLS, one of which has a GPU by its own word."""
+    """A scheduler and a worker over TLS."""
 
     folder: Path
-    environment: dict[str, str]
     address: str
     processes: tuple[subprocess.Popen[str], ...]
 
 
 @pytest.fixture(scope="module")
-def cluster(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Started by command line, as the recipes do it."""
     root = tmp_path_factory.mktemp("cluster")
-    folder, port = root / "certificates", free_port()
+    place, folder, port = new_place(root / "place"), root / "certificates", free_port()
     environment, address = certificates(folder, "localhost", "127.0.0.1"), f"tls://127.0.0.1:{port}"
-    scheduler = [
-        DASK,
-        "scheduler",
-        "--host",
-        "tls://127.0.0.1",
-        "--port",
-        str(port),
-        "--dashboard-address",
-        "127.0.0.1:0",
-    ]
-    worker = [DASK, "worker", address, "--host", "127.0.0.1", *WORKER, "--name"]
+    at = f"--host tls://127.0.0.1 --port {port} --dashboard-address 127.0.0.1:0"
+    scheduler = [DASK, "scheduler", *at.split()]
+    worker = [DASK, "worker", address, "--host", "127.0.0.1", *WORKER]
     with (
-        started(world, root / "scheduler.log", scheduler, **environment) as first,
-        started(world, root / "plain.log", [*worker, "plain"], **environment) as second,
-        started(
-            world, root / "gpu.log", [*worker, "gpu", "--resources", f"{GPU}=1"], **environment
-        ) as third,
+        started(place, root / "scheduler.log", scheduler, **environment) as first,
+        started(place, root / "worker.log", worker, **environment) as second,
     ):
-        for name, process in (("plain", second), ("gpu", third)):
-            wait_for(root / f"{name}.log", "Registered to", process)
-        yield Cluster(folder, environment, address, (first, second, third))
+        wait_for(root / "worker.log", "Registered to", second)
+        yield Cluster(folder, address, (first, second))
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -75,54 +57,6 @@ def settings(folder: Path) -> dict[str, Any]:
         "distributed.comm.tls.client.cert": str(folder / "client.pem"),
         "distributed.comm.tls.client.key": str(folder / "client.key"),
     }
-
-
-class Seen(SchedulerPlugin):
-    """On the scheduler: which worker did what, and whether it was asked for because of its GPU."""
-
-    name = "seen"
-
-    def start(self, scheduler: Any) -> None:
-        """Told by Dask."""
-        self.scheduler, self.done = scheduler, set[tuple[str, bool]]()
-
-    def transition(
-        self, key: Any, start: Any, finish: Any, *_: Any, worker: str = "", **__: Any
-    ) -> None:
-        """Told by Dask."""
-        if finish == "memory":
-            self.done.add(
-                (
-                    self.scheduler.workers[worker].name,
-                    bool(self.scheduler.tasks[key].resource_restrictions),
-                )
-            )
-
-
-def _done(dask_scheduler: Any) -> list[tuple[str, bool]]:
-    return sorted(dask_scheduler.plugins["seen"].done)
-
-
-@pytest.mark.exhaustive
-def test_a_run_goes_over_tls_and_scores_where_the_gpu_is(world: World, cluster: Cluster) -> None:
-    with (
-        dask.config.set(settings(cluster.folder)),
-        Client(cluster.address, security=Security(), set_as_default=False) as client,
-    ):
-        client.register_plugin(Seen())
-        finished = world.dpicl(
-            *("run", "demo", *SMALL_OPTIONS, "--run-id", "over-tls"),
-            DASK_SCHEDULER_ADDRESS=cluster.address,
-            **cluster.environment,
-        )
-        assert finished.returncode == 0, finished.stderr
-        done = client.run_on_scheduler(_done)
-    assert ("gpu", True) in done and ("plain", True) not in done
-    assert {asked for _, asked in done} == {True, False}
-    assert (
-        differences(outcome(world.run("over-tls")), outcome(world.sweep("without-tls", SMALL)))
-        == []
-    )
 
 
 def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_foreign_one(
@@ -138,7 +72,7 @@ def test_every_port_of_the_cluster_refuses_whoever_has_no_certificate_or_a_forei
         for door in doors
         if door not in speaking
     }
-    assert len(told) == 5, "scheduler, two workers and their nannies"
+    assert len(told) == 3, "scheduler, worker and nanny"
     assert {door.host for door in doors} == {"127.0.0.1"}, (doors, speaking)
     for without, foreign in told.values():
         assert "CERTIFICATE_REQUIRED" in without or "HANDSHAKE_FAILURE" in without, without

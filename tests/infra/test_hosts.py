@@ -157,7 +157,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same run gives on this machine alone."""
     place = new_place(tmp_path_factory.mktemp("alone") / "place")
-    finished = place.dpicl("run", "demo", *GRID, "--run-id", "alone", timeout=300)
+    finished = place.dpicl("run demo", *GRID, "--run-id", "alone", timeout=300)
     assert finished.returncode == 0, finished.stderr
     return outcome(place.run("alone"))
 

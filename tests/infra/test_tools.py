@@ -150,6 +150,7 @@ def test_manifests_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
     assert status == 0 and words.count(" passed for ") == len(items), words
 
 
+@pytest.mark.quick("Deployment")
 @pytest.mark.parametrize("kind", ["Deployment", "Pod", "Service", "NetworkPolicy"])
 def test_a_wrong_word_in_a_manifest_would_be_noticed(kind: str, tmp_path: Path) -> None:
     item = deepcopy(next(item for item in known_to_kubernetes() if item["kind"] == kind))

@@ -26,15 +26,8 @@ def databases() -> Iterator[Databases]:
 
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
-    asked = (
-        "--method",
-        "gdp_tabicl",
-        "--shots",
-        str(shots),
-        "--out",
-        str(place.root / f"{shots}.jsonl"),
-    )
-    told = place.dpicl("protect", "till", *asked, DPICL_LEDGER=databases.url("ledger"))
+    asked = f"--method gdp_tabicl --shots {shots} --out {place.root / f'{shots}.jsonl'}"
+    told = place.dpicl(f"protect till {asked}", DPICL_LEDGER=databases.url("ledger"))
     assert told.returncode == 0, told.stderr
 
 
@@ -80,6 +73,7 @@ def test_reading_is_enough_for_metrics(databases: Databases, tmp_path: Path) -> 
     assert watched(place, databases)["dpicl_ledger_intact"] == "0.0"
 
 
+@pytest.mark.exhaustive
 def test_the_role_of_the_metrics_changes_nothing_and_enters_no_other_database(
     databases: Databases,
 ) -> None:

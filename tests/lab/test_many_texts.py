@@ -12,8 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from lab.benchmarks.crash.many_texts import run_trials
-from tests.cli.test_protect_texts import charges
-from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, said
+from tests.harness import (
+    Place,
+    call_main,
+    charged,
+    complaint,
+    install_texts,
+    letters,
+    new_place,
+    said,
+)
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
@@ -53,12 +61,12 @@ def test_one_command_charges_once_and_exports_jsonl_and_parquet(
     place: Place, capsys: Capture, tmp_path: Path
 ) -> None:
     price = said(capsys, *MANY, *MODEL, "--dry-run")
-    assert "notes" in price and charges() == 0
+    assert "notes" in price and not charged()
     told = said(capsys, *MANY, *MODEL, "--out", str(tmp_path / "texts.jsonl"))
-    assert "120 demonstrations" in told and charges() == 1
+    assert "120 demonstrations" in told and len(charged()) == 1
     said(capsys, *MANY, "--as", "parquet", "--out", str(tmp_path / "texts.parquet"))
     table = pq.read_table(tmp_path / "texts.parquet")
-    assert table.column_names == ["label", "text"] and table.num_rows == 120 and charges() == 1
+    assert table.column_names == ["label", "text"] and table.num_rows == 120 and len(charged()) == 1
     rows = [json.loads(line) for line in (tmp_path / "texts.jsonl").read_text().splitlines()]
     assert all(
         text in row["text"]
@@ -91,7 +99,7 @@ def test_rows_that_do_not_suffice_for_so_many_texts_are_one_sentence(
     )
     assert (
         "a label of at least 150 rows is smaller than the 500 that are drawn from it" in sentence
-        and charges() == 0
+        and not charged()
     )
 
 

@@ -162,6 +162,7 @@ def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
     done = without({"pydantic"}, PROGRAM, "list")
     assert done.returncode == 1 and done.stderr.endswith(
@@ -169,6 +170,7 @@ def test_a_package_of_no_extra_that_is_missing_is_shown_as_a_defect() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_the_command_line_can_be_run_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dpicl.cli", "--help"],

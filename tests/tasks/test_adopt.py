@@ -132,29 +132,6 @@ def test_receipts_bring_back_totals_caps_addresses_entries_and_what_was_publishe
         adopt(settings)
 
 
-def test_a_ledger_may_be_lost_twice(settings: Settings) -> None:
-    charged(settings)
-    receipts = {path.name: path.read_bytes() for path in settings.home.glob("released/*/*.receipt")}
-    lose(settings)
-    adopt(settings)
-    with open_ledger(settings) as ledger:
-        write_receipt(ledger, release("a"), settings)
-        write_receipt(ledger, release("c"), settings)
-        ledger.publish(release("c").release_id, sha256("c"))
-        write_receipt(ledger, release("c"), settings)
-    assert (
-        receipts[release("a").release_id + ".receipt"]
-        == receipt_of(settings, "shop", release("a").release_id).read_bytes()
-    )
-    lose(settings)
-    assert adopt(settings) == (4, [])
-    with open_ledger(settings) as ledger:
-        assert ledger.spent("shop").epsilon == 3 and ledger.published(
-            release("c").release_id
-        ) == sha256("c")
-        ledger.verify()
-
-
 def _harm(settings: Settings, name: str, change: Callable[[str], str]) -> None:
     path = receipt_of(settings, "shop", release(name).release_id)
     path.write_text(change(path.read_text()))

@@ -1,110 +1,14 @@
-"""A run with several draws: results, predictions, report, metrics and a comparison say so, and
-nothing more is charged.
-"""
+"""How many draws a query is asked with where no number is stated: several, where they are free."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dpicl.cli.facts import RunReader
-from dpicl.ground.files import read_json
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.release.table_files import read_table
-from dpicl.report import report_steps
-from dpicl.report.load import load_run
-from dpicl.report.opening import story
-from dpicl.runs.artefacts import LOG_PROBABILITY, PREDICTIONS
-from dpicl.runs.execute import InProcess, run_units
 from dpicl.runs.plan import draft_plan
-from lab.compare import compare, side_of
-from tests.harness import Place, install, new_place, rows, shop, shop_rows
-from tests.tasks.stages import make_plan
-
-GRID = {
-    "datasets": ["shop"],
-    "methods": ["mst_tabicl"],
-    "seeds": [0],
-    "epsilons": ["5"],
-    "shots": [2],
-    "model": "fake",
-}
-UNIT = "mst_tabicl__shop__seed0"
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> tuple[Path, Path, Place]:
-    """A run with one draw, and with four."""
-    place = new_place(tmp_path / "place")
-    install(place, shop(), shop_rows(200))
-    with place.entered():
-        made = [make_plan("demo", {**GRID, "draws": draws}, f"draws{draws}") for draws in (1, 4)]
-        for run in made:
-            run_units(run, InProcess(), report_steps(run))
-    return made[0], made[1], place
-
-
-@pytest.mark.exhaustive
-def test_a_run_asks_several_times_and_says_so(runs: tuple[Path, Path, Place]) -> None:
-    one, four, place = runs
-    plain, found = (rows(run / "results.csv") for run in (one, four))
-    averaged = [row for row in found if row["system"] == "averaged"]
-    assert len(averaged) == 1 and [row for row in found if row not in averaged] == plain
-    assert {"lr", "gnb", "gb"} < {row["system"] for row in plain}
-    assert (one / "units" / UNIT / "released_counts.json").read_bytes() == (
-        four / "units" / UNIT / "released_counts.json"
-    ).read_bytes()
-    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
-        assert len(ledger.entries("shop")) == 1
-
-    table = read_table(four / "units" / UNIT / PREDICTIONS).to_pandas()
-    scored = table.set_index(["cell", "query"])[
-        [name for name in table if name.startswith(LOG_PROBABILITY)]
-    ]
-    key = "icl,epsilon=5.0,shots=2"
-    shares = []
-    for draw in ("", ",draw=2", ",draw=3", ",draw=4"):
-        odds = np.exp(scored.loc[key + draw].to_numpy())
-        shares.append(odds / odds.sum(axis=1, keepdims=True))
-    assert np.allclose(
-        np.exp(scored.loc[key.replace("icl", "averaged")].to_numpy()), np.mean(shares, axis=0)
-    )
-
-    page, told = (four / "report.html").read_text(), "\n".join(story(load_run(four)))
-    assert (
-        "each query asked 4 times" in page
-        and "averaged over 4 draws" in page
-        and "in-context, draws averaged, k = 2" in page
-    )
-    assert (
-        "Each was asked with several draws of demonstrations; these are the queries." in page
-        and "draw=2" not in page
-    )
-    assert (
-        "averaged over 4 draws 0." in told and "gradient boosting on rows of MST-TabICL 0." in told
-    )
-    assert "gradient boosting on rows of MST-TabICL" in (
-        one / "report.html"
-    ).read_text() and "draws" not in "\n".join(story(load_run(one)))
-    assert read_json(four / "manifest.json")["command"].endswith("--draws 4 --model fake")
-    assert "draws" not in read_json(one / "plan.json")["pipeline"]
-
-
-@pytest.mark.exhaustive
-def test_metrics_count_what_was_asked_and_comparisons_say_what_differs(
-    runs: tuple[Path, Path, Place],
-) -> None:
-    one, four, place = runs
-    with place.entered():
-        facts = {run.name: run.prompts for run in RunReader(Settings.from_environment()).read()[0]}
-        compared = compare(side_of(one), side_of(four))
-    queries = facts["draws1"] // 2
-    assert facts == {"draws1": 2 * queries, "draws4": 5 * queries}
-    assert {pair.system for pair in compared.pairs} == {"icl", "lr", "gnb", "gb", "zero-shot"}
-    assert all(pair.is_same for pair in compared.pairs)
+from tests.harness import install, new_place, shop, shop_rows
 
 
 @pytest.mark.parametrize(

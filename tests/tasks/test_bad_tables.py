@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,44 +28,18 @@ def with_value(column: str, value: str) -> bytes:
     return "\n".join([*LINES[:5], ",".join(fields), *LINES[6:]]).encode()
 
 
-def with_header(change: Callable[[str], str]) -> bytes:
-    return "\n".join([change(LINES[0]), *LINES[1:]]).encode()
-
-
-def without(column: str) -> bytes:
-    number = LINES[0].split(",").index(column)
-    return "\n".join(
-        ",".join(f for i, f in enumerate(line.split(",")) if i != number) for line in LINES
-    ).encode()
-
-
-BAD: dict[str, tuple[bytes, str]] = {
-    "a column is missing": (without("age"), "'age'"),
+BAD = {
     "a column too many": (
         "\n".join([f"{LINES[0]},extra", *(f"{line},{SECRET}" for line in LINES[1:])]).encode(),
         "is not in the contract",
     ),
-    "a name stands twice": (with_header(lambda head: head.replace("spent", "age")), "column"),
-    "no header": ("\n".join(LINES[1:]).encode(), "column"),
     "text in place of a number": (with_value("spent", SECRET), "'spent'"),
-    "a fraction in place of a whole number": (with_value("age", "40.5"), "whole number (1 value)"),
-    "a date in place of a number": (with_value("age", "2024-01-01"), "'age'"),
-    "NaN": (with_value("spent", "nan"), "finite number (1 value)"),
-    "infinity": (with_value("spent", "inf"), "finite number (1 value)"),
-    "minus infinity": (with_value("spent", "-inf"), "finite number (1 value)"),
-    "beyond the doubles": (with_value("spent", "1e999"), "finite number (1 value)"),
-    "two to the 63": (with_value("age", str(2**63)), "64 bits (1 value)"),
-    "an empty value": (with_value("colour", ""), "`nullable: true` (1 value)"),
     "an unknown category": (with_value("colour", SECRET), "'colour'"),
-    "a category in other case": (with_value("colour", "RED"), "categories (1 value)"),
-    "a category with a blank": (with_value("colour", " red"), "categories (1 value)"),
-    "0 bytes": (b"", "empty"),
-    "not UTF-8": (with_value("colour", "ré").decode().encode("latin-1"), "UTF-8"),
+    "NaN": (with_value("spent", "nan"), "finite number (1 value)"),
     "UTF-16": (GOOD.encode("utf-16"), "UTF-8"),
-    "ragged rows": (f"{GOOD}1,2\n".encode(), "ragged"),
     "an open quote": (f'{GOOD}1,"2,red,no,no\n'.encode(), "closed quotes"),
-    "binary": (bytes(range(256)) * 20, "UTF-8"),
 }
+"""Further ones are in tests/library/tabular/test_read.py."""
 
 
 def prepare(place: Place) -> str:
@@ -126,38 +98,6 @@ def test_an_error_that_is_kept_keeps_no_rows(place: Place) -> None:
             rules.validate(str(run), "shop")
     held = held_by(refused.value)
     assert len(held) > 10 and not [one for one in held if isinstance(one, pa.Table | PrivateTable)]
-
-
-@pytest.mark.parametrize("cut", [0, 5, 200, -1])
-def test_a_truncated_gzip_file_is_refused(place: Place, cut: int) -> None:
-    contract = shop()
-    contract["source"]["file"] = "shop.csv.gz"
-    install(place, contract, GOOD)
-    (place.root / "data" / "shop.csv.gz").write_bytes(gzip.compress(GOOD.encode())[:cut])
-    check(place, prepare(place), "shop.csv.gz")
-
-
-@pytest.mark.quick("age--9223372036854775808")
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("spent", "-0"), ("spent", "-0.0"), ("age", "-0"), ("spent", "1e3"), ("age", str(-(2**63)))],
-)
-def test_odd_but_honest_numbers_are_let_through(place: Place, column: str, value: str) -> None:
-    """Numbers out of bounds are counted by a check and clipped by the mechanisms."""
-    (place.root / "data" / "shop.csv").write_bytes(with_value(column, value))
-    contract = shop(checks=[])
-    install(place, contract, with_value(column, value).decode())
-    with place.entered():
-        run = make_plan("demo", {**SMALL, "datasets": ["shop"]}, "r")
-        for stage in (ingest, validate, split):
-            stage.fn(str(run), "shop")
-
-
-def test_rows_that_changed_since_the_contract_pinned_them_are_refused(place: Place) -> None:
-    contract = shop()
-    contract["source"]["content_sha256"] = "0" * 64
-    install(place, contract, GOOD)
-    assert "content_sha256" in prepare(place)
 
 
 def test_a_link_out_of_the_data_folder_is_refused(place: Place, tmp_path: Path) -> None:

@@ -4,31 +4,26 @@ and nothing private stays.
 
 from __future__ import annotations
 
-import io
 import shutil
 import signal
-import sqlite3
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 
 from dpicl.data.reading.files import WHOLE_ROWS, Survey
 from dpicl.ground.errors import RunError
-from dpicl.release.table_files import INDEX, Batches
+from dpicl.release.table_files import Batches
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import rows_of
 from tasks.stages import charge, count, ingest, prepare, split
-from tests.harness import SMALL, Place, content, install, new_place, publish, shop, shop_rows
+from tests.harness import SMALL, Place, content, new_place, shop
 from tests.tasks.in_batches import attempt, install_folder, small_batches
-from tests.tasks.test_killed_at_every_file import check_modes, kept, parse_all
+from tests.tasks.test_killed_at_every_file import check_modes
 
 WAYS = {"ldp_tabicl": {"variants": {"subset": {"design": "subset", "estimator": "log-linear"}}}}
 GRID = {**SMALL, "datasets": ["shop"], "epsilons": ["1"], "baselines": False, "options": WAYS}
-PARTS = 16
-"""Of work, however many batches there are: their number is of the rows."""
 UNITS = {"gdp_tabicl": "gdp_tabicl__shop__seed0", "ldp_tabicl": "ldp_tabicl__shop__seed0"}
 
 
@@ -36,52 +31,6 @@ def folder_place(root: Path, **options: Any) -> Place:
     place = new_place(root)
     install_folder(place, **options)
     return place
-
-
-def results(place: Place) -> dict[str, bytes]:
-    return {name: data for name, data in kept(place.run("r")).items() if name != "plan.json"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("files", [1, 7])
-def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -> None:
-    cut, other = (folder_place(tmp_path / str(number), files=number) for number in (3, 3 + files))
-    assert [attempt(place, GRID, pipeline="demo") for place in (cut, other)] == [0, 0]
-    assert results(cut) == results(other)
-    assert any(name.endswith("released_groups.json") for name in results(cut))
-
-
-@pytest.mark.exhaustive
-def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    alone, killed = (
-        folder_place(tmp_path / name, rows=60, files=2) for name in ("alone", "killed")
-    )
-    assert attempt(alone, GRID, pipeline="demo") == 0
-    seen: dict[str, bytes] = {}
-    for deaths in range(200):
-        code = attempt(killed, GRID, "placed", pipeline="demo")
-        parse_all(killed.home)
-        check_modes(killed.home / "private")
-        now = {
-            name: data
-            for name, data in content(killed.home / "private").items()
-            if not name.endswith(".draft")
-        }
-        assert all(now[name] == data for name, data in seen.items() if name in now), (
-            f"death {deaths}: a private file changed"
-        )
-        seen |= now
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL
-    assert deaths > 30 and results(killed) == results(alone)
-    assert not [path for path in (killed.home / "private").rglob("*") if path.is_file()]
-    assert {Path(name).name for name in seen} >= {
-        INDEX,
-        "train-00002.arrow",
-        "facts-00000.json",
-        "00001.npz",
-    }
 
 
 @pytest.mark.exhaustive
@@ -151,40 +100,6 @@ def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(
         after = content(place.home / "private")
         assert before.items() <= after.items() and len(after) > len(before)
         check_modes(place.home / "private")
-
-
-@pytest.mark.exhaustive
-def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> None:
-    folder, place = (folder_place(tmp_path / name) for name in ("folder", "query"))
-    with sqlite3.connect(tmp_path / "shop.db") as database:
-        pd.read_csv(io.StringIO(shop_rows(120))).to_sql("shop", database)
-    asked = {**shop(), "population": WHOLE_ROWS + 1}
-    del asked["source"]["file"]
-    asked["source"]["query"] = {
-        "url_env": "SHOP",
-        "sql": 'SELECT age, spent, colour, member, bought FROM shop ORDER BY "index"',
-    }
-    address = {"SHOP": f"sqlite:///{tmp_path / 'shop.db'}"}
-    publish(place, install(place, asked, ""), **address)
-    assert attempt(folder, GRID, pipeline="demo") == 0
-    assert attempt(place, GRID, pipeline="demo", environment=address) == 0
-    assert released(folder) == released(place)
-
-
-def released(place: Place) -> dict[str, bytes]:
-    """What units released and answered, whatever the contract's digest."""
-    return {name: data for name, data in results(place).items() if name.startswith("units/")}
-
-
-def test_files_that_change_after_ingestion_are_refused(prepared: tuple[Place, str]) -> None:
-    place, run = prepared
-    path = place.root / "data" / "shop" / "01.parquet"
-    path.write_bytes(path.read_bytes() + b" ")
-    with (
-        place.entered(),
-        pytest.raises(Exception, match="shop/01.parquet: was changed while it was being read"),
-    ):
-        split.fn(run, "shop")
 
 
 def test_batches_of_a_query_that_are_gone_are_not_asked_for_again(

@@ -17,14 +17,11 @@ from dpicl.contract.load import edition
 from dpicl.data.reading.batches import Facts, prepare
 from dpicl.ground.cache import row_digests
 from dpicl.ground.errors import DpiclError, PrivacyError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.benchmarks import (
     REGISTRY,
-    Content,
     _comes_with_a_package,
     check_published,
     content_digest,
-    declare,
     known_when_read,
     published_digests,
     read_content,
@@ -35,6 +32,7 @@ from tasks.stages import ingest, split
 from tests.harness import (
     Place,
     call_main,
+    charged,
     complaint,
     install,
     install_texts,
@@ -69,11 +67,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def _charged(place: Place) -> int:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
-
-
 def _protect(place: Place, capture: Capture) -> tuple[int, str]:
     out = place.root / "demos.jsonl"
     for path in place.root.glob("demos.jsonl*"):  # and its certificate
@@ -86,23 +79,23 @@ def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
 ) -> None:
     assert complaint(_protect(place, capsys)) == f"shop: {REFUSED} shop`"
     assert (
-        _charged(place) == 0
+        not charged()
         and not list((place.home / "released").glob("*/*"))
         and not (place.root / "demos.jsonl").exists()
     )
     assert "60 rows" in said(capsys, "data", "publish", "shop", "--yes")
     assert _protect(place, capsys)[0] == 0
-    before = _charged(place)
+    before = charged()
     rows = place.root / "data" / "shop.csv"
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
     assert REFUSED in complaint(_protect(place, capsys))
-    assert _charged(place) == before
+    assert charged() == before
 
 
 def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Capture) -> None:
     asking = ("ask", "a query", "--contract", "letters", "--model", "fake", "--count", "4")
     assert complaint(call_main(asking, capsys)) == f"letters: {REFUSED} letters`"
-    assert _charged(place) == 0
+    assert not charged()
     publish(place, "letters")
     assert call_main(asking, capsys)[0] == 0
 
@@ -160,20 +153,6 @@ def test_a_dry_run_says_that_it_cannot_know(place: Place, capsys: Capture) -> No
     assert "published" not in said(capsys, *asked, "breast_cancer")
 
 
-def test_content_decides_and_not_the_name(place: Place) -> None:
-    settings = Settings.from_environment()
-    table, copy = (
-        random_table(CONTRACT, 30, 0),
-        small_contract(lambda content: content.update(name="copied")),
-    )
-    declare("shop", Content(content_digest(CONTRACT, table), 30), settings)
-    check_published(
-        copy, lambda: content_digest(copy, table.take(list(range(29, -1, -1)))), settings
-    )
-    with pytest.raises(PrivacyError, match="^copied: says"):
-        check_published(copy, lambda: content_digest(copy, table.slice(1)), settings)
-
-
 def test_a_table_with_a_budget_is_not_even_digested(place: Place) -> None:
     def digest() -> str:
         raise AssertionError("digested")
@@ -225,6 +204,7 @@ def test_batches_have_the_digest_of_the_whole_table_however_they_are_cut() -> No
         assert facts.whole_digest(CONTRACT) == content_digest(CONTRACT, table)
 
 
+@pytest.mark.quick("heart", "trec", "docstrings", "docvqa")
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "data_contracts").rglob("*.yaml")), ids=lambda path: str(path.stem)
 )

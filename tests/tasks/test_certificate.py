@@ -5,17 +5,13 @@ byte of them or their file may change.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 import dpicl
 from dpicl.accounting.accountant import price
@@ -145,25 +141,6 @@ def test_a_later_release_does_not_change_a_certificate(settings: Settings) -> No
     )
 
 
-def test_a_benchmark_certifies_nothing_and_says_so_in_its_first_line(settings: Settings) -> None:
-    certificate = issued(settings, BENCHMARK, "mst_tabicl", 1.0)
-    assert (
-        certificate.to_json()
-        .decode()
-        .splitlines()[1]
-        .startswith(
-            ' "certifies": "Nothing is certified: this is a simulation on a public benchmark.'
-        )
-    )
-    assert (
-        certificate.simulation
-        and certificate.accounting.cap is None
-        and certificate.dp_flavor.name == "None"
-    )
-    page = certificate.to_page()
-    assert "Nothing is certified: this is a simulation" in page and 'class="tiles"' not in page
-
-
 def test_a_certificate_holds_neither_the_number_of_rows_nor_a_value(settings: Settings) -> None:
     for method, epsilon in (("gdp_tabicl", 0.5), ("mst_tabicl", 1.0)):
         certificate = issued(settings, NAME, method, epsilon)
@@ -205,8 +182,8 @@ def test_a_receipt_that_was_edited_certifies_nothing(settings: Settings) -> None
     assert issued(settings, NAME, "gdp_tabicl", 0.5) == certificate
 
 
-@pytest.mark.quick("5")
-@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.quick("31")
+@pytest.mark.parametrize("every", [1, 31])
 def test_no_byte_of_a_certificate_or_its_file_may_change(
     settings: Settings, tmp_path: Path, every: int
 ) -> None:
@@ -258,44 +235,6 @@ def test_another_key_is_refused_even_where_it_signed_the_same_statement(
         check_signature(mine.model_copy(update={"signature": None}), public_key(settings))
 
 
-def test_anybody_can_verify_with_a_few_lines_and_no_dpicl(settings: Settings) -> None:
-    content = json.loads(issued(settings, NAME, "mst_tabicl", 1.0).to_json())
-    signature = content.pop("signature")
-    message = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    key, value = (
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"])),
-        bytes.fromhex(signature["value"]),
-    )
-    key.verify(value, message)
-    with pytest.raises(InvalidSignature):
-        key.verify(value, message.replace(b"epsilon", b"Epsilon", 1))
-
-
-def _key(home: Path) -> str:
-    settings = Settings(home, None, home, home, home)
-    return public_key(settings)
-
-
-def test_of_many_first_uses_all_get_one_key(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with multiprocessing.get_context("forkserver").Pool(4) as pool:
-        keys = pool.map(_key, [home] * 16, chunksize=1)
-    assert len(set(keys)) == 1 and len(keys[0]) == 64
-    (file,) = (home / "keys").iterdir()
-    assert (
-        stat.S_IMODE(file.stat().st_mode) == 0o600
-        and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    )
-    assert (
-        file.read_bytes().hex() not in keys
-        and Ed25519PrivateKey.from_private_bytes(file.read_bytes())
-        .public_key()
-        .public_bytes_raw()
-        .hex()
-        not in keys
-    )
-
-
 def test_looking_for_a_key_makes_none(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="the issuer's public key"):
         trusted_key(Settings(tmp_path / "home", None, tmp_path, tmp_path, tmp_path))
@@ -329,6 +268,12 @@ def test_neither_file_is_written_over_another_and_a_crash_between_is_completed(
     assert sorted(os.listdir(tmp_path)) == ["rows.csv.certificate.json"], "nothing else is left"
 
 
+def _reversed(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _reversed(part) for name, part in reversed(value.items())}
+    return [_reversed(part) for part in value] if isinstance(value, list) else value
+
+
 def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path: Path) -> None:
     certificate, path = issued(settings, NAME, "mst_tabicl", 1.0), tmp_path / "rows.csv"
     path.write_bytes(CONTENT)
@@ -337,12 +282,6 @@ def test_the_certificate_of_a_release_is_of_no_file(settings: Settings, tmp_path
     assert verify_file(alone, key=public_key(settings)) == certificate
     with pytest.raises(CertificateError, match="names no file"):
         verify_file(path, key=public_key(settings), certificate=alone)
-
-
-def _reversed(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _reversed(part) for name, part in reversed(value.items())}
-    return [_reversed(part) for part in value] if isinstance(value, list) else value
 
 
 def test_the_same_statement_has_no_other_form(settings: Settings) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import RunError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.runs.artefacts import read_drafts
@@ -23,7 +22,17 @@ from dpicl.runs.draw import publish_drafts
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import open_unit, read_plan
-from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.harness import (
+    Place,
+    charged,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+    until,
+)
 from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
@@ -51,13 +60,6 @@ def drafted(place: Place, method: str, dataset: str) -> Path:
     return run
 
 
-def spent(place: Place, dataset: str) -> list[tuple[str, str | None]]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return [
-            (entry.release.release_id, entry.artefact_sha256) for entry in ledger.entries(dataset)
-        ]
-
-
 @pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
 def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
@@ -67,17 +69,17 @@ def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(
     install(place, shop(private=True), shop_rows(60))
     with place.entered():
         run = drafted(place, method, "shop")
-        before = spent(place, "shop")
+        before = charged()
         changed = shop(private=True)
         changed["columns"]["age"]["bounds"] = [0, 200]
         install(place, changed, shop_rows(60))
         with pytest.raises(RunError, match="charged under another contract"):
             run_units(run, InProcess(), report_steps(run))
-        assert spent(place, "shop") == before and all(sha256 is None for _, sha256 in before)
+        assert charged() == before and not any(entry.artefact_sha256 for entry in before)
         install(place, shop(private=True), shop_rows(60))
         run_units(run, InProcess(), report_steps(run))
-        assert [name for name, _ in spent(place, "shop")] == [name for name, _ in before]
-        assert all(sha256 for _, sha256 in spent(place, "shop"))
+        assert [entry.release for entry in charged()] == [entry.release for entry in before]
+        assert all(entry.artefact_sha256 for entry in charged())
 
 
 def test_a_journal_goes_although_the_process_that_published_was_killed_before_it_could_delete_it(
@@ -108,22 +110,9 @@ def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(200))
     options = (
-        "--datasets",
-        "shop",
-        "--methods",
-        "ldp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "1,2,4",
-        "--seeds",
-        "0",
-        "--model",
-        "tiny",
+        "--datasets shop --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
     )
-    process = place.start(
-        "run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
-    )
+    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
     until(
         lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
         120,
@@ -197,5 +186,25 @@ def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(
                 "the first parts of three and of two have a cell each of the two that cost most"
             )
             (texts,) = run.glob("units/*/released_texts.json")
-            found.append((json.loads(texts.read_text()), len(spent(place, "letters"))))
+            found.append((json.loads(texts.read_text()), len(charged())))
     assert found[0] == found[1] and found[0][1] == 4
+
+
+def test_what_a_model_began_to_write_is_charged_anew_where_another_one_writes(
+    tmp_path: Path,
+) -> None:
+    """Both have read rows; one that fails before it reads any is replaced for nothing."""
+    place = new_place(tmp_path)
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    with place.entered():
+        for number, generator in enumerate(("fake", "tiny")):
+            chosen = {
+                **GRID,
+                "methods": ["few_shot_generation"],
+                "datasets": ["letters"],
+                "generator": generator,
+            }
+            run = make_plan("private", chosen, f"r{number}")
+            with pytest.raises(Killed):
+                run_units(run, DiesBeforeRelease(), report_steps(run))
+        assert len(charged()) == 2

@@ -8,10 +8,8 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from dpicl.ground.errors import DpiclError, SourceError
 from dpicl.home.benchmarks import Content, declare, fetch_published
@@ -23,6 +21,7 @@ from tests.harness import (
     Place,
     call_main,
     complaint,
+    edited,
     install_texts,
     letters,
     new_place,
@@ -59,26 +58,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: HostileServer
     place, declared = new_place(tmp_path / "place"), letters()
     install_texts(place, declared, SMALL_TRAIN, TEST)
     path = place.root / "contracts" / "texts" / "letters.yaml"
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
-    source = content["source"]
-    files = {split: source.pop(split) for split in ("train", "test")}
-    stored = {
-        split: {
-            "file": one["file"],
-            "sha256": sha256((place.root / "data" / one["file"]).read_bytes()),
+    with edited(path) as content:
+        source = content["source"]
+        files = {split: source.pop(split) for split in ("train", "test")}
+        stored = {
+            split: {
+                "file": one["file"],
+                "sha256": sha256((place.root / "data" / one["file"]).read_bytes()),
+            }
+            for split, one in files.items()
         }
-        for split, one in files.items()
-    }
-    source["published"] = {
-        "hub": "org/letters",
-        "revision": REVISION,
-        "train": {"file": "train.jsonl", "sha256": sha256(WHOLE), "rows": 120},
-        "test": {"file": "test.jsonl", "sha256": sha256(TEST), "rows": 4},
-    }
-    source["slices"] = {"small": {**stored, "bounds": 20}}
-    for label in content["task"]["labels"].values():
-        label["min_rows"] = 60
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+        source["published"] = {
+            "hub": "org/letters",
+            "revision": REVISION,
+            "train": {"file": "train.jsonl", "sha256": sha256(WHOLE), "rows": 120},
+            "test": {"file": "test.jsonl", "sha256": sha256(TEST), "rows": 4},
+        }
+        source["slices"] = {"small": {**stored, "bounds": 20}}
+        for label in content["task"]["labels"].values():
+            label["min_rows"] = 60
     for name, value in {**place.environment, "HF_ENDPOINT": server.url}.items():
         monkeypatch.setenv(name, value)
     return place
@@ -109,10 +107,9 @@ def test_digests_of_a_download_hold_for_the_commit_that_they_are_of(place: Place
     commit.
     """
     path = place.root / "contracts" / "texts" / "letters.yaml"
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
-    for part in ("train", "test"):
-        del content["source"]["published"][part]["sha256"]
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    with edited(path) as content:
+        for part in ("train", "test"):
+            del content["source"]["published"][part]["sha256"]
     digests = {"train.jsonl": sha256(WHOLE), "test.jsonl": sha256(TEST)}
 
     def fetched(revision: str) -> None:
@@ -155,16 +152,6 @@ def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(
             "downloads",
         ):
             ingest.fn(run, "letters")
-
-
-def test_a_contract_without_a_published_set_says_so(place: Place, capsys: Capture) -> None:
-    install_texts(place, {**letters(), "name": "own"}, SMALL_TRAIN, TEST)
-    sentence = complaint(call_main(("data", "fetch", "own"), capsys))
-    assert (
-        sentence
-        == "own: no published set is named; expected `published` under `source`, or files below "
-        "DPICL_DATA"
-    )
 
 
 def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(

@@ -7,13 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from dpicl.ground.errors import ModelError, RunError
 from dpicl.ground.files import read_json
 from dpicl.models.opening import open_scorer
 from dpicl.models.spec import ModelSpec
-from tests.harness import Place, install, new_place, shop, shop_rows
+from tests.harness import Place, edited, install, new_place, shop, shop_rows
 from tests.library.endpoint_server import Habits, serving
 from tests.tasks.stages import make_plan, steps
 
@@ -24,8 +23,6 @@ GRID = {
     "shots": [1, 2],
     "seeds": [0],
 }
-UNIT = "ldp_tabicl__shop__seed0"
-FASTEST = "completions top-20 logprobs, else echo"
 
 
 @pytest.fixture
@@ -37,9 +34,8 @@ def place(tmp_path: Path) -> Place:
 
 def with_far(place: Place, url: str, **more: object) -> None:
     """Register the model `far`."""
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": url, **more}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as pipelines:
+        pipelines["models"]["far"] = {"kind": "endpoint", "id": "m", "url": url, **more}
 
 
 def done(place: Place, model: str, run_id: str) -> Path:
@@ -49,27 +45,6 @@ def done(place: Place, model: str, run_id: str) -> Path:
         for stage, references in steps(str(run)):
             stage(*references)
     return run
-
-
-@pytest.mark.exhaustive
-def test_an_echoing_server_gives_a_run_the_results_of_its_model(place: Place) -> None:
-    with serving(Habits(faults=("500", "truncate"), fault_every=7)) as server:
-        with_far(place, server.url)
-        far, by_address, fake = (
-            done(place, "far", "a"),
-            done(place, f"{server.url}#m", "b"),
-            done(place, "fake", "c"),
-        )
-    results = [read_json(run / "units" / UNIT / "results.json") for run in (far, by_address, fake)]
-    assert results[0] == results[1] == results[2] and len(results[0]) > 3
-    model = read_json(far / "manifest.json")["model"]
-    assert (model["name"], model["kind"], model["mode"], model["trust"]) == (
-        "far",
-        "endpoint",
-        FASTEST,
-        "remote",
-    )
-    assert not list(fake.glob("units/*/scored/*.json"))
 
 
 def test_a_report_tells_how_many_answers_are_fixed_and_what_they_took(place: Place) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dpicl.ground.errors import DpiclError
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.report import report_steps
 from dpicl.runs.chain import stages
@@ -23,7 +22,7 @@ from dpicl.runs.execute import InProcess, Step, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
 from tests.harness import (
     Place,
-    World,
+    charged,
     install,
     install_texts,
     letters,
@@ -35,10 +34,6 @@ from tests.harness import (
 from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {"epsilons": ["1"], "shots": [1], "seeds": [0, 1], "model": "fake"}
-GRIDS = {
-    "tables": {**GRID, "methods": ["ldp_tabicl", "mst_tabicl"], "datasets": ["kiosk"]},
-    "texts": {**GRID, "methods": ["few_shot_generation", "dp_icl"], "datasets": ["postcards"]},
-}
 
 
 def a_place(place: Place, *, private: bool = False) -> Place:
@@ -47,73 +42,6 @@ def a_place(place: Place, *, private: bool = False) -> Place:
         place, letters("postcards", private=private), lines(records(40)), lines(records(4))
     )
     return place
-
-
-def outcome(run: Path) -> dict[str, bytes]:
-    """Released files, prompts and results of every unit."""
-    names = (
-        "released_*",
-        "results.json",
-        "demonstrations.json",
-        "forms.json",
-        "prompts.parquet",
-        "predictions.parquet",
-        "baselines.json",
-    )
-    found = {
-        path.relative_to(run).as_posix(): path.read_bytes()
-        for name in names
-        for path in run.glob(f"units/*/{name}")
-    }
-    return found | {"results.csv": (run / "results.csv").read_bytes()}
-
-
-def releases(
-    place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "postcards")
-) -> set[tuple[str, str, str | None]]:
-    with place.entered(), open_ledger(Settings.from_environment()) as ledger:
-        ledger.verify()
-        entries = [
-            entry
-            for account in ledger.accounts()
-            if account.name in names
-            for entry in ledger.entries(account.name)
-        ]
-    return {
-        (entry.release.account, entry.release.release_id, entry.artefact_sha256)
-        for entry in entries
-    }
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["tables", "texts"])
-def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(
-    tmp_path: Path, world: World, name: str
-) -> None:
-    here, pooled = a_place(new_place(tmp_path / "here")), a_place(new_place(tmp_path / "pooled"))
-    a_place(world)
-    (world.home / "keys").mkdir(exist_ok=True, parents=True)
-    with world.entered(), open_ledger(Settings.from_environment()):
-        key = (world.home / "keys" / "ledger.key").read_bytes()
-    for place in (here, pooled):  # names of releases go by an installation's key
-        with place.entered():
-            Settings.from_environment().own("keys")
-        (place.home / "keys" / "ledger.key").write_bytes(key)
-        (place.home / "keys" / "ledger.key").chmod(0o600)
-    grid = GRIDS[name]
-    world.sweep(name, grid)
-    with here.entered():
-        run = make_plan("demo", grid, name)
-        run_units(run, InProcess(), report_steps(run))
-    with pooled.entered():
-        run, settings = make_plan("demo", grid, name), Settings.from_environment()
-        with WorkerPool(2, settings) as pool:
-            run_units(run, pool, report_steps(run))
-    expected = outcome(here.run(name))
-    assert len(expected) > 15 and outcome(pooled.run(name)) == expected == outcome(world.run(name))
-    charged = releases(here)
-    assert len(charged) == 4 and all(sha256 for _, _, sha256 in charged)
-    assert releases(pooled) == charged <= releases(world)
 
 
 def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
@@ -145,7 +73,7 @@ def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
                     (place.home / "away").rename(ledger)
 
         run_units(run, Watched(), report_steps(run))
-    assert {account for account, _, sha256 in releases(place) if sha256} == {dataset}
+        assert {entry.release.account for entry in charged() if entry.artefact_sha256} == {dataset}
 
 
 class Deadly(WorkerPool):
@@ -193,22 +121,9 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
 ) -> None:
     place = a_place(new_place(tmp_path / "place"))
     options = (
-        "--datasets",
-        "kiosk",
-        "--methods",
-        "ldp_tabicl",
-        "--epsilons",
-        "1",
-        "--shots",
-        "1,2,4",
-        "--seeds",
-        "0",
-        "--model",
-        "tiny",
+        "--datasets kiosk --methods ldp_tabicl --epsilons 1 --shots 1,2,4 --seeds 0 --model tiny"
     )
-    process = place.start(
-        "run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2"
-    )
+    process = place.start(f"run demo {options} --run-id r --executor pool --workers 2")
     until(
         lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None,
         120,
@@ -222,7 +137,7 @@ def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     assert errors == "dpicl: interrupted; `dpicl run --resume r` continues it\n"
     assert not list((place.home / "private" / "kiosk").iterdir())
     before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
-    again = place.dpicl("run", "--resume", "r", "--executor", "pool", "--workers", "2")
+    again = place.dpicl("run --resume r --executor pool --workers 2")
     assert again.returncode == 0, again.stderr
     assert before and all(path.stat().st_mtime_ns == time_of for path, time_of in before.items())
     assert len(json.loads(next(place.run("r").glob("units/*/results.json")).read_text())) > 2

@@ -22,7 +22,7 @@ from dpicl.home.settings import Settings
 from dpicl.runs.plan import make_plan
 from dpicl.runs.stage import VERDICTS
 from tasks.expectations import FOLDER, Expectation, evaluate, implementation, is_row_by_row, suite
-from tasks.stages import ingest, prepare, validate
+from tasks.stages import ingest, validate
 from tests.harness import SMALL, Place, install, new_place, shop, shop_rows
 from tests.leaks import files, hits
 from tests.library.examples import random_table, tree
@@ -279,31 +279,6 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
         )
         ingest.fn(run, "shop")
         yield place, run
-
-
-@pytest.mark.exhaustive
-def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(
-    in_batches: tuple[Place, str],
-) -> None:
-    place, run = in_batches
-    own(
-        place,
-        {
-            "type": "expect_column_values_to_be_between",
-            "kwargs": {"column": "age", "max_value": 120},
-        },
-    )
-    prepare.fn(run, "shop", 0, 2)
-    half = set((place.home / "private").rglob("expectations-*.json"))
-    validate.fn(run, "shop")
-    whole = set((place.home / "private").rglob("expectations-*.json"))
-    assert half < whole and len(whole) == 5
-    assert [
-        one["own"]
-        for one in json.loads(
-            (place.home / "private" / VERDICTS / "r" / FOLDER / "shop.json").read_text()
-        )
-    ].count(True) == 1
 
 
 @pytest.mark.quick("content0-expect_column_mean_to_be_between needs all rows at once")

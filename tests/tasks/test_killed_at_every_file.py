@@ -172,18 +172,3 @@ def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
     assert deaths >= 12
     assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("method", RELEASED)
-def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
-    """Else the test above would pass on seeded noise."""
-    places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]
-    for place in places:  # so many answers that two runs do not agree by chance
-        install_texts(
-            place, letters(private=True, query_count=40), lines(records(40)), lines(records(80))
-        )
-    assert [attempt(place, "finished", method) for place in places] == [0, 0]
-    first, second = (kept(place.run("r")) for place in places)
-    (name,) = [name for name in first if Path(name).name == RELEASED[method]]
-    assert first[name] != second[name]

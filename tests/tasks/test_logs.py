@@ -153,23 +153,10 @@ def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_can
         new_place(tmp_path / "place") if executor == "pool" else request.getfixturevalue("world")
     )
     install(place, contract("logged", private=True), table())
-    grid = (
-        "--datasets",
-        "logged",
-        "--epsilons",
-        "1",
-        "--shots",
-        "2",
-        "--seeds",
-        "0",
-        "--model",
-        "fake",
-        "--workers",
-        "1",
-    )
+    grid = "--datasets logged --epsilons 1 --shots 2 --seeds 0 --model fake --workers 1"
     extra = {"DASK_SCHEDULER_ADDRESS": "", "DPICL_LOG_FORMAT": "json"}
     done = place.dpicl(
-        "run", "private", *grid, "--executor", executor, "--run-id", "logged", timeout=300, **extra
+        f"run private {grid} --executor {executor} --run-id logged", timeout=300, **extra
     )
     assert done.returncode == 0, done.stderr
     told = lines(done.stderr)

@@ -15,7 +15,16 @@ from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.runs.execute import InProcess, Step, run_units
 from dpicl.runs.plan import make_plan
-from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
+from tests.harness import (
+    Place,
+    charged,
+    install,
+    install_texts,
+    letters,
+    new_place,
+    shop,
+    shop_rows,
+)
 from tests.library.text_contracts import lines, records
 
 GRID: dict[str, Any] = {
@@ -68,12 +77,9 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def charged(account: str = "shop") -> dict[str, str | None]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        ledger.verify()
-        return {
-            entry.release.release_id: entry.artefact_sha256 for entry in ledger.entries(account)
-        }
+def digests() -> dict[str, str | None]:
+    """Of the artefacts by release."""
+    return {entry.release.release_id: entry.artefact_sha256 for entry in charged()}
 
 
 def test_workers_are_given_what_they_may_do_before_the_owner_s_next_step_which_is_of_the_unit_that_is_furthest(  # noqa: E501
@@ -128,31 +134,8 @@ def test_a_unit_that_the_budget_does_not_allow_is_refused_amid_others_that_are_c
         with pytest.raises(BudgetError):
             run_units(run, noting)
         assert ("charge", "3") in noting.done and ("subsample", "3") not in noting.done
-        assert len(charged()) == 3 and all(charged().values())
+        assert len(digests()) == 3 and all(digests().values())
     assert sorted(path.parent.name[-1] for path in run.glob("units/*/results.json")) == ["1", "2"]
-
-
-def test_units_that_are_charged_are_written_although_the_last_of_their_data_set_is_refused(
-    tmp_path: Path,
-) -> None:
-    place = new_place(tmp_path / "place")
-    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
-    with place.entered():
-        grid = {**GRID, "methods": ["few_shot_generation"], "datasets": ["letters"]}
-        run_units(make_plan("private", {**grid, "seeds": [0]}, "first"), InProcess())
-        run = make_plan("private", {**grid, "seeds": [1, 2]}, "r")
-        with open_ledger(Settings.from_environment()) as ledger:
-            ledger.set_cap("letters", 2.5 * ledger.spent("letters").epsilon, 0.05)
-        noting = Noting()
-        with pytest.raises(BudgetError):
-            run_units(run, noting)
-        assert [name for name, _ in noting.done].count("charge") == 2 and "generate" in dict(
-            noting.done
-        )
-        assert len(charged("letters")) == 2 and all(charged("letters").values()), (
-            "what is paid for is written"
-        )
-    assert [path.parent.name[-1] for path in run.glob("units/*/results.json")] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -165,9 +148,9 @@ def test_a_run_that_is_killed_between_its_charges_goes_on_and_pays_nothing_twice
         run = make_plan("private", {**GRID, "seeds": [0, 1, 2]}, "r")
         with pytest.raises(Killed):
             run_units(run, Noting(at))
-        before = charged()
+        before = digests()
         assert 0 < len(before) < 4 and None in before.values()
         run_units(run, InProcess())
-        after = charged()
+        after = digests()
     assert len(after) == 3 and all(after.values()) and before.keys() <= after.keys()
     assert all(after[name] == sha256 for name, sha256 in before.items() if sha256)

@@ -4,13 +4,11 @@ price of one charge.
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -127,21 +125,6 @@ def test_a_release_of_groups_says_what_it_cannot_make(place: Place) -> None:
     assert "<b>" in release._repr_html_()
 
 
-@pytest.mark.parametrize("method", HOLDS_ROWS)
-def test_a_predictor_takes_rows_of_the_contract_and_is_fitted_on_released_ones(
-    place: Place, method: str
-) -> None:
-    release = released(place, method)
-    predictor, table = release.predictor(), release.table(2000)
-    label = table[release.contract.label.column]
-    features = table.drop(columns=release.contract.label.column)
-    assert set(predictor.classes_) <= {"Yes", "No"} or set(predictor.classes_) <= set(label)
-    assert predictor.predict(features).shape == (2000,)
-    assert np.allclose(predictor.predict_proba(features.assign(more=1)).sum(axis=1), 1)
-    again = pickle.loads(pickle.dumps(predictor))
-    assert (again.predict(features) == predictor.predict(features)).all()
-
-
 def test_packages_that_are_not_there_are_one_sentence(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,19 +152,6 @@ def test_options_of_a_method_are_options_of_the_release(place: Place) -> None:
         )
 
 
-def test_all_of_it_was_charged_once_each(place: Place) -> None:
-    for method in ("gdp_tabicl", *HOLDS_ROWS):
-        released(place, method)
-    session = dpicl.Session(
-        place.home, data=place.root / "data", contracts=place.root / "contracts"
-    )
-    before = session.budget()
-    for method in ("gdp_tabicl", *HOLDS_ROWS):
-        release = released(place, method)
-        assert "1 release, charged before and free now" in release.spent[0] and release.statement
-    assert session.budget() == before
-
-
 @pytest.mark.exhaustive
 def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
     program = (
@@ -196,21 +166,6 @@ def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_a_release_without_a_method_is_the_default_of_its_trust_and_its_demonstrations_differ(
-    place: Place,
-) -> None:
-    for trust, name in DEFAULTS.items():
-        shown = list(released(place, trust=trust).demonstrations(8))
-        assert released(place, trust=trust).method == name
-        assert len(set(shown)) == 8 and [answer for _, answer in shown] in (
-            ["Yes", "No"] * 4,
-            ["No", "Yes"] * 4,
-        )
-    assert len(released(place, trust="local").demonstrations(100)) == 100, (
-        "more than a prompt takes, drawn at random"
-    )
 
 
 @pytest.mark.quick("options3")
@@ -228,26 +183,3 @@ def test_a_quote_knows_the_release_of_the_same_options(
     session.protect("shop", **how)
     (quoted,) = session.quote("shop", **how)
     assert (quoted.releases, quoted.charged_before) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("options", "phrase"),
-    [
-        ({"trust": "nobody"}, "trust=nobody: expected central or local"),
-        ({"trust": "local", "design": "all"}, "options of the release: options.ldp_tabicl.design"),
-        ({"trust": "local", "colour": "red"}, "option=colour: expected one of encoding"),
-        (
-            {"trust": "local", "design": "subset", "estimator": "simplex"},
-            "design subset with estimator simplex",
-        ),
-        (
-            {"trust": "local", "variants": {"other": {"design": "pairs", "estimator": "tree"}}},
-            "those of one release",
-        ),
-    ],
-)
-def test_options_that_fit_no_release_are_one_sentence(
-    place: Place, options: dict[str, object], phrase: str
-) -> None:
-    with pytest.raises(DpiclError, match=phrase):
-        released(place, **options)  # type: ignore[arg-type]

@@ -14,8 +14,6 @@ import pytest
 from dpicl.ground.errors import BudgetError, LedgerError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.runs.plan import quote_plan
-from dpicl.runs.run_folder import read_plan, spending_of
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.protocol import STEPS, Death, join, start
@@ -148,62 +146,6 @@ def test_a_run_over_the_cap_is_refused_with_the_numbers_before_anything_is_writt
     assert len(bought(place, "ldp_tabicl")) == 2
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("method", ["ldp_tabicl", "gdp_tabicl"])
-def test_a_release_stands_for_its_period_whatever_becomes_of_the_rows(
-    tmp_path: Path, method: str
-) -> None:
-    """Rows that come, go and come back: the same bytes and no charge within a period; in a new one
-    a charge, though nothing has come.
-    """
-    place, months = place_with(tmp_path), []
-    for number, (period, seed) in enumerate(
-        (("2026-11", 0), ("2026-11", 1), ("2026-11", 0), ("2026-12", 0), ("2027-01", 2))
-    ):
-        (place.root / "data" / "shop.csv").write_text(shop_rows(80, seed=seed))
-        with place.entered():
-            for stage, references in steps(
-                str(make_plan("private", grid(method), f"r{number}", period=period))
-            ):
-                stage(*references)
-        months.append(artefacts(place, method))
-        check_once(place, method, len(months[-1]))
-    assert [len(month) for month in months] == [2, 2, 2, 4, 6]
-    assert (
-        months[0] == months[1] == months[2]
-        and months[2].items() < months[3].items() < months[4].items()
-    )
-
-
-def test_two_contracts_on_the_same_rows_spend_from_one_account(tmp_path: Path) -> None:
-    """Under another name, by a link, by another method: the cap is of the rows."""
-    place = place_with(tmp_path, cap=4)
-    assert run(place, "ldp_tabicl") == 0
-    twin = shop("twin", private=True)
-    twin["privacy"] = {**twin["privacy"], "budget": {"epsilon": 1000}}
-    install(place, twin, "")
-    (place.root / "data" / "twin.csv").unlink()
-    (place.root / "data" / "twin.csv").symlink_to(place.root / "data" / "shop.csv")
-    for method in ("ldp_tabicl", "gdp_tabicl", "mst_tabicl"):
-        with pytest.raises(BudgetError, match=r"'shop'.* spent 2\.9\d* of cap 4"):
-            here(place, method, datasets=["twin"])
-
-
-def test_an_artefact_that_the_ledger_does_not_know_is_refused_and_stays(tmp_path: Path) -> None:
-    place = place_with(tmp_path)
-    assert run(place, "gdp_tabicl") == 0
-    before = artefacts(place, "gdp_tabicl")
-    for file in place.home.glob("ledger*"):
-        file.unlink()
-    with pytest.raises(
-        LedgerError,
-        match=r"charged in another ledger .*; restore the ledger from a backup, or `dpicl ledger "
-        r"adopt`",
-    ):
-        here(place, "gdp_tabicl")
-    assert artefacts(place, "gdp_tabicl") == before and not list(place.home.glob("ledger.db"))
-
-
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
@@ -224,51 +166,3 @@ def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> 
     with pytest.raises(LedgerError, match=told):
         here(place, "gdp_tabicl")
     assert len(bought(place, "gdp_tabicl")) == 2
-
-
-@pytest.mark.exhaustive
-def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path) -> None:
-    place, also = (
-        place_with(tmp_path),
-        {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}},
-    )
-    options = {"ldp_tabicl": {"estimator": "log-linear", "variants": also}}
-    with place.entered():
-        plan = read_plan(make_plan("private", grid("ldp_tabicl", options=options), None))
-        (quoted,) = quote_plan(plan, Settings.from_environment())
-    assert quoted.releases == 4
-    assert run(place, "ldp_tabicl", options=options) == 0
-    check_once(place, "ldp_tabicl", 4)
-    assert spending_of(place.run("r"), plan.units) == {"shop": (4, 4)}
-
-
-OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}
-
-
-@pytest.mark.quick("ldp_tabicl-options0-names0")
-@pytest.mark.parametrize(
-    ("method", "options", "names"),
-    [
-        ("ldp_tabicl", {}, {"encoding"}),
-        pytest.param(
-            "ldp_tabicl",
-            {"design": "subset", "estimator": "em"},
-            {"encoding", "design", "columns"},
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param("gdp_tabicl", {}, {"allocation", "sum_origin"}, marks=pytest.mark.exhaustive),
-        (
-            "gdp_tabicl",
-            {"allocation": "shared-count", "epsilon_is": "amplified"},
-            {"allocation", "sum_origin", "spent"},
-        ),
-    ],
-)
-def test_every_way_can_be_charged_and_what_there_was_before_it_keeps_its_name(
-    tmp_path: Path, method: str, options: dict[str, Any], names: set[str]
-) -> None:
-    place = place_with(tmp_path)
-    assert run(place, method, options={method: options}) == 0
-    assert [set(entry.release.parameters) for entry in bought(place, method)] == [
-        OLD_NAMES | names
-    ] * 2

@@ -27,7 +27,7 @@ from dpicl.home.accounts import artefact_of, newest, open_ledger, receipt_of, wr
 from dpicl.home.settings import KEY, RESTORING, Settings
 from dpicl.installation.check import findings
 from dpicl.installation.restore import BackupManifest, Restored, adopt, back_up, restore
-from dpicl.ledger import Account, Ledger, load_key
+from dpicl.ledger import Account, load_key
 from dpicl.ledger.keys import Anchor, Head
 from tests.guard import kill_before
 from tests.harness import content, new_place, shop, until
@@ -181,48 +181,6 @@ def test_a_host_that_has_seen_more_refuses_the_backup(
         kept.path.unlink()
     assert not (settings.home / RESTORING).exists() and not list(settings.home.glob("ledger.db*"))
     assert restore(settings, *backup).record
-
-
-def test_what_receipts_prove_needs_no_backup(settings: Settings, backup: tuple[Path, Path]) -> None:
-    """After the refusal above the way out is the receipts, which know what the backup does not."""
-    with open_ledger(settings) as ledger:
-        draw(ledger, settings, "e")
-    lose(settings, anchor=False)
-    with pytest.raises(LedgerRefusedError):
-        restore(settings, *backup)
-    assert adopt(settings)[1] == []
-    with open_ledger(settings) as ledger:
-        assert ledger.spent("shop").epsilon == 4
-
-
-def test_another_host_notices_that_a_shared_ledger_was_restored(
-    settings: Settings, backup: tuple[Path, Path], tmp_path: Path
-) -> None:
-    with open_ledger(settings) as ledger:
-        draw(ledger, settings, "e")
-        seen = ledger.end
-    other = Anchor(tmp_path / "other.json")
-    other.advance(seen)
-    restore(home := bare(settings, tmp_path), *backup)
-    key, url = load_key(home.home / KEY), f"sqlite:///{home.home / 'ledger.db'}"
-    for _ in range(5):
-        with (
-            pytest.raises(LedgerRefusedError, match="rolled back"),
-            Ledger.open(url, key, other.path),
-        ):
-            pass
-        with open_ledger(home) as ledger:
-            ledger.set_cap("shop", 4.0)
-
-
-def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[Path, Path]) -> None:
-    """The disk with the ledger broke, and nothing was charged since."""
-    lose(settings, anchor=False)
-    # of a release that is not in the backup
-    receipt_of(settings, "shop", release("c").release_id).unlink()
-    assert restore(settings, *backup).record
-    with open_ledger(settings) as ledger:
-        ledger.verify()
 
 
 @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
@@ -485,6 +443,7 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(
         restore(shared, file, key)
 
 
+@pytest.mark.exhaustive
 def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
     settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

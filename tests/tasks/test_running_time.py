@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from dpicl.cli.facts import RunReader
-from dpicl.ground.errors import PrivacyError
+from dpicl.ground.errors import DeclarationError, PrivacyError
 from dpicl.home.settings import Settings
+from dpicl.release.pipelines import load_pipelines
 from dpicl.report import report_steps
 from dpicl.report.load import load_run
 from dpicl.runs import run_folder
@@ -23,7 +24,7 @@ from dpicl.runs.execute import InProcess, WorkerPool, run_units
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import RUNNING, begun_together, not_run, read_plan, running
 from lab.compare.sides import side_of
-from tests.harness import Place, World, install, new_place, shop, shop_rows
+from tests.harness import REPOSITORY, Place, World, install, new_place, shop, shop_rows
 
 AN_INSTANT = 1e-4
 """Hours: nothing but the first begins in them."""
@@ -65,6 +66,7 @@ def ended_early(run: Path) -> None:
     assert list(not_run(run, read_plan(run))) == LEFT
 
 
+@pytest.mark.quick("here")
 @pytest.mark.parametrize("executor", ["here", "pool"])
 def test_nothing_begins_once_the_time_is_over_and_the_run_is_done(
     tmp_path: Path, executor: str
@@ -106,15 +108,6 @@ def test_a_resumed_run_goes_on_counting_ends_what_has_begun_and_begins_nothing(
             after["begun"] == before["begun"] == ["seed 0 of kiosk"]
             and after["seconds"] > before["seconds"] > AN_INSTANT * 3600
         )
-
-
-def test_with_time_enough_all_is_run_and_nothing_said(tmp_path: Path) -> None:
-    place = a_place(new_place(tmp_path / "place"))
-    with place.entered():
-        run = make_plan("demo", {**GRID, "within_hours": 1, "methods": ["gdp_tabicl"]}, "r")
-        work(run)
-        assert len(done(run)) == 4 and load_run(run).manifest.left_out == []
-        assert "--within-hours 1 " in str(load_run(run).manifest.command)
 
 
 def test_the_first_seed_of_every_set_begins_before_the_next(tmp_path: Path) -> None:
@@ -159,9 +152,8 @@ def test_time_decides_nothing_of_private_rows_whenever_they_became_private(tmp_p
 
 @pytest.mark.parametrize("hours", [0, -1, "3 h", "inf"])
 def test_other_hours_are_refused(tmp_path: Path, hours: object) -> None:
-    place = new_place(tmp_path / "place")
-    content = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    content = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())
     content["pipelines"]["demo"]["within_hours"] = hours
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(content))
-    refused = place.dpicl("list")
-    assert refused.returncode == 2 and "pipelines.demo.within_hours" in refused.stderr
+    (tmp_path / "pipelines.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(DeclarationError, match=r"pipelines\.demo\.within_hours"):
+        load_pipelines(tmp_path / "pipelines.yaml")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from dpicl.runs import evaluate as score_stage
-from dpicl.runs.artefacts import BASELINES, PROMPTS, RESULTS
-from dpicl.runs.evaluate import PARTS, parts_to_score, read_prompts, score
-from dpicl.runs.run_folder import open_unit
+from dpicl.runs.artefacts import BASELINES, RESULTS
+from dpicl.runs.evaluate import PARTS, parts_to_score, score
 from tests.harness import install, new_place, shop, shop_rows
 from tests.tasks.stages import make_plan, steps
 
@@ -55,25 +52,3 @@ def test_the_parts_share_all_cells_and_each_has_some(
         assert len(parts_to_score(str(run), unit)) == parts <= PARTS
     assert len(counted) == parts and min(counted) > 0 and sum(counted) == cells
     assert not (folder / BASELINES).exists() and (folder / RESULTS).exists()
-
-
-@pytest.mark.exhaustive
-def test_prompts_of_more_characters_than_are_written_together_are_read_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for most in (1 << 26, 100):
-        monkeypatch.setattr(score_stage, "_AT_ONCE", most)
-        place = new_place(tmp_path / f"place{most}")
-        install(place, shop(), shop_rows(60))
-        with place.entered():
-            run = make_plan(
-                "demo", {**GRID, "methods": ["ldp_tabicl"], "epsilons": ["5"], "shots": [1, 2]}, "a"
-            )
-            for stage, references in steps(str(run)):
-                stage(*references)
-            folder = open_unit(str(run), "ldp_tabicl__shop__seed0")
-            groups = pq.ParquetFile(folder.path / PROMPTS).num_row_groups
-            found.append((read_prompts(folder), (run / "results.csv").read_text()))
-        assert (groups > 1) == (most == 100)
-    assert found[0] == found[1] and len(found[0][0]) == 7

@@ -8,7 +8,6 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,16 @@ import dpicl
 from dpicl.ground.errors import (
     BudgetError,
     DpiclError,
-    LedgerError,
     LedgerRefusedError,
     ParameterError,
-    PrivacyError,
 )
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.installation.clean import clean
 from dpicl.installation.restore import adopt, back_up, restore
 from dpicl.methods.counted_horizon import Arrays
-from dpicl.methods.mst_series import COLUMNS
 from dpicl.release import Release
 from dpicl.release.horizon import FrozenPeriods, Horizon, release_planned
-from dpicl.release.names import PART
 from dpicl.release.one_release import RELEASE_LOCK, PublishedRelease, planned_table
 from dpicl.release.request import ReleaseRequest
 from dpicl.release.rows import Rows
@@ -137,38 +132,6 @@ def spent() -> tuple[float, int]:
     with open_ledger(Settings.current()) as ledger:
         ledger.verify()
         return ledger.spent(NAME).epsilon, len(ledger.entries(NAME))
-
-
-@pytest.mark.exhaustive
-def test_a_year_of_nights_costs_what_its_first_one_does(place: Place) -> None:
-    night(1)
-    first, count = spent()
-    assert first == pytest.approx(2, rel=0.01) and count == 2, "the horizon and its first night"
-    for day in range(2, DAYS + 1):
-        night(day)
-    night(DAYS + 90)
-    assert spent() == (first, DAYS + 1)
-    with pytest.raises(BudgetError):
-        release_planned(planned("1.99"), Settings.current(), now=after(1))
-
-
-@pytest.mark.exhaustive
-def test_missed_nights_are_caught_up_in_order_and_nights_without_rows_count(place: Place) -> None:
-    put(place, [row for row in visits() if "2026-03-04" not in row["day"]])
-    assert len(published()) == 0
-    night(5)
-    assert len(published()) == 5
-    night(5)
-    assert len(published()) == 5
-    night(9)
-    with open_ledger(Settings.current()) as ledger:
-        parts = [
-            entry.release.parameters
-            for entry in ledger.entries(NAME)
-            if PART in entry.release.parameters
-        ]
-    assert [one["index"] for one in parts] == list(range(1, 10))
-    assert [one["period"] for one in parts][3] == "2026-03-04"
 
 
 def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
@@ -380,48 +343,6 @@ def test_rows_are_protected_where_the_contract_says_so(place: Place) -> None:
     assert horizon.release.guarantee.unit == "row" and not len(first.entered.persons)
 
 
-def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_charged(
-    place: Place,
-) -> None:
-    answer = place.dpicl(
-        "run", "private-table", "--datasets", NAME, "--methods", "mst_tabicl", "--epsilons", "1"
-    )
-    assert (
-        answer.returncode == 2
-        and "noise=laplace: expected gaussian: visits has a horizon" in answer.stderr
-    )
-    with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
-        dpicl.Session().protect(NAME, epsilon=1, options={"noise": "laplace"})
-    with pytest.raises(ParameterError, match="window=3: expected no such option"):
-        dpicl.Session().protect(NAME, epsilon=1, method="aim_tabicl", window=3)
-    with pytest.raises(LedgerError):
-        spent()
-
-
-@pytest.mark.exhaustive
-def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: Place) -> None:
-    """The days of the contract have long gone by."""
-    answer = place.dpicl(
-        "synth", NAME, "--epsilon", "2", "--rows", "40", "--window", "5", "--out", "rows.csv"
-    )
-    assert answer.returncode == 0, answer.stderr
-    stands = published()
-    assert (
-        len(stands) == DAYS
-        and "12 of 12 in all; rows are of 2026-03-08 to 2026-03-12" in answer.stdout
-    )
-    made = dpicl.Session().protect(NAME, epsilon=2, window=5)
-    rows = pa.csv.read_csv(place.root / "rows.csv")
-    assert made.arrow(40).to_pylist() == rows.cast(made.arrow(40).schema).to_pylist() and same(
-        published(), stands
-    )
-    assert "All 12 periods from 2026-03-01 to 2026-03-12 together are" in made.statement
-    assert made.certificate.privacy_loss.privacy_unit == "person"
-    assert place.dpicl("verify", "rows.csv").returncode == 0
-    with pytest.raises(ParameterError, match="quality"):
-        made.quality()
-
-
 def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) -> None:
     """A data frame that grows, and an account by name."""
     tree = series_tree(source={"arrived": "day"})
@@ -436,28 +357,10 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
 
 
 @pytest.mark.exhaustive
-def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
-    night(5)
-    told = place.dpicl("forecast", COLUMNS="400")
-    assert told.returncode == 0, told.stderr
-    assert (
-        "visits: its periods are paid from 2026-03-01 until 2026-03-12, 5 of 12 are released"
-        in told.stdout
-    )
-    assert "not enough for one more; what is released stands for ever" in told.stdout
-    with open_ledger(Settings.current()) as ledger:
-        ledger.set_cap(NAME, 20.0, 1e-6)
-    assert (
-        "enough for at least 20 more, until 2026-11-07"
-        in place.dpicl("forecast", COLUMNS="400").stdout
-    )
-
-
-@pytest.mark.exhaustive
 def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     night(9)
     (place.root / "data" / f"{NAME}.csv").unlink()
-    made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
+    made = place.dpicl(f"series {NAME} --epsilon 2 --window 3 --out page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()
     assert all(
@@ -477,7 +380,7 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
         (("--epsilon", "2"), "a new file"),
     ):
         answer = place.dpicl(
-            "series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed
+            f"series {NAME} --out", "page.html" if "2" in changed else "other.html", *changed
         )
         assert answer.returncode == 2 and refused in answer.stderr
 
@@ -505,27 +408,6 @@ def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
     )
     (window,) = [one for one in made.drawn if one.columns == (0, 3)]
     assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * 2**0.5 * window.scale < 30
-
-
-def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:
-    night(3)
-    assert all(np.abs(one[COLUMNS]).max() > 2**10 for one in published()), (
-        "sums in steps of 2^16, with noise on them"
-    )
-    assert (
-        isinstance(after(1), datetime)
-        and issubclass(LedgerRefusedError, LedgerError)
-        and issubclass(BudgetError, PrivacyError)
-    )
-
-
-@pytest.mark.exhaustive
-def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
-    """A horizon is planned by nothing yet, and breaks no plan."""
-    told = place.dpicl(
-        "plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300
-    )
-    assert told.returncode == 0, told.stderr
 
 
 def left_of(place: Place) -> list[Path]:
@@ -601,59 +483,6 @@ def test_a_cap_refuses_before_a_row_is_read(place: Place, monkeypatch: pytest.Mo
     monkeypatch.setattr(Rows, "read", read)
     with pytest.raises(BudgetError, match="of cap 3"):
         release_planned(planned("3.5"), Settings.current(), now=after(1))
-
-
-def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
-    night(4)
-    (folder,) = (place.home / "series").iterdir()
-    (folder / "00002").unlink()
-    told = night(6, until="2026-03-04", window=2).spent[1]
-    assert "0 periods released now, 4 of 12 in all; rows are of 2026-03-03 to 2026-03-04" in told
-    for until in (None, "2026-03-05"):
-        with pytest.raises(LedgerRefusedError, match="the counts of period 2 are lost"):
-            night(6, until=until)
-
-
-def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
-    asked = (
-        "protect",
-        NAME,
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-        "x.jsonl",
-        "--method",
-        "aim_tabicl",
-        "--window",
-        "3",
-    )
-    told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
-    assert (
-        [one.returncode for one in told] == [2, 2]
-        and told[0].stderr == told[1].stderr
-        and "no horizon that" in told[0].stderr
-    )
-    session, tree = (
-        dpicl.Session(),
-        series_tree(
-            releases={"every": "day", "horizon": 12, "first": "2999-01-01"},
-            source={"arrived": "day"},
-        ),
-    )
-    for ask in (session.quote, session.protect):
-        with pytest.raises(
-            ParameterError, match="period=2999-01-01: expected a period of visits that is over"
-        ):
-            ask(pa.Table.from_pylist(visits()), tree, epsilon=1, account="visitors")
-    assert session.quote(NAME, epsilon=1, period="2026-03-04", window=2)
-    declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}))
-    for ask in (session.quote, session.protect):
-        with pytest.raises(
-            ParameterError, match="period=2999-01-02: expected a period of visits that is over"
-        ):
-            ask(NAME, epsilon=1, period="2999-01-02")
 
 
 def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.data.reading.files import delivered
-from dpicl.data.reading.source import PERIOD, read_deliveries, were_read
+from dpicl.data.reading.source import read_deliveries, were_read
 from dpicl.ground.errors import (
     DataError,
     DeclarationError,
@@ -30,7 +28,6 @@ from dpicl.release import Release
 from dpicl.release.horizon import Horizon, release_planned
 from dpicl.release.one_release import planned_table
 from dpicl.release.request import ReleaseRequest
-from dpicl.release.rows import Rows
 from dpicl.runs import plan as planning
 from tests.harness import Place, new_place
 from tests.library.series_contracts import (
@@ -178,15 +175,6 @@ def test_a_delivery_is_not_read_again_once_it_was_counted(place: Place) -> None:
     assert Release(night(5, until=_DAYS[2], window=2)).arrow(9).num_rows == 9
 
 
-def test_a_delivery_of_one_row_and_one_of_none_are_no_refusal(place: Place) -> None:
-    for day in range(1, 6):
-        for path in (place.root / "data" / NAME).glob(f"{_DAYS[day - 1]}.*"):
-            path.unlink()
-        put(place.root, day, [visit("p", day)] if day == 2 else [])
-    assert len(night(1).spent) == 2 and len(night(3).spent) == 2
-    assert counts(3) == [0, 1, 0]
-
-
 def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(
     place: Place,
 ) -> None:
@@ -224,26 +212,6 @@ def test_counts_that_go_after_their_delivery_was_left_unread_are_not_frozen_as_n
     assert counts(2) == [len(of_day(1)), len(of_day(2))]
 
 
-def test_twins_release_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other makes three nights, and its deliveries are gone, between our reading and our
-    making.
-    """
-    read, stands = Rows.train, []
-
-    def late(ours: Rows) -> Any:
-        rows = read(ours)
-        monkeypatch.setattr(Rows, "train", read)
-        put(place.root, 3, [visit("other", 3)])
-        (place.root / "data" / NAME / f"{_DAYS[2]}.parquet").unlink()
-        night(3)
-        stands.extend(published())
-        return rows
-
-    monkeypatch.setattr(Rows, "train", late)
-    night(4)
-    assert same(published()[:3], stands) and counts(4)[2] == 1 and spent()[1] == 5
-
-
 def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(place: Place) -> None:
     folder = place.root / "data" / NAME
     for name in ("2026-02-28.csv", "2027-01-01.parquet", ".2026-03-06.csv", "_SUCCESS"):
@@ -263,20 +231,6 @@ def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(pl
             night(6)
         assert "secret" not in str(told.value)
         (folder / name).unlink()
-
-
-def test_a_delivery_that_breaks_a_rule_is_refused_before_anything_is_charged_and_without_a_value(
-    place: Place,
-) -> None:
-    declare(place, series_tree(source={**SOURCE, "invalid": "refuse"}))
-    put(place.root, 2, [visit("p1", 2), visit("p2", 2, city="nowhere")])
-    with pytest.raises(DataError, match=r"2026-03-02\.csv.*city") as told:
-        night(2)
-    assert "nowhere" not in str(told.value) and "p2" not in str(told.value)
-    with open_ledger(Settings.current()) as ledger:
-        assert not ledger.entries(NAME)
-    put(place.root, 2, of_day(2))
-    night(2)
 
 
 def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothing_is_missing(
@@ -386,20 +340,3 @@ def test_a_row_more_in_a_file_is_a_row_more_of_its_period(
     for row in before:
         more.remove(row)
     assert [row[-1] for row in more] == ([at] if at in read else [])
-
-
-def test_a_table_says_which_deliveries_it_holds_and_none_are_read_of_an_unread_one(
-    tmp_path: Path,
-) -> None:
-    put(tmp_path, 1, of_day(1))
-    put(tmp_path, 2, []).write_text("no table")
-    contract = series_contract(tree())
-    made = read_deliveries(contract, tmp_path / "data", [1])
-    assert (
-        set(made.column(PERIOD).to_pylist()) == {1}
-        and were_read(made) == [1]
-        and were_read(made.replace_schema_metadata({})) == []
-    )
-    assert list(delivered(contract, tmp_path / "data", [".csv"])) == _DAYS[:2] and np.array(
-        made.num_rows
-    ) == len(of_day(1))

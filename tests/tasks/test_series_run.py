@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,15 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
-from dpicl.ground.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
+from dpicl.ground.errors import BudgetError, ParameterError, RunError
 from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
 from dpicl.quality import series
 from dpicl.release import horizon as horizon_module
 from dpicl.release.horizon import Horizon
-from dpicl.release.names import PART
 from dpicl.release.pipelines import load_pipelines, override
 from dpicl.release.request import ReleaseRequest
 from dpicl.report import quality as report_series
@@ -40,7 +37,7 @@ from dpicl.runs.forecast import forecast
 from dpicl.runs.plan import make_plan
 from dpicl.runs.results import command_of
 from dpicl.runs.run_folder import open_unit, read_plan, spending_of
-from tests.harness import Place, new_place, rows
+from tests.harness import Place, edited, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
 from tests.tasks.test_series import as_csv, declare, night, put, same, spent
 from tests.tasks.test_series import published as nights
@@ -67,9 +64,8 @@ million that is taken for more than five.
 def nightly_place(root: Path, **pipeline: Any) -> Place:
     """With a pipeline `nightly`, and four public rows to ask."""
     place = new_place(root)
-    pipelines = yaml.safe_load((root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["nightly"] = {**NIGHTLY, **pipeline}
-    (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    with edited(root / "pipelines.yaml") as pipelines:
+        pipelines["pipelines"]["nightly"] = {**NIGHTLY, **pipeline}
     declare(place, series_tree(queries={"file": "public.csv"}))
     asked = [
         visit(f"q{number}", 1, age=20 + 15 * number, buys=("no", "yes")[number % 2])
@@ -246,23 +242,6 @@ def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(
         assert not any(ledger.entries(account.name) for account in ledger.accounts())
 
 
-def test_a_pipeline_of_any_name_makes_what_is_over_alone(place: Place, today: Any) -> None:
-    """A single release has the plan's name `protect`, and its own way to say what is over."""
-    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    pipelines["pipelines"]["protect"] = deepcopy(pipelines["pipelines"]["nightly"])
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
-    today(2)
-    with pytest.raises(
-        ParameterError, match="period=2026-03-09: expected a period of visits that is over"
-    ):
-        make_plan("protect", {}, "early", period="2026-03-09")
-    late = make_plan("protect", {}, "late", period="2026-03-02")
-    today(1)
-    with pytest.raises(ParameterError, match="period=2026-03-02"):
-        made(late)
-    assert not nights()
-
-
 def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_share(
     place: Place, today: Any
 ) -> None:
@@ -273,16 +252,6 @@ def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_
     assert "--period" not in command_of(
         replace(plan, periods={NAME: "2026-03-03", "other": "2026-03-04"})
     )
-
-
-def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any) -> None:
-    put(place, visits(persons=FEW_PERSONS))
-    today(6)
-    made(planned_run("sixth"))
-    run = made(make_plan("nightly", {"window": 2}, "back", period="2026-03-04"))
-    assert len(nights()) == 6 and told(run) == [
-        "visits: 0 periods released now, 6 of 12 in all; rows are of 2026-03-03 to 2026-03-04" + FEW
-    ]
 
 
 @pytest.mark.quick("_counted")
@@ -328,19 +297,6 @@ def test_twins_draw_each_night_once(
     assert same(nights(), stands) and spent()[1] == 4
 
 
-def test_a_horizon_that_cannot_go_on_is_refused_and_its_windows_stand(
-    place: Place, today: Any
-) -> None:
-    today(4)
-    made(planned_run("fourth"))
-    (folder,) = (place.home / "series").iterdir()
-    (folder / "00002").unlink()
-    made(make_plan("nightly", {"window": 1}, "window", period="2026-03-02"))
-    today(5)
-    with pytest.raises(LedgerRefusedError, match="the counts of period 2 are lost"):
-        made(planned_run("fifth"))
-
-
 def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_twice(
     place: Place, today: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -372,23 +328,6 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
         "the try that failed was charged, and its run says so"
     )
     assert "3 periods released now" in told(run)[0]
-
-
-def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free(
-    place: Place, today: Any
-) -> None:
-    today(12)
-    made(planned_run("last"))
-    assert not list((place.home / "series").glob("*"))
-    today(90)
-    run = made(planned_run("after", window=4))
-    assert read_plan(run).periods == {NAME: "2026-03-12"} and spent()[1] == 13
-    with open_ledger(Settings.current()) as ledger:
-        assert [
-            entry.release.parameters["index"]
-            for entry in ledger.entries(NAME)
-            if PART in entry.release.parameters
-        ] == [*range(1, 13)]
 
 
 def test_the_forecast_of_a_schedule_charges_a_horizon_once(place: Place, today: Any) -> None:

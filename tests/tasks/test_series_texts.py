@@ -37,7 +37,6 @@ from dpicl.methods import METHODS, few_shot_generation, unit_of
 from dpicl.methods.options import FewShotOptions
 from dpicl.release import one_release
 from dpicl.release import texts as text_release
-from dpicl.release.names import PART
 from dpicl.release.pipelines import Options
 from dpicl.runs import draw as generate_stage
 from dpicl.runs import plan as planning
@@ -210,13 +209,6 @@ def test_a_period_that_is_not_delivered_is_refused_and_one_without_texts_is_writ
     assert len(texts(made(PERIODS[5]))) == 2, "another contract, and so another horizon"
 
 
-def test_a_period_with_fewer_texts_than_the_bound_is_no_refusal(place: Place) -> None:
-    """The bound is public, and only says how texts are sampled."""
-    for count, period in zip((1, 2), PERIODS, strict=False):
-        put(place, period, count)
-        assert len(texts(made(period))) == 2
-
-
 def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,28 +220,6 @@ def test_a_period_that_is_not_over_is_refused_before_anything_is_charged(
         made("2027-01")
     assert "2026-02" in str(made(None).published.facts.period)
     assert spent()[1] == 2
-
-
-@pytest.mark.exhaustive
-def test_another_model_is_another_charge_and_takes_nothing_over(place: Place) -> None:
-    """A horizon whose periods were drawn by one model must not stand for another's."""
-    declare(place, {**tree(), "privacy": {"budget": {"epsilon": 20, "delta": 0.01}}})
-    made(PERIODS[0])
-    one = spent()[0]
-    made(PERIODS[0], generator="tiny")
-    assert spent()[0] > one and spent()[1] == 4
-
-
-def test_a_part_is_charged_once_and_under_its_horizon(place: Place) -> None:
-    made(PERIODS[2])
-    made(PERIODS[0])
-    with open_ledger(Settings.current()) as ledger:
-        horizon, *parts = [entry.release for entry in ledger.entries(NAME)]
-    assert [one.parameters[PART] for one in parts] == [horizon.release_id] * 2
-    assert [one.parameters["index"] for one in parts] == [3, 1] and {
-        one.guarantee.epsilon for one in parts
-    } == {0.0}
-    assert horizon.guarantee.epsilon == pytest.approx(4, rel=0.01)
 
 
 @pytest.mark.exhaustive

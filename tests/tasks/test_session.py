@@ -78,16 +78,7 @@ def test_rows_that_are_derived_otherwise_from_the_same_counts_are_not_charged_ag
 def test_sessions_and_commands_spend_from_one_account(place: Place) -> None:
     session_of(place).protect("shop", method="mst_tabicl", epsilon=2, shots=2)
     refused = place.dpicl(
-        "protect",
-        "shop",
-        "--method",
-        "mst_tabicl",
-        "--epsilon",
-        "1",
-        "--shots",
-        "2",
-        "--out",
-        "demos.jsonl",
+        "protect shop --method mst_tabicl --epsilon 1 --shots 2 --out demos.jsonl",
     )
     assert refused.returncode == 2 and "spent 4 of cap 5" in refused.stderr
     with pytest.raises(BudgetError, match="spent 4 of cap 5"):

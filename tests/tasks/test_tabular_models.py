@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from dpicl.contract.pipeline import Cell
 from dpicl.ground.errors import DpiclError, ModelRefusedError
-from dpicl.ground.files import read_json
-from dpicl.home.accounts import open_ledger
 from dpicl.home.settings import Settings
-from dpicl.methods.row_method import answered_rows, contexts, row_method
+from dpicl.methods.row_method import contexts, row_method
 from dpicl.models.kinds.local import Tabular
-from dpicl.models.opening import open_tabular
-from dpicl.models.spec import ModelSpec
 from dpicl.runs.artefacts import PREDICTIONS, read_released
 from dpicl.runs.evaluate import read_prompts
 from dpicl.runs.plan import draft_plan, make_plan, quote_plan
@@ -30,19 +25,18 @@ from dpicl.runs.probe import probe
 from dpicl.runs.run_folder import open_unit, read_plan
 from tests.harness import (
     Place,
+    charged,
+    edited,
     install,
     install_texts,
     letters,
     new_place,
-    publish,
     run_here,
     shop,
     shop_rows,
 )
-from tests.library.kinds import kind_rows, kind_tree
-from tests.library.tabular_models import every_package, random_weights
+from tests.library.tabular_models import random_weights
 from tests.library.text_contracts import lines, records
-from tests.tasks.stages import steps
 
 ROWS = 60
 GRID = {
@@ -66,22 +60,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def entered(place: Place, package: str = "tabicl", **entry: Any) -> None:
     """An entry `tables` of a model with random weights."""
     file = random_weights(package, place.root / f"{package}.ckpt")
-    content = yaml.safe_load((place.root / "pipelines.yaml").read_text())
-    content["models"]["tables"] = {"kind": "tabular", "id": str(file), "rows": ROWS, **entry}
-    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with edited(place.root / "pipelines.yaml") as content:
+        content["models"]["tables"] = {"kind": "tabular", "id": str(file), "rows": ROWS, **entry}
 
 
 def run_of(run_id: str = "a", pipeline: str = "demo", **changes: Any) -> Path:
     return run_here(run_id, pipeline, **{**GRID, **changes})
-
-
-def charged() -> list[str]:
-    with open_ledger(Settings.from_environment()) as ledger:
-        return [
-            entry.release.release_id
-            for account in ledger.accounts()
-            for entry in ledger.entries(account.name)
-        ]
 
 
 def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: Place) -> None:
@@ -106,29 +90,6 @@ def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: 
         and f"k = {ROWS} released rows in context at most" in report
     )
     assert "knows nothing without them: majority needs none, and there is no zero-shot." in report
-
-
-def test_which_model_answered_stands_in_the_manifest(place: Place) -> None:
-    entered(place)
-    model = read_json(run_of(epsilons=[1]) / "manifest.json")["model"]
-    opened = open_tabular(
-        ModelSpec(name="tables", kind="tabular", id=str(place.root / "tabicl.ckpt"), rows=ROWS)
-    ).description
-    assert (model["digest"], model["mode"], model["kind"], model["trained"]) == (
-        opened.digest,
-        opened.mode,
-        "tabular",
-        False,
-    )
-
-
-@pytest.mark.exhaustive
-def test_a_language_model_reads_the_same_release_for_nothing(place: Place) -> None:
-    entered(place)
-    run_of("tabular")
-    before = charged()
-    run_of("language", model="fake")
-    assert len(before) == 2 and charged() == before
 
 
 def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetition(
@@ -159,69 +120,6 @@ def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetiti
         )
     first, second = chosen.values()
     assert not np.array_equal(first.codes, second.codes)
-
-
-def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
-    entered(place, rows=1_000_000)
-    run = make_plan("demo", {**GRID, "epsilons": [1]}, "a")
-    (unit,) = read_plan(run).units.values()
-    folder = open_unit(str(run_of("b", epsilons=[1], model="fake")), unit.key)
-    released = read_released(folder)
-    (pool, *_) = contexts(
-        row_method(folder.method), released, folder.contract, unit, folder.draws
-    ).values()
-    assert np.array_equal(pool.codes, released.rows[Cell("counts", 1.0)].codes)
-
-
-@pytest.mark.exhaustive
-@every_package
-@pytest.mark.parametrize("kind", ["nullable classes", "classes", "nullable number"])
-def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(
-    place: Place, package: str, kind: str
-) -> None:
-    entered(place, package, rows=24)
-    (place.root / "contracts" / "customers.yaml").write_text(
-        yaml.safe_dump(kind_tree(kind), sort_keys=False, allow_unicode=True)
-    )
-    (place.root / "data" / "customers.csv").write_text(kind_rows(120))
-    publish(place, "customers")
-    methods = ["mst_tabicl", "ldp_tabicl"] if package == "tabicl" else ["mst_tabicl"]
-    run = run_of(datasets=["customers"], methods=methods, epsilons=[1])
-    for key in read_plan(run).units:
-        folder = open_unit(str(run), key)
-        answered = pd.read_parquet(folder.path / PREDICTIONS)
-        likely = np.exp(answered[[name for name in answered if name.startswith("log p: ")]])
-        assert (
-            likely.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
-            and len(likely.columns) == folder.contract.target.count
-        )
-    assert "Random weights" in (run / "report.md").read_text("utf-8")
-
-
-@pytest.mark.exhaustive
-def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
-    entered(place)
-    run = make_plan("demo", {**GRID, "epsilons": [1]}, "a")
-    for stage, references in steps(str(run)):  # private files stay
-        stage(*references)
-    (key,) = read_plan(run).units
-    folder = open_unit(str(run), key)
-    model, method = open_tabular(read_plan(run).model), row_method(folder.method)
-    released, queries = read_released(folder), folder.rows.queries()
-    rest = released, folder.contract, folder.unit, folder.draws
-
-    def answers(start: int, end: int) -> np.ndarray:
-        part = type(queries)(queries.data.slice(start, end - start))
-        ((_, scores),) = answered_rows(model, method, rest[0], part, *rest[1:])
-        return scores
-
-    count = queries.row_count
-    assert (
-        np.abs(np.concatenate([answers(0, 5), answers(5, count)]) - answers(0, count)).max() < 1e-4
-    )
-
-
-PRIVATE = {"pipeline": "private", "epsilons": [1]}
 
 
 @pytest.mark.parametrize(
@@ -317,16 +215,7 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
 def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
     file = random_weights("tabicl", place.root / "mine.ckpt")
     done = place.dpicl(
-        "run",
-        "mst-tabicl",
-        "--datasets",
-        "shop",
-        "--epsilons",
-        "1",
-        "--model",
-        str(file),
-        "--run-id",
-        "cli",
+        f"run mst-tabicl --datasets shop --epsilons 1 --model {file} --run-id cli",
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
