@@ -16,13 +16,15 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point, Unit
 from dpicl.ground.errors import ParameterError, PrivacyError
 from dpicl.methods import METHODS
+from dpicl.methods.grid import points
 from dpicl.methods.tabular_method import TabularMethod
 
 log = logging.getLogger(__name__)
@@ -81,14 +83,15 @@ def noisy_releases(
     method, count = METHODS[unit.method], rows or contract.population
     if count is None or not isinstance(method, TabularMethod):
         return
-    for cell in method.releases(contract, unit):
-        error = _error(method, contract, unit, cell, count)
-        if error >= NOTABLE and cell.epsilon is not None:
-            enough = _enough(method, contract, unit, cell, count)
+    for point in points(method, unit).values():
+        method.cost(contract, point)
+        error = _error(method, contract, point, count)
+        if error >= NOTABLE:
+            enough = _enough(method, contract, point, count)
             yield NoisyRelease(
                 contract.name,
                 method.title,
-                cell.epsilon,
+                point.epsilon,
                 count,
                 error,
                 enough,
@@ -96,22 +99,14 @@ def noisy_releases(
             )
 
 
-def _enough(
-    method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int
-) -> float:
+def _enough(method: TabularMethod[Any], contract: Contract, point: Point[Any], rows: int) -> float:
     """One of the least epsilons at which noise is no notable part; infinity where none is that the
     method takes.
     """
-    enough = cell.epsilon or _MOST
+    enough = point.epsilon
     while enough < _MOST:
         try:
-            error = _error(
-                method,
-                contract,
-                replace(unit, epsilons=(enough,)),
-                replace(cell, epsilon=enough),
-                rows,
-            )
+            error = _error(method, contract, replace(point, epsilon=enough), rows)
         except ParameterError:  # with Gaussian noise there is a largest one
             break
         if error < NOTABLE:
@@ -120,11 +115,9 @@ def _enough(
     return math.inf
 
 
-def _error(
-    method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int
-) -> float:
+def _error(method: TabularMethod[Any], contract: Contract, point: Point[Any], rows: int) -> float:
     """Equation (2); 0 where nothing is known beforehand."""
-    return median(method.column_errors(contract, unit, cell, rows).values() or [0.0])
+    return median(method.column_errors(contract, point, rows).values() or [0.0])
 
 
 def check_noise(contract: Contract, unit: Unit, *, anyway: bool) -> None:
@@ -136,7 +129,7 @@ def check_noise(contract: Contract, unit: Unit, *, anyway: bool) -> None:
     Raises:
         PrivacyError: what would be released, and what to do instead.
     """
-    worst = max(noisy_releases(contract, unit), key=lambda one: one.error, default=None)
+    worst = max(noisy_releases(contract, unit), key=attrgetter("error"), default=None)
     if worst is not None and worst.hopeless and not anyway:
         raise PrivacyError(f"{worst.sentence}; `--anyway` (`anyway=True`) releases it all the same")
     if worst is not None:

@@ -32,7 +32,7 @@ import numpy as np
 from scipy import special
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import SplitTable
 from dpicl.methods.tabular_method import TabularMethod
@@ -67,8 +67,7 @@ all columns, scores far better than these.
 def quality_of(
     method: TabularMethod[Any],
     contract: Contract,
-    unit: Unit,
-    cell: Cell,
+    point: Point[Any],
     drawn: Any,
     *,
     test: SplitTable | None,
@@ -78,7 +77,7 @@ def quality_of(
     """How good one release is; looks at no row of a private table.
 
     Args:
-        cell: of `method.releases`.
+        point: what it was asked for.
         drawn: the release, as `method.decode` gives it.
         test: of a benchmark, the rows that were released and those that were held out: true values
             are stated beside.
@@ -87,15 +86,15 @@ def quality_of(
     Raises:
         PrivacyError: rows are given of a table that is no benchmark.
     """
-    quality = Quality(contract.name, method.title, cell.epsilon or 0.0)
+    quality = Quality(contract.name, method.title, point.epsilon)
     if method.derive_stage is None or type(method).replicate is TabularMethod.replicate:
         return replace(
             quality,
-            noise=method.column_errors(contract, unit, cell, contract.population)
+            noise=method.column_errors(contract, point, contract.population)
             if contract.population
             else {},
         )
-    release = SimulatedRelease(method, contract, unit, cell, drawn)
+    release = SimulatedRelease(method, contract, point, drawn)
     modelled = release.modelled(drawn, Draws(seed, contract.name, simulated=True))
     sizes, names = release.sizes, release.encoding.names
     label = len(sizes) - 1
@@ -106,7 +105,7 @@ def quality_of(
         pairs += list(combinations(range(label), 2))[:_MOST_PAIRS]
     chosen: list[Columns] = [*singles, *with_label, *pairs]
     again = Replicates(release, modelled.bins, seed)
-    real = None if test is None else method.bins(test.train, contract, unit, cell)
+    real = None if test is None else method.bins(test.train, contract)
     errors = dict(zip(chosen, again.errors(chosen, max(1, count // 2)).tolist(), strict=True))
     found = [
         Marginal(
@@ -131,9 +130,7 @@ def quality_of(
         columns=tuple(found[: ends[0]]),
         with_label=tuple(found[ends[0] : ends[1]]),
         pairs=tuple(found[ends[1] :]),
-        scores=_scores(
-            again, count, None if test is None else method.bins(test.test, contract, unit, cell)
-        ),
+        scores=_scores(again, count, None if test is None else method.bins(test.test, contract)),
         actual=None if test is None else actual(release, modelled.bins, test),
     )
 

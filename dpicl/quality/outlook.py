@@ -32,6 +32,7 @@ from dpicl.ground.errors import ParameterError
 from dpicl.ground.processes import fork_server
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import Trust
+from dpicl.methods.grid import prices
 from dpicl.methods.noise import HOPELESS
 from dpicl.methods.published import published_rows
 from dpicl.quality.simulate import Candidate, Trial, candidates, trial
@@ -341,7 +342,7 @@ def _outlooks(
     """Of every way and epsilon, from all populations of one signal."""
     outlooks = []
     for place, way in enumerate(ways):
-        releases = METHODS[way.method].releases(contract, way.unit(contract, epsilons))
+        releases = prices(METHODS[way.method], contract, way.unit(contract, epsilons))
         charged = {cell.epsilon: cost.charged.epsilon for cell, cost in releases.items()}
         for epsilon in epsilons:
             outcomes = [one.outcomes[place, epsilon] for one in trials]

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.data.reading.encode import UNKNOWN, LocalEncoding
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws, stream
@@ -133,19 +133,13 @@ class SimulatedRelease:
 
     method: TabularMethod[Any]
     contract: Contract
-    unit: Unit
-    cell: Cell
+    point: Point[Any]
     drawn: Any
-
-    @property
-    def place(self) -> tuple[Contract, Unit, Cell]:
-        """What most functions of a method take."""
-        return self.contract, self.unit, self.cell
 
     @property
     def encoding(self) -> LocalEncoding:
         """Of rows, the label last."""
-        return self.method.form(*self.place).encoding
+        return self.method.form(self.contract, self.point).encoding
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -158,7 +152,7 @@ class SimulatedRelease:
 
     def modelled(self, drawn: Any, draws: Draws) -> Modelled:
         """Of this release, or of a replicate."""
-        rows = self.method.rows(drawn, *self.place, draws)
+        rows = self.method.rows(drawn, self.contract, self.point, draws)
         return Modelled(self.encoding.decode(rows.codes), self.method.counted(drawn, self.contract))
 
 
@@ -202,11 +196,12 @@ class Replicates:
 
     def _released(self, population: np.ndarray, draws: Draws) -> tuple[np.ndarray, Modelled]:
         """Rows that stand for all rows, and what a release of them is made into."""
-        chance = draws.public("quality-rows", self.release.cell.key).generator()
+        chance = draws.public("quality-rows", self.release.point.key).generator()
         table = population[chance.permutation(len(population))[: min(self.rows, len(population))]]
         truth = PrivateCodes(self.release.encoding.encode(table))
+        stood_for = min(self.rows, max(_MOST_ROWS, len(table)))
         drawn = self.release.method.replicate(
-            truth, min(self.rows, max(_MOST_ROWS, len(table))), *self.release.place, draws
+            truth, stood_for, self.release.contract, self.release.point, draws
         )
         return table, self.release.modelled(drawn, draws)
 
@@ -245,7 +240,7 @@ class Replicates:
         for number in range(count):
             draws = self._draws(number, count, "scores")
             chance, made_up = (
-                draws.public("quality-signal", self.release.cell.key).generator(),
+                draws.public("quality-signal", self.release.point.key).generator(),
                 self.bins.copy(),
             )
             shuffled = np.flatnonzero(chance.random(len(made_up)) >= (number + 1) / count)
@@ -293,10 +288,7 @@ def actual(release: SimulatedRelease, bins: np.ndarray, split: SplitTable) -> Ac
             f"{contract.name}: true errors of a release are an unpaid release; expected a "
             f"contract with `benchmark: true`"
         )
-    train, test = (
-        release.method.bins(table, contract, release.unit, release.cell)
-        for table in (split.train, split.test)
-    )
+    train, test = (release.method.bins(table, contract) for table in (split.train, split.test))
     chance = stream(0, "quality-benchmark", contract.name, "").generator()
     variation = {}
     for count in range(1, min(3, len(sizes)) + 1):

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Point
 from dpicl.ground.types import QueryTable
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, Compared, CountedHorizon
@@ -201,8 +201,7 @@ class RowMaker:
 
     method: TabularMethod[Any]
     contract: Contract
-    unit: Unit
-    cell: Cell
+    point: Point[Any]
     series: CountedHorizon[Any, Any]
 
     def aucs_by_period(
@@ -211,7 +210,7 @@ class RowMaker:
         """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the
         public rows have no two answers.
         """
-        test = self.method.bins(public, self.contract, self.unit, self.cell)
+        test = self.method.bins(public, self.contract)
         if len(np.unique(test[:, -1])) < 2:
             return []
         found = []
@@ -231,15 +230,10 @@ class RowMaker:
         return found
 
     def _auc(self, released: Sequence[Arrays], first: int, last: int, test: np.ndarray) -> float:
-        draws = draws_for(self.contract, self.unit.seed)
-        rows = self.method.rows(
-            self.series.window(released[:last], first, last),
-            self.contract,
-            self.unit,
-            self.cell,
-            draws,
-        )
-        encoding = self.method.form(self.contract, self.unit, self.cell).encoding
+        draws = draws_for(self.contract, self.point.seed)
+        window = self.series.window(released[:last], first, last)
+        rows = self.method.rows(window, self.contract, self.point, draws)
+        encoding = self.method.form(self.contract, self.point).encoding
         return scores(
             learned(encoding.decode(rows.codes), encoding.bin_counts, draws),
             test,

@@ -41,6 +41,7 @@ from dpicl.ledger.chain import true_content
 from dpicl.ledger.keys import plain
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method, head_of_method
+from dpicl.methods.grid import points
 from dpicl.release import certificate
 from dpicl.release.certificate import (
     Accounting,
@@ -126,7 +127,9 @@ def _statement(
     period: str,
     settings: Settings,
 ) -> Certificate:
-    method, cost = METHODS[unit.method], METHODS[unit.method].releases(contract, unit)[cell]
+    method = METHODS[unit.method]
+    point = points(method, unit)[cell]
+    cost = method.cost(contract, point)
     records, charge = _records(release, settings)
     if part is not release:
         records += _records(part, settings)[0]
@@ -160,7 +163,7 @@ def _statement(
             nominal_parameters=_parameters(cost.nominal.epsilon, cost.nominal.delta)
             if amplified
             else None,
-            statement=method.statement(contract, unit, cell, cost),
+            statement=method.statement(contract, point, cost),
         ),
         model=certificate.TrustModel(
             model_name="Local" if method.trust == "local" else "Central",

@@ -60,7 +60,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import window_places
 from dpicl.contract.periods import clock
-from dpicl.contract.pipeline import Cell, Unit
+from dpicl.contract.pipeline import Cell, Point, Unit
 from dpicl.data.reading.source import arrival_periods, has_arrivals
 from dpicl.data.reading.split import Entered, entering_rows
 from dpicl.ground.errors import LedgerRefusedError, ParameterError, PrivacyError, clean_errors
@@ -75,6 +75,7 @@ from dpicl.ledger.keys import keyed_hash
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.base import draws_for
 from dpicl.methods.counted_horizon import SURE, Arrays, CountedHorizon, Exact
+from dpicl.methods.grid import points
 from dpicl.release.names import ReleaseFacts, part_of
 from dpicl.release.one_release import (
     PublishedRelease,
@@ -150,7 +151,12 @@ class Horizon:
     @cached_property
     def series(self) -> CountedHorizon[Any, Any]:
         """Its counters."""
-        return tabular(self.unit.method).series(self.contract, self.unit, self.cell)
+        return tabular(self.unit.method).series(self.contract, self.point)
+
+    @property
+    def point(self) -> Point[Any]:
+        """What it is asked for besides its contract."""
+        return points(METHODS[self.unit.method], self.unit)[self.cell]
 
     @property
     def frozen(self) -> FrozenPeriods:

@@ -340,9 +340,7 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
         spent = ledger.spent(account).epsilon
     return SeriesFacts(
         dataset,
-        counting.statement(
-            contract, unit, horizon.cell, counting.releases(contract, unit)[horizon.cell]
-        ),
+        counting.statement(contract, horizon.point, counting.cost(contract, horizon.point)),
         account,
         spent,
         cap,
@@ -354,9 +352,7 @@ def series_facts(request: ReleaseRequest, settings: Settings, *, window: int) ->
         errors_by_period(series, released, names, contract.features, window),
         series.error_is,
         counting.derive_stage is not None,
-        *_tested(
-            RowMaker(counting, contract, unit, horizon.cell, series), released, settings, window
-        ),
+        *_tested(RowMaker(counting, contract, horizon.point, series), released, settings, window),
     )
 
 

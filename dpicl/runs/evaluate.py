@@ -39,8 +39,9 @@ from dpicl.ground.files import (
 from dpicl.ground.types import QueryTable
 from dpicl.home.accounts import ledger_key, open_ledger
 from dpicl.methods import METHODS, tabular, tabular_method
-from dpicl.methods.base import ZERO_SHOT, results
+from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.evaluation import Metrics
+from dpicl.methods.grid import costs, results
 from dpicl.methods.row_method import answered_rows, in_words, row_method
 from dpicl.methods.tabular_answers import averaged
 from dpicl.methods.text_method import TextMethod
@@ -444,7 +445,8 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()
     }
     write_table(folder.path / VALUES, pa.table(judged))
-    fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
+    fits = unit.baselines and method.fits_baselines(contract)
+    fitted = read_json(folder.path / BASELINES) if fits else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(
             **{name: value for name, value in row.items() if name in _MEASURED}
@@ -522,13 +524,11 @@ def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
 
 
 def _rows(folder: UnitFolder, metrics: Mapping[Cell, Metrics]) -> list[dict[str, Any]]:
-    rows = (
-        result.as_row()
-        for result in results(
-            folder.unit, metrics, folder.method.costs(folder.declared, folder.unit)
-        )
-    )
+    paid = costs(folder.method, folder.declared, folder.unit)
     return [
-        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
-        for row in rows
+        {
+            name: finite(value) if isinstance(value, float) else value
+            for name, value in result.as_row().items()
+        }
+        for result in results(folder.unit, metrics, paid)
     ]

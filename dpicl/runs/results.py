@@ -30,7 +30,7 @@ from dpicl.methods import METHODS, on_texts, tabular_method, unit_of
 from dpicl.methods.base import CellCost, Method
 from dpicl.methods.evaluation import majority, results_frame_columns
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.methods.row_method import RowMethod
+from dpicl.methods.grid import costs, points, released_by
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.release.releases import spending_sentence
 from dpicl.release.rows import TEST
@@ -371,7 +371,7 @@ def _guarantees(
                 for name in getattr(getattr(unit.options, unit.method), "variants", {})
             ),
         }
-        for cell, cost in method.costs(contract, unit).items():
+        for cell, cost in costs(method, contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)
             if cell.system in ways and cell.epsilon != math.inf and key not in rows:
                 nominal = cost.nominal
@@ -401,11 +401,11 @@ def _statement(
     """The guarantee of a cell: what its method says, or where clients report, what they are
     promised.
     """
-    collections = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
-    if not collections:
-        return method.statement(contract, unit, cell, cost)
-    assert isinstance(method, RowMethod)
-    return collections[method.released_by(cell, collections)].statement
+    asked = points(method, unit)
+    release = cell if cell in asked else released_by(method, cell, asked)
+    if not plan.pipeline.reports:
+        return method.statement(contract, asked[release], cost)
+    return collections_of(plan, contract, unit)[release].statement
 
 
 def smaller_than_published(
@@ -444,20 +444,15 @@ def smaller_than_published(
 
 def _noise(unit: Unit, contract: TextContract, whole: TextContract) -> list[dict[str, Any]]:
     """At the least and the greatest epsilon."""
-    method, finite = (
-        on_texts(unit.method),
-        sorted(epsilon for epsilon in unit.epsilons if 0 < epsilon < math.inf),
-    )
-    cells = [
-        Cell("icl", epsilon, max(unit.shots))
-        for epsilon in dict.fromkeys([*finite[:1], *finite[-1:]])
-    ]
+    method, releases = on_texts(unit.method), points(on_texts(unit.method), unit)
+    finite = sorted(epsilon for epsilon in unit.epsilons if 0 < epsilon < math.inf)
     return [
         {
             "method": unit.method,
-            "epsilon": cell.epsilon,
-            "here": method.noise(contract, unit, cell),
-            "published": method.noise(whole, unit, cell),
+            "epsilon": epsilon,
+            "here": method.noise(contract, point),
+            "published": method.noise(whole, point),
         }
-        for cell in cells
+        for epsilon in dict.fromkeys([*finite[:1], *finite[-1:]])
+        for point in [releases[Cell("icl", epsilon, max(unit.shots))]]
     ]

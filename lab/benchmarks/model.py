@@ -29,7 +29,7 @@ from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.split import SplitTable, fewer
 from dpicl.home.settings import Settings
-from dpicl.methods import Options, tabular, tabular_answers, unit_of
+from dpicl.methods import Options, grid, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.opening import BUNDLED, open_scorer
 from dpicl.models.requests import CONTINUATIONS, Scorer
@@ -57,7 +57,7 @@ def prompts_of(
         unit_of(method, contract.name, seed, EPSILONS, (SHOTS,), (), False, Options()),
         draws_for(contract, seed),
     )
-    released = tabular(method).in_memory(split.train, contract, unit, draws)
+    released = grid.in_memory(tabular(method), split.train, contract, unit, draws)
     found = tabular(method).prompts(released, split.queries, contract, unit, draws)
     return {cell: texts for cell, texts in found.items() if cell.system == "icl"}
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.local.packed_rows import NAME
 from dpicl.models.local.padded_reader import read_padded
@@ -166,7 +166,11 @@ def local_prompts(figures: Figures) -> None:
     draws = draws_for(contract, 0)
     method = tabular("ldp_tabicl")
     prompts = method.prompts(
-        method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws
+        grid.in_memory(method, split.train, contract, unit, draws),
+        split.queries,
+        contract,
+        unit,
+        draws,
     )
     with tempfile.TemporaryDirectory() as folder:
         texts = [text for part in prompts.values() for text in part[:40]]

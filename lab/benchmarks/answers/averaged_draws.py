@@ -13,7 +13,7 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import QueryTable
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, Options, tabular, unit_of
+from dpicl.methods import DEFAULTS, Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Scorer
@@ -43,7 +43,7 @@ def _aucs(
         Options.model_validate(stated),
         DRAWS,
     )
-    released = method.in_memory(split.train, contract, unit, draws)
+    released = grid.in_memory(method, split.train, contract, unit, draws)
     # some files are sorted by label
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))

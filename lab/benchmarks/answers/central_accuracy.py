@@ -14,7 +14,7 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.central.exact_counts import row_bins, row_encoding
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import EncodedQueries, ReleasedRows
-from dpicl.methods import Options, tabular, tabular_answers, unit_of
+from dpicl.methods import Options, grid, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics, majority
@@ -38,7 +38,7 @@ def _unit(method: str, contract: Contract, seed: int, *epsilons: float) -> Unit:
 
 def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, Metrics]:
     draws, unit = draws_for(contract, seed), _unit("mst_tabicl", contract, seed, EPSILON)
-    released = tabular("mst_tabicl").in_memory(split.train, contract, unit, draws)
+    released = grid.in_memory(tabular("mst_tabicl"), split.train, contract, unit, draws)
     central_unit = _unit("gdp_tabicl", contract, seed, EPSILON, inf)
     central = tabular("gdp_tabicl").baselines(
         Released({}), split.train, split.test, contract, central_unit, draws

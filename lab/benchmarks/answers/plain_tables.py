@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.reading.split import SplitTable
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import answers
 from dpicl.models.local.tiny import build_tiny_model
@@ -53,7 +53,11 @@ def table_three(split: SplitTable, contract: Contract) -> Prompts:
 def _prompts(name: MethodName, split: SplitTable, contract: Contract) -> Prompts:
     method, unit, draws = tabular(name), _unit(name, contract), draws_for(contract, 0)
     return method.prompts(
-        method.in_memory(split.train, contract, unit, draws), split.queries, contract, unit, draws
+        grid.in_memory(method, split.train, contract, unit, draws),
+        split.queries,
+        contract,
+        unit,
+        draws,
     )
 
 

@@ -15,7 +15,7 @@ from dpicl.data.central.spanning_tree import cautious_rows, says_little
 from dpicl.ground.randomness import stream
 from dpicl.ground.types import PrivateCodes
 from dpicl.mechanisms.noisy_steps import PureBudget
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.options import LdpOptions
 from lab.benchmarks.answers.local_accuracy import WAYS
@@ -56,7 +56,7 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
     )
     method, draws = tabular("ldp_tabicl"), draws_for(contract, job["seed"])
     found = method.baselines(
-        method.in_memory(split.train, contract, unit, draws),
+        grid.in_memory(method, split.train, contract, unit, draws),
         None,
         split.test,
         contract,

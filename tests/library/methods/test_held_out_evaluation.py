@@ -19,7 +19,7 @@ from dpicl.data.central.exact_counts import row_bins
 from dpicl.data.reading.split import split_table
 from dpicl.ground.errors import PrivacyError
 from dpicl.ground.types import PrivatePrompts, PrivateTable, QueryTable, ReleasedRows
-from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods import Options, grid, tabular, unit_of
 from dpicl.methods import tabular_method as evaluation
 from dpicl.methods.base import draws_for
 from dpicl.methods.tabular_answers import ask_cell, truth_of
@@ -70,7 +70,7 @@ def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell
         train = PrivateTable(random_table(contract, 50, 9))
         benchmark = small_contract()
         seeded = draws_for(benchmark, 0)
-        released = tabular("gdp_tabicl").in_memory(train, benchmark, unit, seeded)
+        released = grid.in_memory(tabular("gdp_tabicl"), train, benchmark, unit, seeded)
         prompts = tabular("gdp_tabicl").prompts(released, queries, contract, unit, draws)
     return prompts
 
