@@ -309,7 +309,7 @@ class LdpTabicl(RowMethod[Collected]):
     ) -> list[str]:
         """Step 3 as text: a number reads as the part that clients report, as it does in a query."""
         return local_demonstrations(
-            ReleasedRows(pool.codes[places]), pool.encoding.decode, contract
+            ReleasedRows(pool.codes[places]), pool.form.encoding.decode, contract
         )
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:

@@ -25,7 +25,7 @@ from dpicl.data.prompts import (
     picked_rows,
     row_demonstrations,
 )
-from dpicl.data.reading.encode import UNKNOWN, LocalEncoding, label_numbers
+from dpicl.data.reading.encode import UNKNOWN, label_numbers
 from dpicl.data.values import Meaning, RowForm, central_form
 from dpicl.ground.errors import ModelRefusedError
 from dpicl.ground.randomness import Draws
@@ -52,7 +52,12 @@ class Pool:
     """Codes of released rows, shape (rows, answers), and what they stand for."""
 
     codes: np.ndarray
-    encoding: LocalEncoding
+    form: RowForm
+
+    @property
+    def bins(self) -> np.ndarray:
+        """Of the same rows, shape (rows, columns), the label last."""
+        return self.form.encoding.decode(self.codes)
 
 
 class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
@@ -106,7 +111,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     ) -> dict[Cell, Pool]:
         asked = points(self, unit)
         return {
-            cell: Pool(rows.codes, self.form(contract, asked[cell]).encoding)
+            cell: Pool(rows.codes, self.form(contract, asked[cell]))
             for cell, rows in released.rows.items()
         }
 
@@ -119,7 +124,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         examples = {}
         for cell, pool in self.pools(released, contract, unit).items():
             if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
-                bins = pool.encoding.decode(pool.codes)
+                bins = pool.bins
                 picked = picked_rows(
                     bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws
                 )
@@ -170,7 +175,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
 
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
-            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=alone)
+            picked = _picked(pool.bins, query_bins, cell, draws, alone=alone)
             texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [
                 prompt(texts[i * shots : (i + 1) * shots], query)
@@ -197,7 +202,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             fitted_on(self, cell, name): metrics
             for cell, pool in self._pools_of_releases(released, contract, unit).items()
             for name, metrics in local_baselines(
-                released.rows[cell], pool.encoding, queries, numbers
+                released.rows[cell], pool.form.encoding, queries, numbers
             ).items()
         }
 
@@ -213,10 +218,8 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
                 "share": round(float((bins[:, i] == level).mean()), 4),
             }
             for cell, pool in self._pools_of_releases(released, contract, unit).items()
-            for bins in [pool.encoding.decode(pool.codes)]
-            for i, (name, count) in enumerate(
-                zip(pool.encoding.names, pool.encoding.bin_counts, strict=True)
-            )
+            for bins, encoding in [(pool.bins, pool.form.encoding)]
+            for i, (name, count) in enumerate(zip(encoding.names, encoding.bin_counts, strict=True))
             if count > 1 or name != LABEL
             for level in range(count)
         ]
@@ -343,25 +346,21 @@ def contexts(
         places = (
             np.sort(chance.choice(count, most, replace=False)) if count > most else np.arange(count)
         )
-        chosen[cell] = Pool(pool.codes[places], pool.encoding)
+        chosen[cell] = Pool(pool.codes[places], pool.form)
     return chosen
 
 
 def answered_rows(
-    model: TabularModel,
-    method: RowMethod[Any],
-    released: Released[Any],
-    queries: QueryTable,
-    contract: Contract,
-    unit: Unit,
-    draws: Draws,
+    model: TabularModel, shown: Mapping[Cell, Pool], asked: np.ndarray, contract: Contract
 ) -> Iterator[tuple[Cell, np.ndarray]]:
-    """By cell the log-probability of every answer to every query: shape (queries, answers)."""
-    asked, releases = method.bins(queries, contract), points(method, unit)
-    for cell, pool in contexts(method, released, contract, unit, draws).items():
-        release = released_by(method, cell, released.draws or released.rows)
-        features = method.form(contract, releases[release]).features
-        yield cell, _ask(model, pool.encoding.decode(pool.codes), asked, features, contract)
+    """By cell the log-probability of every answer to every query: shape (queries, answers).
+
+    Args:
+        shown: of each cell the rows in context.
+        asked: bins of the queries, shape (queries, columns).
+    """
+    for cell, pool in shown.items():
+        yield cell, _ask(model, pool.bins, asked, pool.form.features, contract)
 
 
 def in_words(

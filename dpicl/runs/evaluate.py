@@ -42,7 +42,7 @@ from dpicl.methods import METHODS, tabular, tabular_method
 from dpicl.methods.base import ZERO_SHOT
 from dpicl.methods.evaluation import Metrics
 from dpicl.methods.grid import costs, results
-from dpicl.methods.row_method import answered_rows, in_words, row_method
+from dpicl.methods.row_method import answered_rows, contexts, in_words, row_method
 from dpicl.methods.tabular_answers import averaged
 from dpicl.methods.text_method import TextMethod
 from dpicl.models.asking import isolated_answers, public_answer
@@ -367,21 +367,11 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
     """Cells whose queries a tabular model answers beside released rows, by the number of their
     file.
     """
-    model, unit, contract = (
-        tabular_model_of(folder.run),
-        replace(folder.unit, evaluated_cells=tuple(numbers)),
-        folder.contract,
-    )
-    answered = answered_rows(
-        model,
-        row_method(folder.method),
-        read_released(folder),
-        folder.rows.queries(),
-        contract,
-        unit,
-        folder.draws,
-    )
-    for cell, scores in answered:
+    method, contract = row_method(folder.method), folder.contract
+    unit = replace(folder.unit, evaluated_cells=tuple(numbers))
+    shown = contexts(method, read_released(folder), contract, unit, folder.draws)
+    asked = method.bins(folder.rows.queries(), contract)
+    for cell, scores in answered_rows(tabular_model_of(folder.run), shown, asked, contract):
         write_arrays(
             _cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder)
         )

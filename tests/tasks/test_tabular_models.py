@@ -207,11 +207,11 @@ def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
     folder = open_unit(str(run), key)
     model, method = open_tabular(read_plan(run).model), row_method(folder.method)
     released, queries = read_released(folder), folder.rows.queries()
-    rest = released, folder.contract, folder.unit, folder.draws
+    shown = contexts(method, released, folder.contract, folder.unit, folder.draws)
+    asked = method.bins(queries, folder.contract)
 
     def answers(start: int, end: int) -> np.ndarray:
-        part = type(queries)(queries.data.slice(start, end - start))
-        ((_, scores),) = answered_rows(model, method, rest[0], part, *rest[1:])
+        ((_, scores),) = answered_rows(model, shown, asked[start:end], folder.contract)
         return scores
 
     count = queries.row_count

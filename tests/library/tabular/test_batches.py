@@ -28,7 +28,7 @@ from dpicl.ground.types import PrivateTable
 from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods import Options, gdp_tabicl, grid, ldp_tabicl, tabular, unit_of
 from dpicl.methods.collection import merged
-from dpicl.methods.options import LdpOptions
+from dpicl.methods.options import LdpVariant
 from tests.library.examples import random_table, small_contract
 
 CONTRACT = small_contract()
@@ -157,30 +157,19 @@ def test_blocks_of_a_batch_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("design", ["all-columns", "one-column", "pairs", "subset"])
 def test_what_clients_of_all_batches_sent_is_gathered_exactly(design: str) -> None:
-    chosen = {"design": design, "estimator": "log-linear"}
-    wanted = unit_of(
-        "ldp_tabicl",
-        "shop",
-        0,
-        (1.0,),
-        (1,),
-        (),
-        False,
-        Options(ldp_tabicl=LdpOptions.model_validate(chosen)),
-    )
+    chosen = LdpVariant.model_validate({"design": design, "estimator": "log-linear"})
     made = [
         ldp_tabicl.collect(
-            PrivateTable(compact(part, CONTRACT)), CONTRACT, wanted, DRAWS.of_batch(number)
+            PrivateTable(compact(part, CONTRACT)), CONTRACT, chosen, 1.0, DRAWS.of_batch(number)
         )
         for number, part in enumerate(parts(table(), [20, 55]))
     ]
-    for cell in made[0]:
-        whole, stored = merged([one[cell] for one in made]), [one[cell].stored for one in made]
-        assert (
-            whole.stored.tolist()
-            == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
-        )
-        assert whole.clients == ROWS
+    whole, stored = merged(made), [one.stored for one in made]
+    assert (
+        whole.stored.tolist()
+        == (sum(stored) if isinstance(whole, Tally) else np.concatenate(stored)).tolist()
+    )
+    assert whole.clients == ROWS
 
 
 @given(
