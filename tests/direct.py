@@ -17,6 +17,7 @@ from dpicl.methods.evaluation import Result
 from dpicl.methods.tabular_method import Released
 from dpicl.models.embedding import Embedder
 from dpicl.models.requests import Scorer
+from lab import in_memory
 
 
 def points_of(unit: Unit) -> dict[Cell, Point[Any]]:
@@ -65,7 +66,7 @@ def release(train: PrivateTable, contract: Contract, unit: Unit) -> Released[Any
     Raises:
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
-    return grid.in_memory(
+    return in_memory.of_table(
         tabular(unit.method), train, contract, unit, draws_for(contract, unit.seed)
     )
 
@@ -88,7 +89,9 @@ def run_texts(
         PrivacyError: the method refuses the contract, or it is not a benchmark's.
     """
     method = on_texts(unit.method)
-    released, public = method.in_memory(split.train, split.queries, contract, unit, model, embedder)
+    released, public = in_memory.of_texts(
+        method, split.train, split.queries, contract, unit, model, embedder
+    )
     prompts = method.prompts(released, public, split.train, split.queries, contract, unit)
     said = {
         cell: method.answers.ask_cell(scorer, texts, contract, cell)

@@ -1,36 +1,27 @@
-"""A collection of clients' reports: what is asked, under which laws, and the name by which its
-reports are known.
+"""A collection of clients' reports, step 1 of LDP-TabICL: what is asked, under which laws, what it
+costs a client, and the name by which its reports are known.
 
-Trust       Local: public facts alone, the same at the client and at the collector.
-Unit        One client; where the contract protects persons, a client is a person and reports m rows
-            of their own.
+Trust       Local: only the client sees a true answer. What is asked is made of public facts alone,
+            the same at the client and at the collector.
+Unit        One client, who reports once; where the contract protects persons, a client is a person
+            and reports m rows of their own.
 Neighbours  REPLACE_ONE of what that client holds.
 Guarantee   epsilon-LDP per client and collection for any number of sendings, delta = 0; with two
             levels of noise each sending alone is sending_epsilon-LDP besides
             (`mechanisms.two_levels`).
 
-The name hashes the contract's content, the design and both epsilons: a report to another contract,
-one of whose columns is new for example, is a report to another collection. The permanent answer has
-the name without the sending's epsilon: however it is sent, it is one.
-
-Symbols     m the contract's most rows per person.
-Not covered who answers, which is no secret; correlated attributes of one client.
-
-Step 1 of LDP-TabICL: what every client reports, by design, and what it costs the client.
-
-Trust       Local: only the client sees a true answer.
-Unit        One client, who reports once; where the contract protects persons, a client is a person
-            and reports m rows of their own.
-Neighbours  REPLACE_ONE of what that client holds.
-Guarantee   epsilon-LDP per client and collection; delta = 0.
-
     all-columns   every answer i under epsilon_i = epsilon / d, the paper's       laws in sequence
     all others    one question under the whole of epsilon                         the largest of the
                   laws
 
+The name hashes the contract's content, the design and both epsilons: a report to another contract,
+one of whose columns is new for example, is a report to another collection. The permanent answer has
+the name without the sending's epsilon: however it is sent, it is one.
+
 Symbols     d reported answers, the label among them where there is one, m the contract's most rows
             per person.
-Not covered collecting twice from one client: a collection of another design is charged on top.
+Not covered who answers, which is no secret; correlated attributes of one client; collecting twice
+            from one client: a collection of another design is charged on top.
 """
 
 from __future__ import annotations

@@ -71,11 +71,9 @@ from dpicl.methods.ensemble_voting import (
     admitted,
     asked_of_each,
     decide,
-    write_candidates,
 )
-from dpicl.methods.grid import check_free, points
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
-from dpicl.methods.text_method import Memory, Releases, Secrets, StoredVotes, TextMethod
+from dpicl.methods.text_method import Releases, Secrets, StoredVotes, TextMethod
 from dpicl.models.embedding import Embedder
 from dpicl.models.requests import Scorer
 
@@ -291,26 +289,6 @@ class DpIcl(TextMethod):
     def decode(self, content: list[Answer]) -> list[Answer]:
         """As they are."""
         return content
-
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: Scorer,
-        embedder: Embedder | None,
-    ) -> tuple[Releases, Releases]:
-        """Steps 1 to 3."""
-        check_free(self, contract, unit)
-        draws, asked = draws_for(contract, unit.seed), points(self, unit)
-        memory, texts = Memory(draws), queries.data.column("text").to_pylist()
-        plans = {point.key: plan_release(contract, point) for point in asked.values()}
-        job = AnsweringJob(contract, plans, draws, memory, memory, embedder)
-        numbered = list(enumerate(texts))
-        public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
-        released = answer(job, consult(train, numbered, model, job), numbered, public)
-        return {cell: released[point.key] for cell, point in asked.items()}, {}
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract

@@ -87,10 +87,8 @@ from dpicl.methods.few_shot_voting import (
     rule_of,
     side_by_side,
 )
-from dpicl.methods.grid import check_free, points
 from dpicl.methods.options import FewShotOptions, FewShotVariant
 from dpicl.methods.text_method import Memory, Releases, TextMethod
-from dpicl.models.embedding import Embedder
 from dpicl.models.votes import GeneratorModel, Votes
 
 LIKELIEST = 0
@@ -357,22 +355,6 @@ class FewShotGeneration(TextMethod):
     def written(self, released: Releases) -> dict[Cell, list[str]]:
         """See `TextMethod`."""
         return {cell: [shot.text for shot in texts] for cell, texts in released.items()}
-
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: GeneratorModel,
-        embedder: Embedder | None,
-    ) -> tuple[Demonstrations, Demonstrations]:
-        """Steps 0 to 5."""
-        check_free(self, contract, unit)
-        asked, journal = points(self, unit), Memory(draws_for(contract, unit.seed))
-        (written,) = write(train, contract, model, [job_of(contract, asked.values(), journal)])
-        released = {cell: written[point.key] for cell, point in asked.items()}
-        return released, write_public(contract, unit, model)
 
     def examples(
         self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract

@@ -15,14 +15,13 @@ import numpy as np
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.contract.pipeline import Cell, Point, Unit
-from dpicl.ground.errors import PrivacyError
 from dpicl.ground.randomness import Draws
 from dpicl.ground.types import PrivateTable
 from dpicl.methods.base import CellCost, Method, epsilon_of
 from dpicl.methods.baselines import FITTED
 from dpicl.methods.evaluation import Metrics, Result
 from dpicl.methods.tabular_answers import averaged_cell
-from dpicl.methods.tabular_method import Released, TabularMethod
+from dpicl.methods.tabular_method import TabularMethod
 
 
 def points(method: Method, unit: Unit) -> dict[Cell, Point[Any]]:
@@ -45,19 +44,6 @@ def check(method: Method, contract: Declared, unit: Unit) -> None:
     """Refuse a unit whose releases cannot be guaranteed, as `Method.check` does."""
     for point in points(method, unit).values():
         method.check(contract, point)
-
-
-def check_free(method: Method, contract: Declared, unit: Unit) -> None:
-    """Refuse what would have to be charged. Raises PrivacyError: the method refuses the contract,
-    or it is not a benchmark's.
-    """
-    check(method, contract, unit)
-    if not contract.privacy.budget.benchmark:
-        raise PrivacyError(
-            f"{contract.name}: `run` charges no ledger, and these rows have a budget; "
-            f"expected a contract with `benchmark: true`, or "
-            "`dpicl protect` or `dpicl run`, which charge"
-        )
 
 
 def prices(method: Method, contract: Declared, unit: Unit) -> dict[Cell, CellCost]:
@@ -121,23 +107,6 @@ def draw(
         cell: method.draw(shared, contract, point, draws, marks.get(cell))
         for cell, point in asked.items()
     }
-
-
-def in_memory(
-    method: TabularMethod[Any], train: PrivateTable, contract: Contract, unit: Unit, draws: Draws
-) -> Released[Any]:
-    """All releases of a unit, and the rows derived from them; nothing is charged. Raises
-    PrivacyError: the method refuses the contract, or it is not a benchmark's.
-    """
-    check_free(method, contract, unit)
-    asked = points(method, unit)
-    marks = prepare(method, train, contract, asked, draws)
-    drawn = draw(method, train, contract, asked, draws, marks)
-    rows = {
-        cell: method.rows(drawn[cell], contract, point, draws)
-        for cell, point in (asked if method.derive_stage else {}).items()
-    }
-    return Released(drawn, rows)
 
 
 def results(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from dpicl.contract.text import TextContract
 from dpicl.ground.randomness import Draws, Stream, system_stream
 from dpicl.ground.types import PrivateTable, QueryTable
 from dpicl.methods.base import Data, Method
-
-if TYPE_CHECKING:
-    from dpicl.models.embedding import Embedder
 
 Releases = Mapping[Cell, Any]
 """Releases of a method by cell."""
@@ -94,21 +91,6 @@ class TextMethod(Method, abstract=True):
         None where answers are released.
         """
         return {}
-
-    @abstractmethod
-    def in_memory(
-        self,
-        train: PrivateTable,
-        queries: QueryTable,
-        contract: TextContract,
-        unit: Unit,
-        model: Any,
-        embedder: Embedder | None,
-    ) -> tuple[Releases, Releases]:
-        """All releases, and the same written without private rows; nothing is charged, and nothing
-        outlives this process. Raises PrivacyError: the method refuses the contract, or it is not a
-        benchmark's.
-        """
 
     @abstractmethod
     def prompts(

@@ -1,25 +1,22 @@
-"""The journal of texts that are being written: a seed and one small file per token, of a release;
-the first of each stands.
+"""What is stored of a release while a model reads private texts for it, so that a killed worker
+goes on: tokens, clean votes, and in which queries each record took part.
 
-A killed worker goes on at the token that it lost, and twins of a release write one text together:
-all secret draws come from the release's own seed, so that a second draw is the same, but for
-rounding where texts of a block share a stream; it is never published beside the first. What is
-stored was selected under noise and is charged; journal and seed are deleted when the release is
+Tokens: a seed and one small file per token; the first of each stands. Twins of a release write one
+text together: all secret draws come from the release's own seed, so that a second draw is the same,
+but for rounding where texts of a block share a stream; it is never published beside the first. What
+is stored was selected under noise and is charged; journal and seed are deleted when the release is
 published. They belong to one state of the rows: where the rows have changed, another journal is
 begun, as the same randomness on two tables would compare them.
 
-private/journals/<release>/<version of the rows>    the journal, and clean votes, encrypted
+Uses: a record is here by a keyed mark. Which records there were is written at the first query, and
+one that came later takes no part: changed from query to query, a row would have uses anew. A
+query's takers are written before the model is asked for it, under a lock, so that of many who ask
+at once nobody counts what another is about to write; asked again, after a kill too, it has the same
+takers.
 
-In which queries of a session each record took part: private, written before an answer is drawn,
-and never shown.
-
-A record is here by a keyed mark. Which records there were is written at the first query, and one
-that came later takes no part: changed from query to query, a row would have uses anew. A query's
-takers stand before the model is asked for it, under a lock, so that of many who ask at once nobody
-counts what another is about to write; asked again, after a kill too, it has the same takers.
-
-State       private/journals/<release>/uses    members: their marks, sorted; <number>.bits: which of
-            them took part in a query
+State       private/journals/<release>/<version of the rows>    seed and tokens, and encrypted votes
+            private/journals/<release>/uses    members: marks of records, sorted; <number>.bits:
+            which of them took part in a query
 """
 
 from __future__ import annotations

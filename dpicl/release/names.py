@@ -1,12 +1,9 @@
-"""Names of releases: account, method, version, parameters, contract and period, under the
-installation's key.
+"""Names of releases, by account, method, version, parameters, contract and period, under the
+installation's key; and which account pays.
 
-All of them are public facts. What stands in the rows is no part of a name: the same bytes for the
-same rows and other ones for changed rows would compare two tables without noise. The first draw of
-a period stands.
-
-Which account pays for a method on a contract's rows: a local method's releases of a benchmark have
-one of their own.
+All of them are public facts. What the rows hold is no part of a name: the same bytes for the same
+rows and other ones for changed rows would compare two tables without noise. The first draw of a
+period stands. A local method's releases of a benchmark have an account of their own.
 """
 
 from __future__ import annotations

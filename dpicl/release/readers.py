@@ -1,8 +1,6 @@
 """Models that read private rows: opened on this machine, named by their weights, and tried on
-public queries before anything is charged.
-
-How the models of a plan or request are asked where nobody says: decided before anything is named or
-charged, and kept.
+public queries before anything is charged; and how models are asked where nobody says, which is
+decided before anything is named, and stands from then on.
 """
 
 from __future__ import annotations

@@ -1,22 +1,13 @@
-"""A unit's releases are charged, and published once they are drafted: both by the process that
-holds the ledger.
+"""How a unit's releases come about in a run: charged and published by the process that holds the
+ledger, drafted between by workers, which open none.
 
-charge   every release of a unit, durable before a row is read
-draft    on a worker, which opens no ledger: `draw`, `consult` and `generate` write what is to be
-         published into a private file
-release  the drafts go to the ledger, the first ones stand, journals are deleted
-
-The stage of a run that makes a series go on, in the place of charging and drawing: by the process
-that holds the ledger.
-
-The stages that draw from a table: rows are marked, releases drafted, rows derived from what was
-published.
-
-Writing demonstrations from private texts, by a local model on a worker: texts of some units side by
-side.
-
-Ensembles of DP-ICL: a worker queries the model with private rows, stores the clean votes encrypted,
-and draws the answers.
+    charge   every release of a unit, durable before a row is read
+    draft    into a private file: of a table its rows are marked and releases drawn (`prepare`,
+             `count`, `draw`), texts written by a local model (`generate`), queries answered by an
+             ensemble whose clean votes are stored encrypted (`consult`)
+    release  the drafts go to the ledger, the first ones stand, journals are deleted
+    derive   rows of what was published
+    advance  in the place of all these, where a series goes on
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Released values and queries become prompts; the model's answer to every prompt, as
-log-probabilities of labels or as text.
+"""From released values and queries to rows of results: prompts, the model's answer to each as
+log-probabilities of labels or as text, and measures of these beside baselines, which are what the
+same budget gives without a language model.
 
-A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon
-as it is scored, so that a resumed run scores only what is missing; cells are scored one by
-one, so that the result does not depend on where it stopped or who scored it. Nested shots of
-one epsilon share their beginnings and are scored together, always all of them.
-
-Evaluation: scores of a unit, and baselines, which is what the same budget gives without a language
-model, become rows of results.
+A unit is scored in a few parts, so that workers stay evenly busy. Each cell is stored as soon as it
+is scored, so that a resumed run scores only what is missing; cells are scored one by one, so that
+the result does not depend on where it stopped or who scored it. Nested shots of one epsilon share
+their beginnings and are scored together, always all of them.
 """
 
 from __future__ import annotations

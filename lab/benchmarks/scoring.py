@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from dpicl.methods import Options, grid, tabular, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.local.packed_rows import NAME
 from dpicl.models.local.padded_reader import read_padded
 from dpicl.models.local.tiny import build_tiny_model
 from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.local.tree_reader import LEAST_SAVING, PrefixTree, grow_tree, read_shared
+from lab import in_memory
 from lab.benchmarks import endpoint
 from lab.benchmarks.answers.plain_tables import plain_tables
 from lab.benchmarks.figures import Figures, bench, sized
@@ -166,7 +167,7 @@ def local_prompts(figures: Figures) -> None:
     draws = draws_for(contract, 0)
     method = tabular("ldp_tabicl")
     prompts = method.prompts(
-        grid.in_memory(method, split.train, contract, unit, draws),
+        in_memory.of_table(method, split.train, contract, unit, draws),
         split.queries,
         contract,
         unit,

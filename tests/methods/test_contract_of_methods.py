@@ -36,6 +36,7 @@ from dpicl.runs.chain import answered, released, rows_ready
 from dpicl.runs.execute import call_all
 from dpicl.runs.plan import make_plan
 from dpicl.runs.run_folder import read_plan
+from lab import in_memory
 from tests.direct import point, points_of, release
 from tests.harness import Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.examples import ROOT
@@ -143,9 +144,9 @@ def test_nothing_is_drawn_of_private_data_without_a_charge(name: str) -> None:
     contract, unit, rows = contract_for(name, private=True), unit_for(name), Untouchable()
     with pytest.raises(PrivacyError, match="charges no ledger, and these rows have a budget"):
         if name in TABULAR:
-            grid.in_memory(method, rows, contract, unit, draws_for(contract, 0))
+            in_memory.of_table(method, rows, contract, unit, draws_for(contract, 0))
         else:
-            method.in_memory(rows, None, contract, unit, None, None)
+            in_memory.of_texts(method, rows, None, contract, unit, None, None)
 
 
 @every_method

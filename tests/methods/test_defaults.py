@@ -19,6 +19,7 @@ from dpicl.methods import DEFAULTS, METHODS, Options, Registry, grid, tabular, u
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.base import draws_for
 from dpicl.release.names import parameters_of
+from lab import in_memory
 from tests.direct import point
 from tests.library.examples import small_contract
 from tests.methods.examples import TABULAR, every_tabular_method
@@ -48,7 +49,7 @@ def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[
     """Of every system that looks at no query, from one release of the contract's own rows."""
     method, draws = tabular(name), draws_for(contract, 0)
     split = split_table(load_source(contract, data_folder=None, cache_folder=None), contract)  # type: ignore[arg-type]
-    released = grid.in_memory(method, split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     return {
         cell.system: texts
         for cell, texts in method.examples(released, contract, unit, draws).items()

@@ -13,11 +13,12 @@ from dpicl.contract.pipeline import Cell
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import QueryTable
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, Options, grid, tabular, unit_of
+from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Scorer
 from dpicl.models.spec import ModelSpec
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -43,7 +44,7 @@ def _aucs(
         Options.model_validate(stated),
         DRAWS,
     )
-    released = grid.in_memory(method, split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     # some files are sorted by label
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))

@@ -10,11 +10,12 @@ from dpicl.contract import Contract
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import QueryTable
 from dpicl.home.settings import Settings
-from dpicl.methods import DEFAULTS, Options, grid, tabular, unit_of
+from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.base import ZERO_SHOT, draws_for
 from dpicl.models.opening import open_scorer
 from dpicl.models.requests import Scorer, prompt
 from dpicl.models.spec import ModelSpec
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -30,7 +31,7 @@ def _aucs(
     method, draws = tabular(name), draws_for(contract, seed)
     options = Options.model_validate({name: method.default_options(contract, {}, EPSILON)})
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
-    released = grid.in_memory(method, split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     # some files are sorted by label
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)
     queries = QueryTable(split.queries.data.take(places))

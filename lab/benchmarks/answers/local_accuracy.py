@@ -13,11 +13,12 @@ from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.reading.encode import LocalEncoding, encode_clients, encode_queries
 from dpicl.data.reading.split import SplitTable
 from dpicl.ground.types import ReleasedRows
-from dpicl.methods import Options, grid, tabular, tabular_answers, unit_of
+from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.baselines import local_baselines
 from dpicl.methods.evaluation import Metrics, majority
 from dpicl.methods.options import LdpOptions, LdpVariant
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -48,7 +49,7 @@ def _unit(contract: Contract, seed: int) -> Unit:
 def _fitted(contract: Contract, split: SplitTable, seed: int) -> dict[Cell, Metrics]:
     unit, draws = _unit(contract, seed), draws_for(contract, seed)
     method = tabular("ldp_tabicl")
-    released = grid.in_memory(method, split.train, contract, unit, draws)
+    released = in_memory.of_table(method, split.train, contract, unit, draws)
     return method.baselines(released, None, split.test, contract, unit, draws)
 
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from dpicl.contract import Contract
 from dpicl.contract.pipeline import Cell, Unit
 from dpicl.data.reading.split import SplitTable
-from dpicl.methods import Options, grid, tabular, unit_of
+from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.base import draws_for
 from dpicl.methods.evaluation import answers
 from dpicl.models.local.tiny import build_tiny_model
@@ -25,6 +25,7 @@ from dpicl.models.local.transformers_backend import TransformersScorer
 from dpicl.models.requests import CONTINUATIONS
 from dpicl.release.pipelines import MethodName
 from dpicl.release.readers import public_corpus
+from lab import in_memory
 from lab.benchmarks.figures import Figures, sized
 from lab.benchmarks.real_tables import EIGHT, at_hand, real_table
 
@@ -53,7 +54,7 @@ def table_three(split: SplitTable, contract: Contract) -> Prompts:
 def _prompts(name: MethodName, split: SplitTable, contract: Contract) -> Prompts:
     method, unit, draws = tabular(name), _unit(name, contract), draws_for(contract, 0)
     return method.prompts(
-        grid.in_memory(method, split.train, contract, unit, draws),
+        in_memory.of_table(method, split.train, contract, unit, draws),
         split.queries,
         contract,
         unit,

@@ -23,6 +23,7 @@ from dpicl.methods.collection import encoding_of
 from dpicl.methods.evaluation import Result
 from dpicl.methods.options import LdpOptions
 from dpicl.models.requests import HashScorer
+from lab import in_memory
 from tests.direct import run
 from tests.library.examples import private_contract, small_contract
 
@@ -124,7 +125,7 @@ def test_what_charges_nothing_is_refused_where_something_is_at_stake(method: str
         match=r"shop: `run` charges no ledger.*; expected a contract with `benchmark: true`, or "
         r"`dpicl protect`",
     ):
-        grid.check_free(METHODS[method], PRIVATE, unit)
+        in_memory.check_free(METHODS[method], PRIVATE, unit)
 
 
 def _reports(contract: Contract, split: SplitTable) -> np.ndarray:
@@ -174,7 +175,7 @@ def test_local_prompts_hold_k_distinct_rows_and_then_the_query(small_split: Spli
     split, unit = small_split(), _unit("ldp_tabicl")
     draws = draws_for(CONTRACT, 0)
     prompts = LDP.prompts(
-        grid.in_memory(LDP, split.train, CONTRACT, unit, draws),
+        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
         split.queries,
         CONTRACT,
         unit,
@@ -197,7 +198,7 @@ def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Spli
         _unit("ldp_tabicl", epsilons=(math.inf,), shots=(8,)),
         draws_for(CONTRACT, 0),
     )
-    released = grid.in_memory(LDP, split.train, CONTRACT, unit, draws)
+    released = in_memory.of_table(LDP, split.train, CONTRACT, unit, draws)
     every = local_demonstrations(
         released.rows[Cell("reports", math.inf)],
         encoding_of(CONTRACT, unit.options.ldp_tabicl).decode,
@@ -211,7 +212,7 @@ def test_local_rows_are_drawn_without_replacement_in_any_order(small_split: Spli
 
 def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) -> None:
     split, unit, draws = small_split(), _unit("gdp_tabicl"), draws_for(CONTRACT, 0)
-    released = grid.in_memory(GDP, split.train, CONTRACT, unit, draws)
+    released = in_memory.of_table(GDP, split.train, CONTRACT, unit, draws)
     for cell, texts in GDP.prompts(released, split.queries, CONTRACT, unit, draws).items():
         heads = {text.rpartition("\n")[0] for text in texts}
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
@@ -226,7 +227,7 @@ def test_of_fewer_rows_than_shots_some_demonstrate_twice(small_split: Splitter) 
     )
     (cell,) = unit.cells("icl")
     prompts = LDP.prompts(
-        grid.in_memory(LDP, split.train, CONTRACT, unit, draws),
+        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
         split.queries,
         CONTRACT,
         unit,
@@ -244,7 +245,7 @@ def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str
         options=Options(ldp_tabicl=LdpOptions(shot_selection=("nested", "shared"))),
     )
     prompts = LDP.prompts(
-        grid.in_memory(LDP, split.train, CONTRACT, unit, draws),
+        in_memory.of_table(LDP, split.train, CONTRACT, unit, draws),
         split.queries,
         CONTRACT,
         unit,

@@ -29,6 +29,7 @@ from dpicl.mechanisms.noisy_mean import Grid
 from dpicl.methods import Options, gdp_tabicl, grid, ldp_tabicl, tabular, unit_of
 from dpicl.methods.collection import merged
 from dpicl.methods.options import LdpVariant
+from lab import in_memory
 from tests.library.examples import random_table, small_contract
 
 CONTRACT = small_contract()
@@ -124,7 +125,7 @@ def test_a_release_does_not_depend_on_the_batches(at: list[int], seed: int) -> N
     """Where every row enters, so that all that is drawn is the noise."""
     rows, wanted = table(seed), unit("gdp_tabicl")
     batches = [PrivateTable(compact(part, CONTRACT)) for part in parts(rows, at)]
-    whole = grid.in_memory(GDP, PrivateTable(rows), CONTRACT, wanted, DRAWS)
+    whole = in_memory.of_table(GDP, PrivateTable(rows), CONTRACT, wanted, DRAWS)
     for cell, asked in grid.points(GDP, wanted).items():
         counted = [GDP.count(batch, CONTRACT, asked, DRAWS) for batch in batches]
         assert GDP.merge(counted, CONTRACT, asked, DRAWS) == whole.draws[cell]
