@@ -131,7 +131,9 @@ class Method(ABC):
         """Systems that are evaluated beside `icl`."""
 
     def variants(self, options: Any) -> dict[str, Any]:
-        """By the system of its releases, what is chosen for these."""
+        """By the system of its releases, what is chosen for these: of options that have `variants`
+        by name what their `variant` gives for `icl` and `icl-NAME`, else the options.
+        """
         if not hasattr(options, "variants"):
             return {self.source: options}
         names = ("", *(f"-{name}" for name in options.variants))

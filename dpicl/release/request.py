@@ -81,7 +81,8 @@ class PlannedRelease:
     @property
     def point(self) -> Point[Any]:
         """What it is asked for besides its contract."""
-        return points(METHODS[self.unit.method], self.unit)[self.cell]
+        (point,) = points(METHODS[self.unit.method], self.unit).values()
+        return point
 
     @property
     def facts(self) -> ReleaseFacts:
